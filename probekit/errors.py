@@ -1,0 +1,61 @@
+"""The errors a user can cause: each says what, where, expected, found, and what to do.
+
+Every class is also the builtin that a caller would expect, so ``except ValueError`` and
+``except FileNotFoundError`` keep working in scripts.
+"""
+
+
+class ProbekitError(Exception):
+    """Base of every error that probekit raises on purpose."""
+
+    def __str__(self) -> str:
+        """Return the message alone (``KeyError`` would quote it)."""
+        return str(self.args[0]) if self.args else type(self).__name__
+
+
+class OptionError(ProbekitError, ValueError):
+    """An option has a value that cannot be used."""
+
+
+class UnknownNameError(ProbekitError, KeyError, ValueError):
+    """A task, head, decoder, metric, backend or label name that no registry holds."""
+
+
+class DataError(ProbekitError, ValueError):
+    """A text or label file does not hold what its format promises."""
+
+
+class MissingFileError(ProbekitError, FileNotFoundError):
+    """A file or folder that the user named, or that a task needs, does not exist."""
+
+
+class HubError(ProbekitError, OSError):
+    """A Hub repository is missing, gated or unreachable."""
+
+
+class BackboneError(ProbekitError, ValueError):
+    """A model cannot serve as a backbone (kind, tokenizer, weights)."""
+
+
+class EntryError(ProbekitError, ValueError):
+    """A cache entry is damaged, unfinished, of another format, or does not fit the request."""
+
+
+class EntryNotFoundError(ProbekitError, FileNotFoundError):
+    """No cache entry matches, or several do and none was chosen."""
+
+
+class EntryLockedError(ProbekitError, BlockingIOError):
+    """Another process is writing the same cache entry."""
+
+
+class StorageError(ProbekitError, OSError):
+    """The cache folder cannot be written: no permission, or not enough free space."""
+
+
+class StateRangeError(ProbekitError, OverflowError):
+    """A hidden state is non-finite, or too large for the stored dtype."""
+
+
+class RecordError(ProbekitError, ValueError):
+    """A results file does not hold records, or holds none that fit the request."""

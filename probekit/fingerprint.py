@@ -1,0 +1,34 @@
+"""Stable fingerprints: the same options give the same hash on any machine and Python version."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+def canonical_json(value: Any) -> str:
+    """Return ``value`` as JSON with sorted keys and no spaces; NaN is refused."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def digest(value: Any) -> str:
+    """Return the sha256 (64 hex digits) of a JSON-like value."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def digest_stream(parts: Iterable[bytes]) -> str:
+    """Return the sha256 of parts, each framed by its length so that boundaries count."""
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """Return the sha256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,41 @@
+# Everything on a fresh machine with Python 3.11+:  make demo | make test
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types unit test-slow clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "probekit needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -c constraints.txt torch
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,demo,gguf]'
+	@touch $@
+
+install: $(STAMP)  ## create .venv with pinned versions
+
+demo: $(STAMP)  ## extract, train, plot on real text with a real model, in under two minutes
+	$(BIN)/probekit demo
+
+test: lint types unit  ## lint, types, import levels, tests
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest -q
+
+test-slow: $(STAMP)  ## the long tests: 20 kills per backend, real models and data
+	$(BIN)/python -m pytest -q -m slow --timeout 3600
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,6 @@
+"""Results of training: records, and the append-only files that hold them."""
+
+from probekit.results.log import append_record, existing_keys, load_records
+from probekit.results.record import Record
+
+__all__ = ["Record", "append_record", "existing_keys", "load_records"]

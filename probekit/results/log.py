@@ -1,0 +1,176 @@
+"""The append-only file of records: one JSON line each, safe against kills and other writers."""
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from probekit.errors import MissingFileError, RecordError, StorageError
+from probekit.results.record import Record, unknown_fields
+
+logger = logging.getLogger(__name__)
+
+_BLOCK = 1 << 16
+
+
+def append_record(path: str | Path, record: Record) -> None:
+    """Append one record to a results file as a whole line, under the lock ``<path>.lock``.
+
+    A last line that a killed writer left torn is cut off first. Parent folders are created.
+
+    Args:
+        path: the results file; created when it does not exist.
+        record: what to append.
+
+    Raises:
+        RecordError: the file ends in something that is no part of a record.
+        StorageError: the file cannot be written (no permission, disk full).
+    """
+    path = Path(path)
+    line = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{path}.lock"):
+            _append_line(path, line)
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(
+            f"{path}: cannot append a record ({error.strerror or error}); "
+            "choose another results file with --out, or make room there."
+        ) from error
+
+
+def _append_line(path: Path, line: bytes) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        size = _mend_tail(path, descriptor)
+        if os.write(descriptor, line) != len(line):
+            os.ftruncate(descriptor, size)
+            raise StorageError(f"{path}: the disk is full; the record was not written. Make room.")
+    finally:
+        os.close(descriptor)
+
+
+def _mend_tail(path: Path, descriptor: int) -> int:
+    """Leave the file ending in a newline (or empty) and return its size."""
+    size = os.fstat(descriptor).st_size
+    tail = _unfinished_tail(descriptor, size)
+    if not tail:
+        return size
+    if _is_object(tail):  # whole, but saved by an editor without its newline
+        return size + os.write(descriptor, b"\n")
+    if not tail.startswith(b"{"):
+        raise RecordError(
+            f"{path}: not a file of records (its last line is {tail[:40]!r}); "
+            "choose another results file with --out."
+        )
+    os.ftruncate(descriptor, size - len(tail))
+    logger.warning("%s: cut off a torn last line of %d bytes", path, len(tail))
+    return size - len(tail)
+
+
+def _unfinished_tail(descriptor: int, size: int) -> bytes:
+    """Return the bytes after the file's last newline."""
+    tail = b""
+    end = size
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        block = os.pread(descriptor, end - start, start)
+        newline = block.rfind(b"\n")
+        tail = block[newline + 1 :] + tail
+        if newline >= 0:
+            break
+        end = start
+    return tail
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:  # also undecodable bytes: UnicodeDecodeError is a ValueError
+        return False
+
+
+def load_records(paths: str | Path | Iterable[str | Path]) -> list[Record]:
+    """Read records from results files.
+
+    A torn last line is left out with a logged note. Where a key occurs more than once, the last
+    record with it counts, at the place of the first.
+
+    Args:
+        paths: one file or folder, or several; a folder stands for every ``*.jsonl`` below it.
+
+    Raises:
+        MissingFileError: a path does not exist, or a folder holds no results file.
+        RecordError: a line is no record; the message names file and line.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    by_key: dict[str, Record] = {}
+    total = 0
+    for file in [file for path in given for file in _files(Path(path))]:
+        for record in _read_file(file):
+            by_key[record.key] = record
+            total += 1
+    if total > len(by_key):
+        logger.info("left out %d records whose key occurs again", total - len(by_key))
+    return list(by_key.values())
+
+
+def existing_keys(path: str | Path) -> set[str]:
+    """Return the keys of the records in a results file; none when it does not exist."""
+    return {record.key for record in load_records(path)} if Path(path).is_file() else set()
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = sorted(path.rglob("*.jsonl"))
+    if not found:
+        what = "this folder holds no results file (*.jsonl)" if path.is_dir() else "no such file"
+        raise MissingFileError(f"{path}: {what}; run `probekit train` or `probekit sweep` first.")
+    return found
+
+
+def _read_file(path: Path) -> list[Record]:
+    records = []
+    unknown: set[str] = set()
+    for number, data in _objects(path):
+        try:
+            records.append(Record.from_known(data))
+        except RecordError as error:
+            raise RecordError(f"{path}, line {number}: {error}") from None
+        unknown.update(unknown_fields(data))
+    if unknown:
+        logger.info("%s: ignored unknown record fields: %s", path, ", ".join(sorted(unknown)))
+    return records
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(line, parse_constant=_refuse_constant)
+        except ValueError as error:
+            if number == len(lines):  # no newline after it: a writer was killed, or is writing
+                logger.warning("%s, line %d: ignored a torn last line", path, number)
+                return
+            raise RecordError(
+                f"{path}, line {number}: not a JSON line ({error}); delete or repair it."
+            ) from None
+        if not isinstance(data, dict):
+            raise RecordError(
+                f"{path}, line {number}: expected a record (a JSON object), found "
+                f"{type(data).__name__}; delete or repair the line."
+            )
+        yield number, data
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")

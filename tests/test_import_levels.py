@@ -1,0 +1,85 @@
+"""Every file imports only from lower levels or from its own package."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LEVELS = [
+    {"errors", "registry", "fingerprint", "seeding", "layers", "hardware"},
+    {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
+    {"specs", "data", "features"},
+    {"backbone", "train", "engines"},
+    {"extract", "depth", "sweep", "predict", "maintenance", "demo"},
+    {"plots", "report"},
+    {"cli"},
+]
+LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
+LEVEL["errors"] = -1  # the rest of level 0 raises them
+FILES = sorted((ROOT / "probekit").rglob("*.py"))
+
+
+def _package(path: Path) -> str:
+    first = path.relative_to(ROOT / "probekit").parts[0]
+    return first.removesuffix(".py")
+
+
+def _imported(tree: ast.AST, path: Path) -> set[str]:
+    """Names of the probekit packages that a file imports, at any depth of its code."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import; write it in full"
+            # `from probekit import x` names the package x itself
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("probekit.")}
+    return found - {"__version__"}
+
+
+def _violations(source: str, path: Path) -> list[str]:
+    own = _package(path)
+    assert own in LEVEL, f"{path}: give {own!r} an import level"
+    imported = _imported(ast.parse(source), path) - {own}
+    return [f"{path}: {own} imports {name}" for name in imported if LEVEL[name] >= LEVEL[own]]
+
+
+@pytest.mark.parametrize("path", FILES[1:], ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_only_lower_levels(path):
+    assert _violations(path.read_text(), path) == []
+
+
+def test_a_violation_is_found():
+    path = ROOT / "probekit" / "heads" / "x.py"
+    assert _violations("import probekit.heads.y, probekit.errors\n", path) == []
+    assert _violations("from probekit import store", path) == [f"{path}: heads imports store"]
+    assert _violations("def f():\n import probekit.cli.x", path) == [f"{path}: heads imports cli"]
+
+
+def test_package_root_imports_nothing_at_once():
+    path = ROOT / "probekit" / "__init__.py"
+    assert FILES[0] == path  # exempt above: its names are loaded on first use
+    body = [
+        node
+        for node in ast.parse(path.read_text()).body
+        if not isinstance(node, ast.FunctionDef)
+        and not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    ]
+    assert _imported(ast.Module(body, []), path) == set()
+
+
+@pytest.mark.parametrize("module", ["probekit", "probekit.cli", "probekit.results"])
+def test_import_stays_light(module):
+    code = (
+        f"import {module}, sys; "
+        "print(*[m for m in ('torch', 'transformers', 'datasets') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []

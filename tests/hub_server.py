@@ -1,0 +1,366 @@
+"""A small local HTTP server that speaks the part of the Hugging Face Hub's API that clients use.
+
+It serves folders as repositories, so that ``transformers``, ``datasets`` and ``huggingface_hub``
+run their real network code without a network::
+
+    with HubServer({"models/org/tiny": folder, "datasets/org/toy": other}) as hub:
+        result = hub.run_python("from transformers import AutoModel; ...", tmp_path)
+
+``HF_ENDPOINT`` is read once, when ``huggingface_hub`` is imported, so a test points the clients at
+the server in one of two ways:
+
+* ``hub.run_python(code, home)`` runs code in a fresh interpreter with ``hub.environment(home)``:
+  nothing of the test process matters. Two to six seconds, most of it imports.
+* ``hub.redirect(monkeypatch, home)`` replaces the constants that ``huggingface_hub`` and
+  ``datasets`` copied from the environment, inside this process, until the test ends. Fast. Clients
+  that were built before (``huggingface_hub.model_info`` is bound to one) keep the old address, so
+  the code under test builds its own ``HfApi()`` or calls ``from_pretrained`` / ``load_dataset``.
+
+Both give the clients an empty home (``home``), so nothing cached on the machine helps or hurts.
+
+What can go wrong is chosen per repository or file::
+
+    HubServer(repos, faults={"models/org/locked": "gated-401", "models/org/ill": "error-500"},
+              drops={"models/org/tiny/model.safetensors": 2})
+
+* ``gated-401`` / ``gated-403``: files are refused, as for a gated repository without or with a
+  token; the description stays readable, as on the real Hub.
+* ``error-500``: every answer about the repository is a 500.
+* ``drops``: so many GETs of that file end in the middle of the body.
+* A repository that is not served answers 404 ``RepoNotFound``; a revision other than "main", the
+  commit, or one served as ``"datasets/org/name@refs/convert/parquet"``, 404 ``RevisionNotFound``.
+
+``hub.requests`` lists what was asked ("GET /api/models/org/tiny"). ``dead_endpoint()`` is an
+address at which nothing listens.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from tests.hub_files import HubFile, HubRepo
+
+
+class HubServer:
+    """Serve folders as Hub repositories on 127.0.0.1 while the ``with`` block runs.
+
+    Args:
+        repos: "models/org/name" or "datasets/org/name" (with "@revision" for one that is not
+            main) to the folder that holds its files. A folder is read again when it changed.
+        faults: repository to "gated-401", "gated-403" or "error-500".
+        drops: "models/org/name/file" to the number of downloads to cut in the middle.
+    """
+
+    def __init__(
+        self,
+        repos: Mapping[str, Path],
+        faults: Mapping[str, str] | None = None,
+        drops: Mapping[str, int] | None = None,
+    ) -> None:
+        self.repos = dict(repos)
+        self.faults = dict(faults or {})
+        self.drops = dict(drops or {})
+        self.requests: list[str] = []
+        self._loaded: dict[str, tuple[Any, HubRepo]] = {}
+        self._lock = threading.Lock()
+        handler = type("Handler", (_Handler,), {"hub": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def load(self, key: str) -> HubRepo:
+        """The repository under ``key``, read again if a file of it changed."""
+        folder = self.repos[key]
+        stats = [(str(path), path.stat()) for path in sorted(folder.rglob("*"))]
+        stamp = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
+        with self._lock:
+            if key not in self._loaded or self._loaded[key][0] != stamp:
+                self._loaded[key] = (stamp, HubRepo(folder))
+            return self._loaded[key][1]
+
+    def revision(self, key: str, revision: str) -> HubRepo | None:
+        """One revision of a repository: main, a name served with "@", or a commit of either."""
+        named = f"{key}@{revision}"
+        if named in self.repos:
+            return self.load(named)
+        served = [name for name in self.repos if name == key or name.startswith(f"{key}@")]
+        by_commit = {self.load(name).commit: name for name in served}
+        if revision == "main" and key in self.repos:
+            return self.load(key)
+        return self.load(by_commit[revision]) if revision in by_commit else None
+
+    def drop_now(self, file: str) -> bool:
+        """Whether this download of ``file`` is one to cut."""
+        with self._lock:
+            left = self.drops.get(file, 0)
+            self.drops[file] = max(left - 1, 0)
+            return left > 0
+
+    def environment(self, home: Path) -> dict[str, str]:
+        """The variables that point a fresh interpreter at this server, with an empty Hub home."""
+        return client_environment(self.url, home)
+
+    def run_python(
+        self, code: str, home: Path, *arguments: str, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``code`` in a fresh interpreter that sees this server as the Hub."""
+        return run_python(self.url, code, home, *arguments, timeout=timeout)
+
+    def redirect(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+        """Point the clients of this process at the server until the test ends."""
+        redirect(monkeypatch, self.url, home)
+
+
+def dead_endpoint() -> str:
+    """An address on this machine at which nothing listens: connections are refused at once."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def client_environment(url: str, home: Path) -> dict[str, str]:
+    """The environment of an interpreter whose Hub is at ``url`` and whose Hub home is ``home``."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    proxies = {"http_proxy", "https_proxy", "all_proxy"}
+    kept = {name: value for name, value in kept.items() if name.lower() not in proxies}
+    return kept | {
+        "HF_ENDPOINT": url,
+        "HF_HOME": str(home),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_UPDATE_DOWNLOAD_COUNTS": "0",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def run_python(
+    url: str, code: str, home: Path, *arguments: str, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run ``code`` with ``arguments`` in a fresh interpreter whose Hub is at ``url``."""
+    root = Path(__file__).resolve().parents[1]
+    environment = client_environment(url, home) | {"PYTHONPATH": str(root)}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def redirect(monkeypatch: pytest.MonkeyPatch, url: str, home: Path) -> None:
+    """Point the Hub clients of this process at ``url``, with ``home`` as their home."""
+    import datasets.config
+    import huggingface_hub.constants
+    import huggingface_hub.utils
+    from huggingface_hub import HfFileSystem
+
+    constants = huggingface_hub.constants
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    template = url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(datasets.config, "HF_ENDPOINT", url)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", home / "datasets")
+    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", str(home / "modules"))
+    monkeypatch.setattr(datasets.config, "HF_UPDATE_DOWNLOAD_COUNTS", False)
+    monkeypatch.setattr(huggingface_hub.HfApi, "__init__", _with_endpoint(url))
+    HfFileSystem.clear_instance_cache()
+
+
+def _with_endpoint(url: str) -> Any:
+    """``HfApi.__init__`` whose default endpoint is ``url``."""
+    from huggingface_hub import HfApi
+
+    original = HfApi.__init__
+
+    def initialise(self: HfApi, endpoint: str | None = None, *args: Any, **kwargs: Any) -> None:
+        original(self, endpoint or url, *args, **kwargs)
+
+    return initialise
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What goes back to the client."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] | None = None
+    drop: bool = False
+
+
+def _json(value: Any) -> _Answer:
+    return _Answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+
+def _refusal(status: int, code: str, message: str, **headers: str) -> _Answer:
+    body = json.dumps({"error": message}).encode()
+    return _Answer(status, body, {"X-Error-Code": code, "X-Error-Message": message} | headers)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one client; ``hub`` is set on the subclass that ``HubServer`` makes."""
+
+    hub: HubServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: ``HubServer.requests`` is the log."""
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        self.form = self.rfile.read(length) if length else b""
+        self.hub.requests.append(f"{self.command} {unquote(self.path)}")
+        self._send(self._route())
+
+    def _send(self, answer: _Answer) -> None:
+        self.send_response(answer.status)
+        for name, value in (answer.headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if answer.drop:
+            self.wfile.write(answer.body[: len(answer.body) // 2])
+            self.wfile.flush()
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self.wfile.write(answer.body)
+
+    def _route(self) -> _Answer:
+        """Find the repository that the path speaks of, then answer for it."""
+        parts = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
+        api = parts[0] == "api"
+        if api:
+            parts = parts[1:]
+        kind = "models"
+        if parts and parts[0] in ("models", "datasets", "spaces"):
+            kind, parts = parts[0], parts[1:]
+        if len(parts) < 2:
+            return _refusal(404, "NotFound", "no such page")
+        key, rest = f"{kind}/{parts[0]}/{parts[1]}", parts[2:]
+        if not any(name == key or name.startswith(f"{key}@") for name in self.hub.repos):
+            return _refusal(404, "RepoNotFound", "Repository not found")
+        if self.hub.faults.get(key) == "error-500":
+            return _refusal(500, "InternalError", "Internal Error")
+        return self._describe(key, rest) if api else self._resolve(key, rest)
+
+    def _describe(self, key: str, rest: list[str]) -> _Answer:
+        """Answer ``/api/{kind}/{repo}/...``: information, tree, paths-info, refs."""
+        action = rest[0] if rest else "revision"
+        revision = rest[1] if len(rest) > 1 else "main"
+        if action == "refs":
+            return _json({"branches": [], "converts": [], "tags": [], "pullRequests": []})
+        repo = self.hub.revision(key, revision)
+        if repo is None:
+            return _refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        if action == "revision":
+            return self._information(key, repo)
+        if action == "tree":
+            return self._tree(repo, "/".join(rest[2:]))
+        if action == "paths-info":
+            return self._paths(repo)
+        return _refusal(404, "NotFound", f"no such action: {action}")
+
+    def _information(self, key: str, repo: HubRepo) -> _Answer:
+        blobs = "blobs" in parse_qs(urlsplit(self.path).query)
+        gated = "manual" if self.hub.faults.get(key, "").startswith("gated") else False
+        name = key.split("/", 1)[1]
+        siblings = [file.sibling(blobs) for file in repo.files.values()]
+        facts = {"sha": repo.commit, "private": False, "gated": gated, "disabled": False}
+        counts = {"downloads": 0, "likes": 0, "tags": []}
+        return _json(
+            {"id": name, "author": name.split("/")[0], "siblings": siblings} | facts | counts
+        )
+
+    def _tree(self, repo: HubRepo, folder: str) -> _Answer:
+        recursive = parse_qs(urlsplit(self.path).query).get("recursive", ["false"])[0]
+        items = repo.tree(folder, recursive.lower() in ("true", "1"))
+        if items is None:
+            return _refusal(404, "EntryNotFound", f"{folder} does not exist")
+        return _json(items)
+
+    def _paths(self, repo: HubRepo) -> _Answer:
+        text = self.form.decode()
+        if "json" in self.headers.get("Content-Type", ""):
+            wanted = json.loads(text)["paths"]
+        else:
+            wanted = parse_qs(text).get("paths", [])
+        return _json([item for item in repo.items() if item["path"] in set(wanted)])
+
+    def _resolve(self, key: str, rest: list[str]) -> _Answer:
+        """Answer ``/{repo}/resolve/{revision}/{file}``, whole or a range of it."""
+        fault = self.hub.faults.get(key, "")
+        if fault.startswith("gated"):
+            return _refusal(int(fault.rpartition("-")[2]), "GatedRepo", "Access is restricted")
+        if len(rest) < 3 or rest[0] != "resolve":
+            return _refusal(404, "NotFound", "no such page")
+        revision, path = rest[1], "/".join(rest[2:])
+        repo = self.hub.revision(key, revision)
+        if repo is None:
+            return _refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        commit = {"X-Repo-Commit": repo.commit}
+        if path not in repo.files:
+            return _refusal(404, "EntryNotFound", "Entry not found", **commit)
+        return self._file(f"{key}/{path}", repo.files[path], commit)
+
+    def _file(self, name: str, file: HubFile, commit: Mapping[str, str]) -> _Answer:
+        headers = {"ETag": f'"{file.etag}"', "Accept-Ranges": "bytes", **commit}
+        if file.lfs:
+            size = str(len(file.content))
+            headers |= {"X-Linked-Etag": f'"{file.etag}"', "X-Linked-Size": size}
+        drop = self.command == "GET" and self.hub.drop_now(name)
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if not asked:
+            return _Answer(200, file.content, headers, drop)
+        total = len(file.content)
+        first, last = int(asked[1]), min(int(asked[2] or total), total - 1)
+        if first >= total:
+            return _Answer(416, b"", headers | {"Content-Range": f"bytes */{total}"})
+        headers["Content-Range"] = f"bytes {first}-{last}/{total}"
+        return _Answer(206, file.content[first : last + 1], headers, drop)

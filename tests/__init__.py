@@ -1,0 +1,1 @@
+"""Tests of probekit; the folders mirror the package."""

@@ -1,0 +1,19 @@
+"""Sizes and durations as people write them."""
+
+
+def human_bytes(count: float) -> str:
+    """Return a size such as ``4.1 GB`` (powers of ten, as disks are sold)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def human_time(seconds: float) -> str:
+    """Return a duration such as ``45 s``, ``12 min`` or ``3.5 h``."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,99 @@
+"""The local engine: tasks in this process, or spread over worker processes of this machine.
+
+Workers are spawned, not forked, because torch and HDF5 do not survive a fork, and share the cores
+evenly. Steps done travel back through a queue, so one bar shows them all.
+"""
+
+import logging
+import multiprocessing
+import queue
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing.context import SpawnContext
+from typing import Any
+
+from probekit.engines.types import Report, Task
+from probekit.errors import OptionError
+from probekit.hardware import usable_cores
+
+_POLL_SECONDS = 0.2
+_steps: Any = None
+"""In a worker: the queue that takes the steps done."""
+
+
+def run_local(tasks: Sequence[Task], *, workers: int, report: Report) -> Iterator[tuple[int, Any]]:
+    """Run tasks here, in order, or on several worker processes (see ``Engine``).
+
+    Raises:
+        OptionError: ``workers`` is less than one.
+    """
+    if workers < 1:
+        raise OptionError(f"--workers must be at least 1; found {workers}.")
+    if workers == 1 or len(tasks) <= 1:
+        for position, task in enumerate(tasks):
+            yield position, task(report)
+        return
+    yield from _run_spawned(tasks, min(workers, len(tasks)), report)
+
+
+def _run_spawned(tasks: Sequence[Task], workers: int, report: Report) -> Iterator[tuple[int, Any]]:
+    context = multiprocessing.get_context("spawn")
+    steps = context.Queue()
+    pool = _start_pool(context, workers, steps)
+    finished = False
+    try:
+        futures = {pool.submit(_run_task, task): place for place, task in enumerate(tasks)}
+        for future in _as_completed(set(futures), steps, report):
+            yield futures[future], future.result()
+        finished = True
+    finally:
+        if not finished:
+            _stop(pool)
+        pool.shutdown(cancel_futures=True)
+        _drain(steps, report)
+        steps.close()
+
+
+def _start_pool(context: SpawnContext, workers: int, steps: Any) -> ProcessPoolExecutor:
+    level = logging.getLogger("probekit").getEffectiveLevel()
+    threads = max(usable_cores() // workers, 1)
+    return ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_start_worker, initargs=(steps, threads, level)
+    )
+
+
+def _start_worker(steps: Any, threads: int, level: int) -> None:
+    global _steps
+    # Ctrl-C reaches the whole process group; the parent stops its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.basicConfig(level=level, format="%(message)s")
+    import torch
+
+    torch.set_num_threads(threads)
+    _steps = steps
+
+
+def _run_task(task: Task) -> Any:
+    return task(_steps.put)
+
+
+def _as_completed(waiting: set[Future[Any]], steps: Any, report: Report) -> Iterator[Future[Any]]:
+    while waiting:
+        done, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+        _drain(steps, report)
+        yield from done
+
+
+def _drain(steps: Any, report: Report) -> None:
+    while True:
+        try:
+            report(steps.get_nowait())
+        except queue.Empty:
+            return
+
+
+def _stop(pool: ProcessPoolExecutor) -> None:
+    """End the workers at once; a task that is half done leaves nothing behind."""
+    for process in list((pool._processes or {}).values()):
+        process.terminate()

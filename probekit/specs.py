@@ -1,0 +1,194 @@
+"""What a training run is asked for: options that check themselves and turn into JSON."""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
+
+from probekit.decoders import DECODERS
+from probekit.errors import OptionError
+from probekit.fingerprint import digest
+from probekit.heads import HEADS
+from probekit.registry import choose
+
+NORMALIZATIONS = ("none", "layernorm", "standardize", "final-norm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSpec:
+    """Options of one training run: one head, one seed.
+
+    None of them says where files lie or which device computes, so a spec means the same on every
+    machine.
+
+    Attributes:
+        model: the backbone, as in ``probekit extract``.
+        task: name of the task.
+        label: label column; ``None`` is the task's default.
+        head: name of the head.
+        decoder: name of the decoder; ``None`` is the default of the task's kind.
+        layers: layers instead of the head's published ones, in the language of
+            ``probekit.layers``.
+        depth: the largest layer the head may see; ``None`` is all of them.
+        normalize: treatment of each layer before the head, one of ``NORMALIZATIONS``.
+        shots: K; K x C sentences of the train split are drawn.
+        fraction: share of the train split that is drawn, in (0, 1].
+        hold_out: share of the train split that serves as dev split, in (0, 1); for data without
+            one.
+        seed: decides sample, initialisation, order and dropout.
+        epochs: passes over the drawn sentences.
+        lr: peak learning rate; ``None`` is the head's published one.
+        mix_lr: peak learning rate of the mixing weights; ``None`` is ``lr``.
+        batch_size: sentences per step.
+        evals: number of evenly spaced points at which dev is scored.
+        weight_decay: AdamW's decoupled weight decay.
+
+    Raises:
+        OptionError: a value cannot be used.
+        UnknownNameError: no such head or decoder.
+    """
+
+    model: str
+    task: str
+    label: str | None = None
+    head: str
+    decoder: str | None = None
+    layers: str | None = None
+    depth: int | None = None
+    normalize: str = "none"
+    shots: int | None = None
+    fraction: float | None = None
+    hold_out: float | None = None
+    seed: int = 0
+    epochs: int = 50
+    lr: float | None = None
+    mix_lr: float | None = None
+    batch_size: int = 16
+    evals: int = 10
+    weight_decay: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        choose("head", self.head, HEADS)
+        if self.decoder is not None:
+            choose("decoder", self.decoder, DECODERS)
+        if self.normalize not in NORMALIZATIONS:
+            raise OptionError(
+                f"--normalize {self.normalize!r} is none of: {', '.join(NORMALIZATIONS)}."
+            )
+        if self.shots is not None and self.fraction is not None:
+            raise OptionError("--shots and --fraction were both given; choose one.")
+        for option in ("shots", "epochs", "batch_size", "evals"):
+            _check_whole(option, getattr(self, option), least=1)
+        for option in ("depth", "seed"):
+            _check_whole(option, getattr(self, option), least=0)
+        for option in ("lr", "mix_lr"):
+            _check_range(option, getattr(self, option), 0, math.inf, "a number above 0")
+        _check_range("fraction", self.fraction, 0, 1 + 1e-12, "a number in (0, 1]")
+        _check_range("hold_out", self.hold_out, 0, 1, "a number between 0 and 1")
+        if not (_is_number(self.weight_decay) and 0 <= self.weight_decay < math.inf):
+            raise OptionError(f"--weight-decay must be 0 or more; found {self.weight_decay!r}.")
+
+    @property
+    def protocol(self) -> str:
+        """How training sentences are chosen: ``few-shot``, ``fraction`` or ``full``."""
+        base = "few-shot" if self.shots else "fraction" if self.fraction else "full"
+        return base if self.hold_out is None else f"{base}, hold-out {self.hold_out:g}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Return the spec that ``to_json`` described.
+
+        Raises:
+            OptionError: ``data`` holds an option that does not exist.
+        """
+        unknown = sorted(set(data) - {field.name for field in fields(cls)})
+        if unknown:
+            raise OptionError(f"unknown training option {unknown[0]!r}.")
+        return cls(**data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedOptions:
+    """A spec with every open choice settled against the data: what a record's key hashes.
+
+    Attributes:
+        spec: the options, with ``label``, ``decoder`` and ``lr`` filled in.
+        layers: layer numbers that the head reads, ascending.
+        metric: name of the metric.
+        entries: key of the cache entry of each split that is read.
+        labels_fingerprint: sha256 over the labels of all splits.
+    """
+
+    spec: TrainSpec
+    layers: tuple[int, ...]
+    metric: str
+    entries: Mapping[str, str]
+    labels_fingerprint: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as JSON values."""
+        return {
+            **self.spec.to_json(),
+            "layers": list(self.layers),
+            "metric": self.metric,
+            "entries": dict(self.entries),
+            "labels_fingerprint": self.labels_fingerprint,
+        }
+
+    @property
+    def key(self) -> str:
+        """The record's key: a fingerprint of the options.
+
+        The model's name is left out because the entries' keys hash its weights, and a spec may
+        name the same model by a Hub id or a path.
+        """
+        options = self.to_json()
+        del options["model"]
+        return digest(options)
+
+
+def product(base: TrainSpec, options: Mapping[str, Iterable[Any]]) -> list[TrainSpec]:
+    """Return one spec for every combination of option values.
+
+    Args:
+        base: values of all options that are not varied.
+        options: values of each varied option; the last one varies fastest.
+
+    Raises:
+        OptionError: an option does not exist, has no value, or has one that cannot be used.
+    """
+    known = {field.name for field in fields(TrainSpec)}
+    choices = {name: list(values) for name, values in options.items()}
+    for name, values in choices.items():
+        if name not in known:
+            raise OptionError(f"unknown training option {name!r}.")
+        if not values:
+            raise OptionError(f"--{name.replace('_', '-')} names no value.")
+    combinations = itertools.product(*choices.values())
+    specs = [replace(base, **dict(zip(choices, values, strict=True))) for values in combinations]
+    return list(dict.fromkeys(specs))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_whole(option: str, value: object, *, least: int) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise OptionError(
+            f"--{option.replace('_', '-')} must be a whole number of at least {least}; "
+            f"found {value!r}."
+        )
+
+
+def _check_range(option: str, value: Any, low: float, high: float, expected: str) -> None:
+    if value is not None and not (_is_number(value) and low < value < high):
+        raise OptionError(f"--{option.replace('_', '-')} must be {expected}; found {value!r}.")

@@ -1,0 +1,69 @@
+"""The order of training: blocks of sentences are shuffled, then sentences inside a buffer.
+
+A split that fits one buffer is shuffled completely. The order depends on seed, epoch and sentence
+lengths alone, never on how much memory there is, so a run that streams from disk and one that
+holds its rows in memory take the same steps.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Int64
+
+from probekit.seeding import numpy_generator
+
+BLOCK_ROWS = 512
+BUFFER_ROWS = 32_768
+
+
+def epoch_order(
+    lengths: Int64[np.ndarray, " sentences"], seed: int, epoch: int
+) -> Int64[np.ndarray, " sentences"]:
+    """Return the order in which one epoch visits the sentences.
+
+    Args:
+        lengths: rows of each sentence.
+        seed: the run's seed.
+        epoch: counted from 0.
+    """
+    rng = numpy_generator(seed, "order", epoch)
+    blocks = _cut(lengths, BLOCK_ROWS)
+    if len(blocks) * BLOCK_ROWS <= BUFFER_ROWS:
+        return rng.permutation(len(lengths))
+    blocks = [blocks[index] for index in rng.permutation(len(blocks))]
+    per_buffer = BUFFER_ROWS // BLOCK_ROWS
+    buffers = [
+        np.concatenate(blocks[start : start + per_buffer])
+        for start in range(0, len(blocks), per_buffer)
+    ]
+    return np.concatenate([rng.permutation(buffer) for buffer in buffers])
+
+
+def batches(
+    lengths: Int64[np.ndarray, " sentences"], *, seed: int, epochs: int, batch_size: int
+) -> Iterator[Int64[np.ndarray, " batch"]]:
+    """Yield the sentences of each step of all epochs; the last step of an epoch may be smaller."""
+    for epoch in range(epochs):
+        order = epoch_order(lengths, seed, epoch)
+        for start in range(0, len(order), batch_size):
+            yield order[start : start + batch_size]
+
+
+def steps_per_epoch(n_sentences: int, batch_size: int) -> int:
+    """Return the steps of one epoch."""
+    return -(-n_sentences // batch_size)
+
+
+def evaluation_steps(total: int, evals: int) -> tuple[int, ...]:
+    """Return the steps after which dev is scored: evenly spaced, the last step included.
+
+    A run with fewer steps than ``evals`` is scored after each of them.
+    """
+    return tuple(sorted({max(1, round(total * point / evals)) for point in range(1, evals + 1)}))
+
+
+def _cut(lengths: Int64[np.ndarray, " sentences"], rows: int) -> list[Int64[np.ndarray, " block"]]:
+    """Cut the sentences into runs of about ``rows`` rows."""
+    ends = np.cumsum(lengths)
+    starts_block = np.diff((ends - lengths) // rows, prepend=-1) > 0
+    return np.split(np.arange(len(lengths)), np.flatnonzero(starts_block)[1:])

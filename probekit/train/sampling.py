@@ -1,0 +1,88 @@
+"""Which training sentences a run sees: few-shot draws, fractions, seeded hold-outs.
+
+Every draw is a function of its seed and size alone, so all heads of one seed see one sample.
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int64
+
+from probekit.errors import OptionError
+from probekit.seeding import numpy_generator
+
+_HOLD_OUT_SEED = 0
+_CHUNK_TAG = re.compile(r"^[BI]-(.+)$")
+
+
+def count_classes(label_names: Sequence[str]) -> int:
+    """Return C of the few-shot protocol (DWAtt section 5.2: four for CoNLL-2003 entities).
+
+    Where every label is ``O``, ``B-type`` or ``I-type``, C is the number of types; elsewhere the
+    number of labels.
+
+    Args:
+        label_names: every label of the full train split.
+    """
+    chunks = [_CHUNK_TAG.match(name) for name in label_names if name != "O"]
+    if chunks and all(chunks):
+        return len({match.group(1) for match in chunks if match})
+    return len(set(label_names))
+
+
+def draw(
+    n_examples: int, *, n_classes: int, shots: int | None, fraction: float | None, seed: int
+) -> Int64[np.ndarray, " drawn"]:
+    """Draw training examples uniformly without replacement, not stratified.
+
+    Args:
+        n_examples: N, the examples that can be drawn.
+        n_classes: C.
+        shots: K; K x C examples are drawn.
+        fraction: share of the N examples, at least one example.
+        seed: the run's seed.
+
+    Returns:
+        Positions of the drawn examples, ascending; all of them without shots and fraction.
+
+    Raises:
+        OptionError: K x C is more than N; the message names the largest K.
+    """
+    if shots is not None:
+        wanted = shots * n_classes
+        if wanted > n_examples:
+            raise OptionError(
+                f"--shots {shots}: {shots} x {n_classes} classes = {wanted} sentences, but the "
+                f"train split holds {n_examples}; the largest K here is {n_examples // n_classes}."
+            )
+        return _sample(n_examples, wanted, seed, f"shots={shots}")
+    if fraction is not None and fraction < 1:
+        wanted = max(1, round(fraction * n_examples))
+        return _sample(n_examples, wanted, seed, f"fraction={fraction!r}")
+    return np.arange(n_examples)
+
+
+def hold_out(
+    n_examples: int, share: float
+) -> tuple[Int64[np.ndarray, " kept"], Int64[np.ndarray, " held"]]:
+    """Split N train examples into a train and a dev part, the same one for every seed.
+
+    Returns:
+        Positions of the kept and of the held-out examples, each ascending.
+
+    Raises:
+        OptionError: one of the two parts would be empty.
+    """
+    wanted = round(share * n_examples)
+    if not 0 < wanted < n_examples:
+        raise OptionError(
+            f"--hold-out {share:g} of {n_examples} train sentences leaves one side empty."
+        )
+    held = _sample(n_examples, wanted, _HOLD_OUT_SEED, "hold-out")
+    return np.setdiff1d(np.arange(n_examples), held), held
+
+
+def _sample(n_examples: int, wanted: int, seed: int, name: str) -> Int64[np.ndarray, " drawn"]:
+    order = numpy_generator(seed, "sample", name).permutation(n_examples)
+    return np.sort(order[:wanted])

@@ -1,0 +1,61 @@
+import os
+from functools import partial
+
+import pytest
+
+from probekit.engines import ENGINES, run_local
+from probekit.errors import OptionError
+
+
+def double(value, report):
+    report(value)
+    return 2 * value, os.getpid()
+
+
+def fail(report):
+    raise ValueError("no such row")
+
+
+def threads(report):
+    import torch
+
+    return torch.get_num_threads()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_come_with_their_position_and_steps_are_reported(workers):
+    steps = []
+    tasks = [partial(double, value) for value in (3, 4, 5)]
+    results = dict(run_local(tasks, workers=workers, report=steps.append))
+    assert {place: value for place, (value, _) in results.items()} == {0: 6, 1: 8, 2: 10}
+    assert sorted(steps) == [3, 4, 5]
+    own = {pid for _, pid in results.values()} == {os.getpid()}
+    assert own == (workers == 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_in_a_task_reaches_the_caller(workers):
+    with pytest.raises(ValueError, match="no such row"):
+        list(run_local([fail, fail], workers=workers, report=lambda steps: None))
+
+
+def test_workers_share_the_cores():
+    from probekit.hardware import usable_cores
+
+    counts = [count for _, count in run_local([threads] * 2, workers=2, report=lambda steps: None)]
+    assert counts == [max(usable_cores() // 2, 1)] * 2
+
+
+def test_a_caller_that_stops_early_ends_the_workers():
+    run = run_local([partial(double, n) for n in range(4)], workers=2, report=lambda steps: None)
+    next(run)
+    run.close()
+
+
+def test_no_workers_is_refused():
+    with pytest.raises(OptionError, match="--workers must be at least 1; found 0"):
+        list(run_local([], workers=0, report=lambda steps: None))
+
+
+def test_the_registry_holds_the_local_engine():
+    assert ENGINES["local"] is run_local

@@ -1,0 +1,235 @@
+"""Tables of results: records grouped over seeds, as text, Markdown or JSON lines."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from probekit.errors import RecordError
+from probekit.registry import choose
+from probekit.results.columns import Column, interval_cells, markdown_table, text_table
+from probekit.results.groups import OPTIONS, check_seeds, follows, grouped, series
+from probekit.results.interval import Interval, interval
+from probekit.results.names import layer_text, options_text, value_text
+from probekit.results.record import Record
+from probekit.results.weights import mean_weights, with_weights
+
+Style = Literal["text", "markdown", "jsonl"]
+Score = Literal["eval_score", "eval_last", "test_score"]
+
+_LAYOUTS = {"text": text_table, "markdown": markdown_table}
+_STYLES = {**_LAYOUTS, "jsonl": None}
+_ALWAYS = ("head", "shots")
+_WORDS = ("model", "task", "label", "head", "normalize", "decoder", "optimizer", "layers")
+_WORDS += ("protocol", "metric", "entry", "labels_fingerprint")
+_SETTLED_BY = {
+    "layers": ("model", "head", "depth"),
+    "entry": ("model", "task"),
+    "labels_fingerprint": ("task", "label"),
+    "metric": ("task", "label"),
+    "protocol": ("shots", "fraction"),
+    "decoder": ("head",),
+}
+"""Options that a table leaves out where those on the right settle them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """Records that differ in their seed alone, as one line of a table.
+
+    Attributes:
+        options: the options they share, by name.
+        metric: the metric of the scores.
+        seeds: their seeds, ascending.
+        eval_score: best dev score (0..1), mean and interval over seeds.
+        eval_last: last dev score (0..1).
+        test_score: test score (0..1) over the seeds that have one; None without any.
+        n_params: trained parameters, rounded mean.
+        train_seconds: mean wall-clock seconds of training.
+    """
+
+    options: Mapping[str, Any]
+    metric: str
+    seeds: tuple[int, ...]
+    eval_score: Interval
+    eval_last: Interval
+    test_score: Interval | None
+    n_params: int
+    train_seconds: float
+
+    @property
+    def n(self) -> int:
+        """Number of seeds."""
+        return len(self.seeds)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as plain JSON values."""
+        return asdict(self)
+
+
+def summarise(records: Sequence[Record], by: Sequence[str] | None = None) -> list[Row]:
+    """Group records over seeds.
+
+    Args:
+        records: any records.
+        by: options that make a row; all of them when None.
+
+    Returns:
+        One row per combination of values, in a fixed order (baselines first, shots ascending).
+
+    Raises:
+        RecordError: there are no records, or a row would average over more than seeds.
+        OptionError: ``by`` names no option of a record.
+    """
+    _require_records(records)
+    names = OPTIONS if by is None else tuple(by)
+    return [
+        _row(group, dict(zip(names, key, strict=True)))
+        for key, group in grouped(records, names).items()
+    ]
+
+
+def _require_records(records: Sequence[Record]) -> None:
+    """Refuse an empty list of records, saying how to make some."""
+    if not records:
+        raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
+
+
+def _row(group: Sequence[Record], options: dict[str, Any]) -> Row:
+    what = options_text({name: options[name] for name in _ALWAYS if name in options})
+    what = what or "all records"
+    if len(metrics := sorted({record.metric for record in group})) > 1:
+        raise RecordError(f"{what}: cannot average {' and '.join(metrics)}; group by task, label.")
+    check_seeds(group, what)
+    tests = [record.test_score for record in group if record.test_score is not None]
+    return Row(
+        options=options,
+        metric=metrics[0],
+        seeds=tuple(sorted(record.seed for record in group)),
+        eval_score=interval(record.eval_score for record in group),
+        eval_last=interval(record.eval_last for record in group),
+        test_score=interval(tests) if tests else None,
+        n_params=round(interval(record.n_params for record in group).mean),
+        train_seconds=interval(record.train_seconds for record in group).mean,
+    )
+
+
+def table(rows: Sequence[Row], style: Style = "text") -> str:
+    """Return rows as a table: the options that differ, seeds, scores, parameters and seconds.
+
+    Scores are percent with the half width of their 95 % interval over seeds.
+
+    Args:
+        rows: what ``summarise`` returned.
+        style: ``text`` (aligned for a terminal), ``markdown``, or ``jsonl`` (one JSON object per
+            row, scores in 0..1).
+
+    Raises:
+        UnknownNameError: there is no such style.
+    """
+    choose("table style", style, _STYLES)
+    if style == "jsonl":
+        return "".join(json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in rows)
+    return _LAYOUTS[style]([*_option_columns(rows), *_result_columns(rows)])
+
+
+def _option_columns(rows: Sequence[Row]) -> list[Column]:
+    names = list(rows[0].options) if rows else list(_ALWAYS)
+    varies = [name for name in names if len({row.options[name] for row in rows}) > 1]
+    return [
+        Column(
+            name.replace("_", " "),
+            [value_text(name, row.options[name]) for row in rows],
+            name in _WORDS,
+        )
+        for name in names
+        if name in _ALWAYS or (name in varies and not _is_settled(name, rows))
+    ]
+
+
+def _is_settled(name: str, rows: Sequence[Row]) -> bool:
+    by = [other for other in _SETTLED_BY.get(name, ()) if rows and other in rows[0].options]
+    pairs = ((tuple(row.options[other] for other in by), row.options[name]) for row in rows)
+    return bool(by) and follows(pairs)
+
+
+def _result_columns(rows: Sequence[Row]) -> list[Column]:
+    return [
+        Column("seeds", [str(row.n) for row in rows]),
+        Column("dev best", _percents([row.eval_score for row in rows])),
+        Column("dev last", _percents([row.eval_last for row in rows])),
+        Column("test", _percents([row.test_score for row in rows])),
+        Column("params", [f"{row.n_params:,}" for row in rows]),
+        Column("seconds", [f"{row.train_seconds:.1f}" for row in rows]),
+    ]
+
+
+def _percents(values: Sequence[Interval | None]) -> list[str]:
+    return interval_cells([None if value is None else value.scaled(100) for value in values], 2)
+
+
+def depth_table(
+    records: Sequence[Record], score: Score = "eval_score", style: Style = "text"
+) -> str:
+    """Return scores by depth: layers as rows (``0 = emb``), heads and their options as columns.
+
+    Args:
+        records: records; those that are not of a truncated depth are left out.
+        score: which score; percent with the half width of its 95 % interval over seeds.
+        style: as for ``table``; ``jsonl`` gives one object per depth and column.
+
+    Raises:
+        RecordError: no record has a depth, or a cell would average over more than seeds.
+    """
+    records = [r for r in records if r.depth is not None and getattr(r, score) is not None]
+    if not records:
+        raise RecordError(f"no records with a depth and {score}; run `probekit depth` first.")
+    columns = {
+        name: {
+            depth: _mean_score(group, score, f"{name}, depth {depth}")
+            for (depth,), group in grouped(members, ["depth"]).items()
+        }
+        for name, members in series(records, given=["depth"]).items()
+    }
+    return _layer_table(columns, style, decimals=2, factor=100)
+
+
+def _mean_score(group: Sequence[Record], score: Score, what: str) -> Interval:
+    check_seeds(group, what)
+    return interval(getattr(record, score) for record in group)
+
+
+def weights_table(records: Sequence[Record], raw: bool = False, style: Style = "text") -> str:
+    """Return the weight of every layer: layers as rows (``0 = emb``), heads as columns.
+
+    Args:
+        records: records; those of heads without weights are left out.
+        raw: weights before the softmax.
+        style: as for ``table``; ``jsonl`` gives one object per layer and column.
+
+    Raises:
+        RecordError: no record has such weights, or a column would average over more than seeds.
+    """
+    columns = {
+        name: mean_weights(members, raw, name)
+        for name, members in series(with_weights(records, raw)).items()
+    }
+    return _layer_table(columns, style, decimals=3, factor=1)
+
+
+def _layer_table(
+    columns: Mapping[str, Mapping[int, Interval]], style: Style, decimals: int, factor: float
+) -> str:
+    choose("table style", style, _STYLES)
+    layers = sorted({layer for column in columns.values() for layer in column})
+    if style == "jsonl":
+        return "".join(
+            json.dumps({"series": name, "layer": layer, **asdict(value)}, ensure_ascii=False) + "\n"
+            for name, column in columns.items()
+            for layer, value in sorted(column.items())
+        )
+    shown = [Column("layer", [layer_text(layer) for layer in layers], words=True)]
+    for name, column in columns.items():
+        values = [column[n].scaled(factor) if n in column else None for n in layers]
+        shown.append(Column(name, interval_cells(values, decimals)))
+    return _LAYOUTS[style](shown)

@@ -1,0 +1,65 @@
+"""Columns of text, laid out for a terminal or as Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from probekit.results.interval import Interval
+
+NOTHING = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading and its cells; words stand left, numbers right.
+
+    Attributes:
+        heading: the column's name.
+        cells: one text per row; the spaces in front of a number are kept in a terminal.
+        words: whether the cells are words.
+    """
+
+    heading: str
+    cells: Sequence[str]
+    words: bool = False
+
+    def padded(self) -> list[str]:
+        """Return the heading, a rule and the cells, all of one width."""
+        width = max(len(text) for text in (self.heading, *self.cells))
+        rows = [self.heading, "-" * width, *self.cells]
+        return [row.ljust(width) if self.words else row.rjust(width) for row in rows]
+
+
+def text_table(columns: Sequence[Column]) -> str:
+    """Return aligned columns, two spaces apart, with a rule under the headings."""
+    lines = zip(*(column.padded() for column in columns), strict=True)
+    return "".join("  ".join(line).rstrip() + "\n" for line in lines)
+
+
+def markdown_table(columns: Sequence[Column]) -> str:
+    """Return a Markdown table; a bar inside a cell is escaped."""
+    rules = [":---" if column.words else "---:" for column in columns]
+    cells = zip(*(column.cells for column in columns), strict=True)
+    lines = [[column.heading for column in columns], rules, *cells]
+    return "".join(_markdown_line(line) for line in lines)
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.strip().replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def interval_cells(values: Sequence[Interval | None], decimals: int) -> list[str]:
+    """Return ``mean ± half width`` with the signs one below the other; a dash for None."""
+    present = [value for value in values if value is not None]
+    halves = [f"{value.half:.{decimals}f}" for value in present if value.half is not None]
+    width = max(map(len, halves), default=0)
+    return [_interval_cell(value, decimals, width) for value in values]
+
+
+def _interval_cell(value: Interval | None, decimals: int, width: int) -> str:
+    room = width + 3 if width else 0
+    if value is None:
+        return NOTHING + " " * room
+    mean = f"{value.mean:.{decimals}f}"
+    if value.half is None:
+        return mean + " " * room
+    return f"{mean} ± {value.half:>{width}.{decimals}f}"

@@ -1,0 +1,58 @@
+"""A mean with its 95 % confidence interval over seeds."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean, the half width of its interval, and how many values it is over.
+
+    Attributes:
+        mean: arithmetic mean.
+        half: half the width of the 95 % interval; None for a single value, which has none.
+        n: number of values.
+    """
+
+    mean: float
+    half: float | None
+    n: int
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval; the mean itself when there is no interval."""
+        return self.mean - (self.half or 0.0)
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval; the mean itself when there is no interval."""
+        return self.mean + (self.half or 0.0)
+
+    def scaled(self, factor: float) -> "Interval":
+        """Return the interval of ``factor`` (positive) times the values."""
+        half = None if self.half is None else self.half * factor
+        return Interval(self.mean * factor, half, self.n)
+
+
+def interval(values: Iterable[float]) -> Interval:
+    """Return the mean of ``values`` (at least one) and its 95 % interval after Student's t.
+
+    The half width is ``t(0.975, n - 1) * s / sqrt(n)`` with the sample deviation ``s``.
+    """
+    values = list(values)
+    n = len(values)
+    assert n > 0, "an interval needs a value"
+    mean = math.fsum(values) / n
+    if n == 1:
+        return Interval(mean, None, 1)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    return Interval(mean, _student_t(n - 1) * deviation / math.sqrt(n), n)
+
+
+def _student_t(degrees: int) -> float:
+    from scipy.special import stdtrit  # slow to import
+
+    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))

@@ -1,0 +1,75 @@
+"""How options, metrics and layers are written in tables and figures."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+METRIC_TEXT = {
+    "span-f1": "span F1",
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "micro-f1": "micro F1",
+    "matthews": "Matthews correlation",
+    "spearman": "Spearman correlation",
+}
+"""Metrics as an axis names them; one that is not listed keeps its own name."""
+
+_UNIT = {"lr": "lr {}", "mix_lr": "mix lr {}", "epochs": "{} epochs", "batch_size": "batch {}"}
+
+
+def metric_text(metric: str) -> str:
+    """Return a metric's name with its unit, such as ``span F1 (%)``."""
+    return f"{METRIC_TEXT.get(metric, metric)} (%)"
+
+
+def layer_text(layer: int) -> str:
+    """Return a layer's number; the embeddings are ``0 = emb``."""
+    return "0 = emb" if layer == 0 else str(layer)
+
+
+def layers_text(layers: Sequence[int]) -> str:
+    """Return layer numbers with runs shortened, such as ``0, 4-8``."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def model_text(model: str) -> str:
+    """Return the last part of a model's name, as ``org/name`` and paths are long."""
+    return PurePath(model).name or model
+
+
+def value_text(name: str, value: Any) -> str:
+    """Return the value of a record's option as a table prints it."""
+    if value is None:
+        return "all" if name in ("shots", "fraction", "depth") else "-"
+    if name == "layers":
+        return layers_text(value)
+    if name == "labels_fingerprint":
+        return str(value)[:8]
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def option_text(name: str, value: Any) -> str:
+    """Return an option so that it can stand alone in a legend or title, such as ``8 shots``."""
+    if name == "shots":
+        return "all sentences" if value is None else f"{value} shots"
+    if name == "model":
+        return model_text(value)
+    if name == "depth" and value is not None:
+        return f"depth {value}"
+    text = value_text(name, value)
+    if name == "normalize":
+        return "raw" if value == "none" else text
+    if value is None or name in ("fraction", "layers", "entry", "labels_fingerprint"):
+        return f"{name.replace('_', ' ')} {text}"
+    return _UNIT.get(name, "{}").format(text)
+
+
+def options_text(options: Mapping[str, Any]) -> str:
+    """Return several options as one line for a legend or title."""
+    return ", ".join(option_text(name, value) for name, value in options.items())

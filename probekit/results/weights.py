@@ -1,0 +1,46 @@
+"""The weight that heads gave each layer, over seeds."""
+
+from collections.abc import Mapping, Sequence
+
+from probekit.errors import RecordError
+from probekit.results.groups import check_seeds
+from probekit.results.interval import Interval, interval
+from probekit.results.record import Record
+
+
+def layer_weights(record: Record, raw: bool) -> Mapping[int, float]:
+    """Return a record's weights by layer, before (``raw``) or after the softmax; or none."""
+    return (record.raw_weights or {}) if raw else record.weights
+
+
+def with_weights(records: Sequence[Record], raw: bool) -> list[Record]:
+    """Return the records that hold weights; of full and truncated depths, the full ones.
+
+    Raises:
+        RecordError: no record holds weights.
+    """
+    held = [record for record in records if layer_weights(record, raw)]
+    if not held:
+        kind = "weights before the softmax" if raw else "layer weights"
+        raise RecordError(
+            f"none of {len(records)} records holds {kind}; run `probekit train` with a head that "
+            "weighs layers, such as --head p32 or --head attention-fusion."
+        )
+    return [record for record in held if record.depth is None] or held
+
+
+def mean_weights(records: Sequence[Record], raw: bool, what: str) -> dict[int, Interval]:
+    """Return every layer's mean weight over the seeds of one setting, by layer number.
+
+    Args:
+        records: records that differ in their seed alone.
+        raw: weights before the softmax.
+        what: the setting in words, for the message.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(records, what)
+    weights = [layer_weights(record, raw) for record in records]
+    layers = sorted({layer for one in weights for layer in one})
+    return {layer: interval(one[layer] for one in weights if layer in one) for layer in layers}

@@ -1,0 +1,59 @@
+"""Fusion heads: frozen features of several layers in, one vector per row out.
+
+To add a head, write one file with a `HeadSpec` and its `FusionHead`, and one line in ``HEADS``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from probekit.errors import OptionError
+from probekit.heads.attention_fusion import AttentionFusion
+from probekit.heads.concat import Concat
+from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.dwatt import DWAtt
+from probekit.heads.last import Last
+from probekit.heads.mean import Mean
+from probekit.heads.p32 import P32
+from probekit.heads.scalar_mix import ScalarMix
+from probekit.registry import choose
+
+HEADS: dict[str, type[HeadSpec]] = {
+    "last": Last,
+    "mean": Mean,
+    "p32": P32,
+    "scalar-mix": ScalarMix,
+    "attention-fusion": AttentionFusion,
+    "concat": Concat,
+    "dwatt": DWAtt,
+}
+
+
+def head_from_json(value: Mapping[str, Any]) -> HeadSpec:
+    """Return the head that ``HeadSpec.to_json`` described.
+
+    Raises:
+        UnknownNameError: no head has this name.
+        OptionError: a hyper-parameter that the head does not have, or a value it refuses.
+    """
+    options = dict(value)
+    spec = choose("head", str(options.pop("name", "")), HEADS)
+    try:
+        return spec(**options)
+    except TypeError as error:
+        raise OptionError(f"head {spec.name!r}: {error}.") from None
+
+
+__all__ = [
+    "HEADS",
+    "P32",
+    "AttentionFusion",
+    "Concat",
+    "DWAtt",
+    "FusionHead",
+    "HeadSpec",
+    "Last",
+    "LayerWeights",
+    "Mean",
+    "ScalarMix",
+    "head_from_json",
+]

@@ -1,0 +1,60 @@
+"""Concat: a learned d x d map per layer, summed."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.initialization import linear_uniform
+from probekit.heads.precision import full, operand
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concat(HeadSpec):
+    """h = sum_i W_i z_i + b.
+
+    The same as one linear layer over the concatenated layers, and initialised as that layer
+    (fan-in: layers x d).
+    """
+
+    name: ClassVar[str] = "concat"
+    default_layers: ClassVar[str] = "1:"
+    learning_rate: ClassVar[float] = 5e-5
+    source: ClassVar[str] = "DWAtt, eq. 2; learning rate: section 9.1"
+    summary: ClassVar[str] = "a learned linear map per layer, summed"
+    formula: ClassVar[str] = "sum_i W_i z_i + b"
+
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "ConcatHead":
+        """Create the module; W, then b, are drawn as ``torch.nn.Linear`` would."""
+        return ConcatHead(layers, dim, generator)
+
+
+class ConcatHead(FusionHead):
+    """Module of `Concat`; ``weight[i]`` has shape (in, out), the transpose of W_i."""
+
+    def __init__(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> None:
+        """Draw the stacked maps and the bias."""
+        super().__init__(layers, dim)
+        fan_in = len(layers) * dim
+        self.weight = linear_uniform(len(layers), dim, dim, fan_in=fan_in, generator=generator)
+        self.bias = linear_uniform(dim, fan_in=fan_in, generator=generator)
+
+    def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
+        """Return the sum of the mapped layers.
+
+        One product over the flattened layers: measured on two cores (12 layers, 768 wide, 232
+        rows, forward and backward) it takes 31 ms in float32 and 9.4 ms under bfloat16, the copy
+        of z included; a loop of ``addmm`` 35 and 9.8, ``bmm`` and a sum 136 and 10.4. It also
+        rounds once, after a float32 sum over all layers.
+        """
+        n_layers, rows, dim = z.shape
+        flat = operand(z).transpose(0, 1).reshape(rows, n_layers * dim)
+        return full(torch.addmm(self.bias, flat, self.weight.view(n_layers * dim, dim)))
+
+    def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
+        """Return each layer's share of the norm, ||W_i||_F / sum_j ||W_j||_F."""
+        norms = torch.linalg.vector_norm(self.weight.detach(), dim=(1, 2))
+        return LayerWeights(self.layers, norms / norms.sum())

@@ -1,0 +1,94 @@
+"""DWAtt: depth-wise attention, a query from the last layer over one learned value per layer."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from probekit.errors import OptionError
+from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.initialization import linear_uniform
+from probekit.heads.mlp import StackedLayerNorm, StackedMLP
+from probekit.heads.precision import full, no_autocast, row_sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class DWAtt(HeadSpec):
+    """h = z_L + sum_n softmax_n(q . k_n) v_n.
+
+    k_n = W_K pos_n with pos ~ U(0, 1) fixed; v_n = LN_n(f_n(z_n)); q = 1 + elu(z_L + f_Q(z_L));
+    f(x) = W LN(gelu(U x)).
+
+    Attributes:
+        d_pos: width of the fixed layer positions (DWAtt, Table 4).
+        bottleneck: hidden width of every f over d (gamma_Q = gamma_V in Table 4).
+    """
+
+    d_pos: int = 24
+    bottleneck: float = 0.5
+
+    name: ClassVar[str] = "dwatt"
+    default_layers: ClassVar[str] = "1:"
+    learning_rate: ClassVar[float] = 5e-5
+    source: ClassVar[str] = "DWAtt, eq. 3-11; learning rate: section 9.1 (Table 4 has 1e-5)"
+    summary: ClassVar[str] = "depth-wise attention over a learned value per layer"
+    formula: ClassVar[str] = "z_L + sum_n softmax_n(q . W_K pos_n) LN_n(f_n(z_n))"
+
+    def __post_init__(self) -> None:
+        """Check the hyper-parameters."""
+        if self.d_pos < 1:
+            raise OptionError(f"dwatt: d_pos must be 1 or more, found {self.d_pos}.")
+        if not self.bottleneck > 0:
+            raise OptionError(f"dwatt: bottleneck must be above 0, found {self.bottleneck}.")
+
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "DWAttHead":
+        """Create the module; positions, keys, values and query are drawn in this order."""
+        hidden = max(1, int(dim * self.bottleneck))
+        return DWAttHead(layers, dim, self.d_pos, hidden, generator)
+
+
+class DWAttHead(FusionHead):
+    """Module of `DWAtt`.
+
+    ``key_bias`` is the affine part of W_K: it adds the same q . b to every layer's score, which
+    softmax cancels, so it never learns; it is kept because the paper has it (and its count).
+    """
+
+    per_row = True
+    pos: Tensor
+
+    def __init__(
+        self, layers: tuple[int, ...], dim: int, d_pos: int, hidden: int, generator: torch.Generator
+    ) -> None:
+        """Draw the fixed positions, then the parameters."""
+        super().__init__(layers, dim)
+        self.register_buffer("pos", torch.rand(len(layers), d_pos, generator=generator))
+        self.key = linear_uniform(d_pos, dim, fan_in=d_pos, generator=generator)
+        self.key_bias = linear_uniform(dim, fan_in=d_pos, generator=generator)
+        self.value = StackedMLP(len(layers), dim, hidden, generator)
+        self.value_norm = StackedLayerNorm(len(layers), dim)
+        self.query = StackedMLP(1, dim, hidden, generator)
+
+    def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
+        """Return the last layer plus what the attention picks from all layers' values."""
+        values = self.value_norm(self.value(z))
+        return full(z[-1]) + row_sum(self._scores(z[-1]).softmax(0), values)
+
+    def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
+        """Return the attention of each row, and its scores as the raw weights."""
+        assert z is not None
+        raw = self._scores(z[-1]).t()
+        return LayerWeights(self.layers, raw.softmax(-1), raw)
+
+    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
+        """Return W_K and f_Q: the parameters that act on h through the attention alone."""
+        return (self.key, self.key_bias, *self.query.parameters())
+
+    def _scores(self, last: Float[Tensor, "rows dim"]) -> Float[Tensor, "layers rows"]:
+        query = 1 + functional.elu(full(last) + full(self.query(last.unsqueeze(0)).squeeze(0)))
+        with no_autocast(last):
+            keys = torch.addmm(self.key_bias, self.pos, self.key)
+            return keys @ query.t()

@@ -1,0 +1,15 @@
+"""Default initialisation of linear maps, drawn from a given generator and never the global one."""
+
+import math
+
+import torch
+from torch import nn
+
+
+def linear_uniform(*shape: int, fan_in: int, generator: torch.Generator) -> nn.Parameter:
+    """Return a parameter drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)).
+
+    This is what ``torch.nn.Linear`` draws for both its weight and its bias.
+    """
+    bound = 1 / math.sqrt(fan_in)
+    return nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))

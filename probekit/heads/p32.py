@@ -1,0 +1,49 @@
+"""P-32: a learned softmax weight per layer."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.precision import static_sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class P32(HeadSpec):
+    """h = sum_i softmax(lambda)_i z_i; lambda starts at 0, so training starts from the average."""
+
+    name: ClassVar[str] = "p32"
+    default_layers: ClassVar[str] = "1:"
+    learning_rate: ClassVar[float] = 2e-3
+    source: ClassVar[str] = "P-32, eq. 1"
+    summary: ClassVar[str] = "one learned softmax weight per layer"
+    formula: ClassVar[str] = "sum_i softmax(lambda)_i z_i"
+
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "P32Head":
+        """Create the module; lambda starts at 0, nothing is drawn."""
+        return P32Head(layers, dim)
+
+
+class P32Head(FusionHead):
+    """Module of `P32`."""
+
+    def __init__(self, layers: tuple[int, ...], dim: int) -> None:
+        """Create lambda, one scalar per layer."""
+        super().__init__(layers, dim)
+        self.lambda_ = nn.Parameter(torch.zeros(len(layers)))
+
+    def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
+        """Return the weighted sum of the layers."""
+        return static_sum(self.lambda_.softmax(0), z)
+
+    def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
+        """Return softmax(lambda), and lambda as the raw weights (P-32, Figure 2)."""
+        raw = self.lambda_.detach().clone()
+        return LayerWeights(self.layers, raw.softmax(0), raw)
+
+    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
+        """Return lambda."""
+        return (self.lambda_,)

@@ -13,6 +13,13 @@ from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
 from probekit.heads.dwatt import DWAtt
 from probekit.heads.last import Last
 from probekit.heads.mean import Mean
+from probekit.heads.normalization import (
+    NORMALIZATIONS,
+    FinalNorm,
+    Normalization,
+    fit_normalization,
+    normalization_from_json,
+)
 from probekit.heads.p32 import P32
 from probekit.heads.scalar_mix import ScalarMix
 from probekit.registry import choose
@@ -45,15 +52,20 @@ def head_from_json(value: Mapping[str, Any]) -> HeadSpec:
 
 __all__ = [
     "HEADS",
+    "NORMALIZATIONS",
     "P32",
     "AttentionFusion",
     "Concat",
     "DWAtt",
+    "FinalNorm",
     "FusionHead",
     "HeadSpec",
     "Last",
     "LayerWeights",
     "Mean",
+    "Normalization",
     "ScalarMix",
+    "fit_normalization",
     "head_from_json",
+    "normalization_from_json",
 ]

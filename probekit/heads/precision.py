@@ -12,6 +12,15 @@ def full(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return x.float() if x.element_size() < 4 else x
 
 
+def operand(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Return x as a matrix product with float32 weights needs it.
+
+    Under autocast x keeps its dtype, since the product casts both sides anyway; otherwise half
+    precision becomes float32.
+    """
+    return x if torch.is_autocast_enabled(x.device.type) else full(x)
+
+
 def no_autocast(x: Tensor) -> AbstractContextManager[None]:
     """Return a context in which products on x's device keep the dtype of their operands."""
     return torch.autocast(x.device.type, enabled=False)
@@ -41,12 +50,3 @@ def row_sum(
     """Return sum_i weights_i z_i with weights per row, in float32."""
     with no_autocast(z):
         return torch.bmm(weights.t().unsqueeze(1), full(z).transpose(0, 1)).squeeze(1)
-
-
-def operand(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Return x as a matrix product with float32 weights needs it.
-
-    Under autocast x keeps its dtype, since the product casts both sides anyway; otherwise half
-    precision becomes float32.
-    """
-    return x if torch.is_autocast_enabled(x.device.type) else full(x)

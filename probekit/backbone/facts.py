@@ -1,0 +1,113 @@
+"""Inspect a model without reading its weights: what it is, how deep, how wide, how long."""
+
+import logging
+from dataclasses import dataclass
+
+import torch
+from transformers import AutoModel, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from probekit.backbone.config import load_config
+from probekit.backbone.gguf import require_gguf
+from probekit.backbone.identity import tokenizer_digest, weights_digest
+from probekit.backbone.info import BackboneInfo
+from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.source import ModelSource, resolve_source
+from probekit.backbone.structure import final_norm_name, is_causal, position_limit
+from probekit.backbone.tokenizer import load_tokenizer
+from probekit.errors import BackboneError
+
+UNLIMITED = 100_000_000
+"""A tokenizer's ``model_max_length`` above this (1e30 is usual) means that none was set."""
+
+DEFAULT_LENGTH = 2048
+"""The longest input of a model that names no limit (ALiBi, state-space models)."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inspection:
+    """A model that can serve as a backbone, before its weights are read.
+
+    Attributes:
+        info: the facts.
+        tokenizer: fast, and proven to keep pre-split words apart.
+        config: transformers' configuration.
+        source: where the files are.
+    """
+
+    info: BackboneInfo
+    tokenizer: PreTrainedTokenizerFast
+    config: PretrainedConfig
+    source: ModelSource
+
+
+def inspect_backbone(model: str, *, revision: str | None = None) -> Inspection:
+    """Find a model, check that it can serve, and learn its facts and identity.
+
+    The weights are not loaded. Those of a Hub repository are not even downloaded, because the Hub
+    lists their sha256; local ones are read once, to hash them.
+
+    Args:
+        model: Hub id, local folder, or ``.gguf`` file.
+        revision: branch, tag or commit of a Hub repository.
+
+    Raises:
+        MissingFileError: a path that does not exist.
+        HubError: repository missing, gated or unreachable.
+        BackboneError: the model cannot serve (encoder-decoder, no fast tokenizer, no weights).
+        OptionError: the name or revision makes no sense.
+    """
+    source = resolve_source(model, revision=revision)
+    if source.kind == "gguf":
+        require_gguf(model)
+    config = load_config(source)
+    skeleton = _skeleton(source, config)
+    tokenizer = load_tokenizer(source)
+    info = BackboneInfo(
+        name=model,
+        source=source.kind,
+        revision=source.revision,
+        architecture=type(skeleton).__name__,
+        n_blocks=config.num_hidden_layers,
+        dim=config.hidden_size,
+        max_length=_max_length(model, tokenizer, position_limit(skeleton, config)),
+        causal=is_causal(skeleton, config),
+        final_norm=final_norm_name(skeleton) is not None,
+        vocab_size=skeleton.get_input_embeddings().weight.shape[0],
+        weights_sha256=weights_digest(source.fetch_unlisted_weights()),
+        tokenizer_sha256=tokenizer_digest(tokenizer),
+    )
+    return Inspection(info=info, tokenizer=tokenizer, config=config, source=source)
+
+
+def _skeleton(source: ModelSource, config: PretrainedConfig) -> PreTrainedModel:
+    """Build the model's modules without memory for their weights."""
+    try:
+        with quiet_transformers(), torch.device("meta"):
+            return AutoModel.from_config(config, **without_pooler(config)).eval()
+    except Exception as error:  # anything a configuration with odd numbers can cause
+        raise BackboneError(
+            f"model {source.name!r}: transformers cannot build a {config.model_type} model from "
+            f"its configuration ({type(error).__name__}: {str(error)[:200]})."
+        ) from error
+
+
+def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
+    """Return the option that leaves the pooler out, for classes that have it."""
+    import inspect
+
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+    found = MODEL_MAPPING[type(config)]
+    made = found[0] if isinstance(found, tuple | list) else found
+    accepts = "add_pooling_layer" in inspect.signature(made.__init__).parameters
+    return {"add_pooling_layer": False} if accepts else {}
+
+
+def _max_length(model: str, tokenizer: PreTrainedTokenizerFast, positions: int | None) -> int:
+    limits = [limit for limit in (tokenizer.model_max_length, positions) if limit is not None]
+    known = [int(limit) for limit in limits if limit < UNLIMITED]
+    if not known:
+        _log.info("%s names no longest input; %d subwords are taken.", model, DEFAULT_LENGTH)
+    return min(known, default=DEFAULT_LENGTH)

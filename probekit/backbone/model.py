@@ -1,0 +1,169 @@
+"""A frozen backbone in memory: token ids in, every layer's hidden states out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from probekit.backbone.dtypes import resolve_compute_dtype
+from probekit.backbone.facts import Inspection
+from probekit.backbone.final_norm import FinalNorm, read_final_norm
+from probekit.backbone.info import BackboneInfo
+from probekit.backbone.loading import load_model
+from probekit.backbone.structure import final_norm_name
+from probekit.backbone.tokenizer import padding_id
+from probekit.errors import BackboneError, OptionError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Backbone:
+    """A frozen model without a head, on a device, in one compute dtype.
+
+    Attributes:
+        info: the model's facts.
+        tokenizer: fast, and proven to keep pre-split words apart.
+        device: where it computes.
+        compute_dtype: the dtype of weights and hidden states.
+        pad_id: the id to fill padding with (right of the text, always).
+    """
+
+    info: BackboneInfo
+    tokenizer: PreTrainedTokenizerFast
+    device: torch.device
+    compute_dtype: torch.dtype
+    pad_id: int
+    _model: PreTrainedModel
+
+    def layers(
+        self,
+        input_ids: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"],
+        keep: Sequence[int] | None = None,
+    ) -> list[Float[Tensor, "batch time dim"]]:
+        """Run the model once and return hidden states, layer by layer.
+
+        Args:
+            input_ids: padded on the right (with ``pad_id``), on any device.
+            lengths: the number of real subwords of each row, 1 to time.
+            keep: layer numbers to return, 0 (embeddings) to L, in any order; None means all. The
+                others are not kept in memory.
+
+        Returns:
+            One tensor per layer of ``keep``, on ``device`` in ``compute_dtype``: HuggingFace's
+            ``hidden_states[i]``. Positions past a row's length hold numbers without meaning.
+
+        Raises:
+            OptionError: a layer that the model does not have (transformers would leave it out).
+            BackboneError: a token id that the model does not have.
+        """
+        wanted = self._check_layers(keep)
+        self._check_batch(input_ids, lengths)
+        padded = bool((lengths < input_ids.shape[1]).any())
+        mask = _mask(lengths, input_ids.shape[1]).to(self.device) if padded else None
+        with torch.no_grad():
+            output = self._model(
+                input_ids=input_ids.to(self.device),
+                attention_mask=mask,
+                output_hidden_states=sorted(set(wanted)),
+                return_dict=True,
+                **self._options,
+            )
+        states = output.hidden_states
+        assert len(states) == self.info.n_blocks + 1, "layer numbers are hidden_states' own"
+        return [states[layer] for layer in wanted]
+
+    @cached_property
+    def final_norm(self) -> FinalNorm | None:
+        """The norm after the last block, or None if there is none (or none that is understood)."""
+        name = final_norm_name(self._model)
+        return read_final_norm(self._model.get_submodule(name), self.info.dim) if name else None
+
+    def config_json(self) -> dict[str, Any]:
+        """Return transformers' configuration as a JSON-like dict."""
+        return self._model.config.to_dict()
+
+    @cached_property
+    def _options(self) -> dict[str, bool]:
+        """No key-value cache: it would hold memory and serve nobody."""
+        return {"use_cache": False} if self.info.causal else {}
+
+    def _check_layers(self, keep: Sequence[int] | None) -> list[int]:
+        count = self.info.n_blocks + 1
+        wanted = list(range(count)) if keep is None else [int(layer) for layer in keep]
+        wrong = [layer for layer in wanted if not 0 <= layer < count]
+        if wrong or not wanted:
+            raise OptionError(
+                f"layers {wrong or 'none'}: {self.info.name} has layers 0 (embeddings) to "
+                f"{count - 1}."
+            )
+        return wanted
+
+    def _check_batch(
+        self, input_ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
+    ) -> None:
+        largest = int(input_ids.max())
+        if largest >= self.info.vocab_size:
+            raise BackboneError(
+                f"model {self.info.name!r}: token id {largest} "
+                f"({self.tokenizer.convert_ids_to_tokens(largest)!r}) is outside its "
+                f"{self.info.vocab_size} embeddings. Its tokenizer belongs to another model."
+            )
+        assert int(lengths.min()) >= 1 and int(lengths.max()) <= input_ids.shape[1]
+
+
+def load_backbone(
+    inspection: Inspection, *, device: str = "cpu", compute_dtype: str = "auto"
+) -> Backbone:
+    """Read a model's weights and make it ready to run.
+
+    Args:
+        inspection: from ``inspect_backbone``.
+        device: a torch device string.
+        compute_dtype: "auto" (bfloat16 where the device has it in hardware, else float32),
+            "float32", "bfloat16" or "float16".
+
+    Raises:
+        HubError: a download failed.
+        OptionError: the dtype or the device is unknown.
+        BackboneError: weights are missing, left over or of the wrong shape.
+    """
+    place = _device(device)
+    dtype = resolve_compute_dtype(compute_dtype, device)
+    model = load_model(inspection, dtype).to(place)
+    found = final_norm_name(model) is not None
+    if found != inspection.info.final_norm:
+        raise BackboneError(
+            f"model {inspection.info.name!r} ({inspection.info.architecture}): its modules look as "
+            f"if the last layer were {'not ' if found else ''}after a final norm, but running it "
+            "shows the opposite. Please report this family."
+        )
+    return Backbone(
+        info=inspection.info,
+        tokenizer=inspection.tokenizer,
+        device=place,
+        compute_dtype=dtype,
+        pad_id=padding_id(inspection.tokenizer, inspection.info.vocab_size),
+        _model=model,
+    )
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise OptionError(
+            f"--device {name!r} is unknown. Write cpu, cuda, cuda:1 or mps."
+        ) from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise OptionError(f"--device {name!r}: no CUDA device is available here. Use cpu.")
+    return device
+
+
+def _mask(lengths: Int[Tensor, " batch"], time: int) -> Int[Tensor, "batch time"]:
+    """Return 1 for real subwords, 0 for padding."""
+    return (torch.arange(time, device=lengths.device) < lengths[:, None]).long()

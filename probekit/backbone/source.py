@@ -1,0 +1,162 @@
+"""Where a model comes from: a Hub repository, a local folder or a GGUF file."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from probekit.backbone import hub
+from probekit.backbone.files import (
+    SMALL_FILES,
+    WeightFile,
+    index_files,
+    local_weights,
+    pick_weights,
+)
+from probekit.errors import BackboneError, MissingFileError, OptionError
+
+Kind = Literal["hub", "folder", "gguf"]
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSource:
+    """A model that was found, with its small files on this disk.
+
+    Attributes:
+        name: the model as the user wrote it.
+        kind: where it comes from.
+        folder: the folder with its configuration and tokenizer files (for a GGUF file, the
+            folder it lies in).
+        weights: the weight files, in the order in which they are read.
+        revision: the commit of a Hub repository, else None.
+    """
+
+    name: str
+    kind: Kind
+    folder: Path
+    weights: tuple[WeightFile, ...]
+    revision: str | None = None
+
+    @property
+    def gguf_file(self) -> str | None:
+        """The name of the GGUF file inside ``folder``, or None for the other kinds."""
+        return self.weights[0].name if self.kind == "gguf" else None
+
+    def fetch_unlisted_weights(self) -> tuple[WeightFile, ...]:
+        """Return ``weights``, after downloading those whose sha256 the Hub does not list.
+
+        Raises:
+            HubError: the Hub cannot be reached, or refuses.
+        """
+        unlisted = [file.name for file in self.weights if file.sha256 is None]
+        if self.kind == "hub" and any(not file.path.exists() for file in self.weights) and unlisted:
+            assert self.revision is not None
+            hub.fetch(self.name, self.revision, unlisted)
+        return self.weights
+
+    def fetch_weights(self) -> None:
+        """Download the weight files of a Hub repository that are not yet on this disk.
+
+        Raises:
+            HubError: the Hub cannot be reached, or refuses.
+        """
+        if self.kind == "hub":
+            assert self.revision is not None
+            hub.fetch(self.name, self.revision, [file.name for file in self.weights])
+
+
+def resolve_source(model: str, *, revision: str | None = None) -> ModelSource:
+    """Find a model without reading its weights.
+
+    Args:
+        model: a Hub id such as ``roberta-large``, a local folder, or a ``.gguf`` file. What looks
+            like a path and does not exist is an error at once; the network is not asked.
+        revision: branch, tag or commit of a Hub repository.
+
+    Raises:
+        MissingFileError: the path does not exist.
+        BackboneError: the folder or file is no model, or has no weights.
+        HubError: the repository is missing, gated or unreachable.
+        OptionError: a revision was given for a local model, or the name is neither path nor id.
+    """
+    path = Path(model).expanduser()
+    if path.is_file():
+        _refuse_revision(model, revision)
+        return _gguf_source(model, path)
+    if path.is_dir() and (_looks_like_path(model) or (path / "config.json").exists()):
+        _refuse_revision(model, revision)
+        return _folder_source(model, path)
+    if _looks_like_path(model):
+        raise MissingFileError(
+            f"model {model!r}: no such file or folder. Check the path, or give a Hub id such as "
+            "'roberta-large'."
+        )
+    if not _HUB_ID.fullmatch(model):
+        raise OptionError(
+            f"model {model!r} is neither a path nor a Hub id. Give a folder, a .gguf file, or an "
+            "id such as 'roberta-large' or 'org/name'."
+        )
+    return _hub_source(model, revision)
+
+
+def _looks_like_path(model: str) -> bool:
+    if model.startswith((".", "/", "~")) or model.endswith((".gguf", "/")) or "\\" in model:
+        return True
+    return model.count("/") > 1 or ("/" in model and Path(model).parent.is_dir())
+
+
+def _refuse_revision(model: str, revision: str | None) -> None:
+    if revision is not None:
+        raise OptionError(
+            f"--revision {revision} applies to a Hub repository, and {model!r} is local."
+        )
+
+
+def _gguf_source(model: str, path: Path) -> ModelSource:
+    if path.suffix != ".gguf":
+        raise BackboneError(
+            f"model {model!r} is a file but not a .gguf file. Give the folder that holds "
+            "config.json and the weights."
+        )
+    weights = (WeightFile(name=path.name, path=path.resolve()),)
+    return ModelSource(name=model, kind="gguf", folder=path.resolve().parent, weights=weights)
+
+
+def _folder_source(model: str, path: Path) -> ModelSource:
+    if not (path / "config.json").is_file():
+        raise BackboneError(
+            f"model {model!r}: the folder holds no config.json. Save a model there with "
+            "save_pretrained, or name the .gguf file itself."
+        )
+    folder = path.resolve()
+    return ModelSource(name=model, kind="folder", folder=folder, weights=local_weights(folder))
+
+
+def _hub_source(model: str, revision: str | None) -> ModelSource:
+    listing = hub.list_files(model, revision)
+    if listing.files is None:
+        folder = hub.cached_snapshot(model, listing.commit)
+        weights = local_weights(folder)
+    else:
+        folder, weights = _hub_files(model, listing.commit, listing.files)
+    return ModelSource(
+        name=model, kind="hub", folder=folder, weights=weights, revision=listing.commit
+    )
+
+
+def _hub_files(
+    model: str, commit: str, files: dict[str, str | None]
+) -> tuple[Path, tuple[WeightFile, ...]]:
+    """Fetch the small files of a repository, and say which weight files it would need."""
+    if "config.json" not in files:
+        raise BackboneError(
+            f"model {model!r}: the repository holds no config.json, so it is no transformers "
+            "model. Choose another repository, or a .gguf file on this disk."
+        )
+    wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + index_files(files)
+    folder = hub.fetch(model, commit, wanted)
+    names = pick_weights(folder, files)
+    return folder, tuple(
+        WeightFile(name=name, path=folder / name, sha256=files[name]) for name in names
+    )

@@ -7,6 +7,7 @@ conlleval reads them and as the papers report; seqeval's strict mode would score
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -61,7 +62,7 @@ class SpanF1Scorer(Scorer):
         per_type = _f1(n_right, n_found, self._n_gold)[2]
         present = np.flatnonzero(n_found + self._n_gold)
         types = [self._finder.types[i] for i in present]
-        return _scores(*(float(ratio[0]) for ratio in total), types, per_type[present])
+        return _scores([float(ratio[0]) for ratio in total], types, per_type[present])
 
     def judge(self, predicted: Ids) -> dict[str, float]:
         """Return the same scores computed by seqeval itself."""
@@ -74,7 +75,7 @@ class SpanF1Scorer(Scorer):
     def _decode(self, ids: Ids) -> list[list[str]]:
         words = [self.gold.names[i] for i in ids]
         bounds = self.gold.offsets.tolist()
-        return [words[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+        return [words[a:b] for a, b in pairwise(bounds)]
 
 
 def span_f1_seqeval(gold: Sequence[list[str]], predicted: Sequence[list[str]]) -> dict[str, float]:
@@ -96,12 +97,11 @@ def span_f1_seqeval(gold: Sequence[list[str]], predicted: Sequence[list[str]]) -
         )
         spans = {*seqeval.get_entities(gold), *seqeval.get_entities(predicted)}
     types = sorted({type_ for type_, _, _ in spans})
-    return _scores(*map(float, micro[:3]), types, per_type[2])
+    return _scores([float(ratio) for ratio in micro[:3]], types, per_type[2])
 
 
-def _scores(
-    precision: float, recall: float, f1: float, types: Sequence[str], type_f1: Ratios
-) -> dict[str, float]:
+def _scores(total: Sequence[float], types: Sequence[str], type_f1: Ratios) -> dict[str, float]:
+    precision, recall, f1 = total
     main = {SpanF1.name: f1, "precision": precision, "recall": recall}
     return main | {f"f1/{t}": float(v) for t, v in zip(types, type_f1, strict=True)}
 

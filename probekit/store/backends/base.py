@@ -1,0 +1,147 @@
+"""The backend contract: allocate plain arrays, write whole chunks, tell where chunks lie.
+
+Chunks are uncompressed, so a reader needs no backend: it maps the bytes at the places given.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from probekit.errors import EntryError
+from probekit.store.arrays import PlainArray
+
+REMEDY = "Run `probekit cache verify` on the entry, then extract it again with --overwrite."
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlaces:
+    """Where every chunk of a plain array lies.
+
+    Attributes:
+        array: the plain array.
+        files: the files that hold chunks.
+        file_index: position in ``files`` per chunk, int64 (row chunks, layers).
+        offsets: first byte in that file per chunk, int64 (row chunks, layers); -1: not allocated.
+    """
+
+    array: PlainArray
+    files: tuple[str, ...]
+    file_index: np.ndarray
+    offsets: np.ndarray
+
+    def damage(self) -> Iterator[tuple[int, int, str]]:
+        """Yield (row chunk, layer index, what is wrong) for each missing or short chunk."""
+        sizes = np.array([_size(file) for file in self.files], dtype=np.int64)
+        held = sizes[self.file_index]
+        ends = self.offsets + self.array.chunk_nbytes
+        bad = (self.offsets < 0) | (held < ends)
+        for row_chunk, layer_index in np.argwhere(bad).tolist():
+            file = self.files[self.file_index[row_chunk, layer_index]]
+            size, end = int(held[row_chunk, layer_index]), int(ends[row_chunk, layer_index])
+            if size < 0 or self.offsets[row_chunk, layer_index] < 0:
+                found = "is missing"
+            else:
+                found = f"is short: expected the file to hold {end} bytes, found {size}"
+            yield row_chunk, layer_index, f"{found} ({file})"
+
+    def check(self) -> "ChunkPlaces":
+        """Return self.
+
+        Raises:
+            EntryError: a chunk is missing or short; names the first and counts the rest.
+        """
+        damaged = list(self.damage())
+        if damaged:
+            row_chunk, layer_index, found = damaged[0]
+            more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+            raise EntryError(
+                f"array {self.array.name!r}: chunk (row chunk {row_chunk}, layer index "
+                f"{layer_index}) {found}{more}. {REMEDY}"
+            )
+        return self
+
+
+class ChunkWriter(Protocol):
+    """Writes whole chunks into allocated arrays."""
+
+    def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
+        """Write one whole chunk; ``data`` is C-contiguous, of the array's dtype and chunk shape.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        ...
+
+    def sync(self) -> None:
+        """Ask the operating system to put everything written on the disk."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the writer holds."""
+        ...
+
+
+class Backend(Protocol):
+    """One way of storing plain arrays."""
+
+    @property
+    def name(self) -> str:
+        """Name in the registry and the manifest."""
+        ...
+
+    @property
+    def filename(self) -> str:
+        """Name of the file or folder inside an entry."""
+        ...
+
+    def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
+        """Create ``path`` with every array allocated; whole, or not there at all."""
+        ...
+
+    def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
+        """Return a writer for what `create` made."""
+        ...
+
+    def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
+        """Return where the chunks of ``array`` should lie, without looking whether they do.
+
+        Raises:
+            EntryError: the store does not open, lacks the array, or holds another layout.
+        """
+        ...
+
+
+def check_layout(path: Path, array: PlainArray, found: dict[str, object]) -> None:
+    """Raise unless a store describes an array as the manifest does.
+
+    Args:
+        path: the store, for the message.
+        array: what the manifest says.
+        found: ``shape``, ``chunks``, ``dtype`` and ``codecs`` as the store has them.
+
+    Raises:
+        EntryError: a field differs.
+    """
+    expected: dict[str, object] = {
+        "shape": array.shape,
+        "chunks": array.chunks,
+        "dtype": array.dtype,
+        "codecs": "uncompressed",
+    }
+    for field, value in expected.items():
+        if found[field] != value:
+            raise EntryError(
+                f"{path}: array {array.name!r} has {field} {found[field]}, "
+                f"its manifest says {value}. {REMEDY}"
+            )
+
+
+def _size(file: str) -> int:
+    try:
+        return os.stat(file).st_size
+    except OSError:
+        return -1

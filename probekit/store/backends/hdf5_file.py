@@ -1,0 +1,112 @@
+"""The HDF5 backend: one file, allocated once and closed; units are written at chunk offsets.
+
+HDF5 has one writer and a file killed before ``flush`` does not open. So h5py only creates the
+file (chunked layout, early allocation, no fill) and closes it; after that its structure never
+changes, and chunks are written with ``pwrite`` at their byte offsets. A file killed at any
+moment opens, and two files with the same chunks are the same byte for byte.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from probekit.errors import EntryError
+from probekit.store.arrays import PlainArray
+from probekit.store.backends.base import REMEDY, ChunkPlaces, ChunkWriter, check_layout
+
+
+class Hdf5File:
+    """An HDF5 file ``features.h5`` with uncompressed chunked data sets at its root."""
+
+    name = "hdf5"
+    filename = "features.h5"
+
+    def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
+        """Allocate every chunk of ``arrays`` and close the file; replaces what was there."""
+        import h5py
+
+        fresh = path.with_name(path.name + ".new")
+        with h5py.File(fresh, "w", libver="latest", locking=False) as file:
+            for array in arrays:
+                layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                layout.set_chunk(array.chunks)
+                layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+                layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+                layout.set_obj_track_times(False)
+                kind = h5py.h5t.py_create(np.dtype(array.dtype).newbyteorder("<"))
+                space = h5py.h5s.create_simple(array.shape)
+                h5py.h5d.create(file.id, array.name.encode(), kind, space, dcpl=layout)
+        fresh.replace(path)
+
+    def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
+        """Return a writer at the chunk offsets of ``arrays``."""
+        return _Hdf5Writer(path, {array.name: self.places(path, array) for array in arrays})
+
+    def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
+        """Return the chunk offsets, after comparing the data set's layout with ``array``."""
+        offsets = _read_offsets(path, array)
+        return ChunkPlaces(array, (str(path),), np.zeros(array.grid, dtype=np.int64), offsets)
+
+
+class _Hdf5Writer:
+    def __init__(self, path: Path, places: dict[str, ChunkPlaces]) -> None:
+        for place in places.values():
+            place.check()
+        self._offsets = {name: place.offsets for name, place in places.items()}
+        self._descriptor = os.open(path, os.O_RDWR)
+
+    def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
+        offset = int(self._offsets[array.name][row_chunk, layer_index])
+        view = data.data.cast("B")
+        while view:
+            written = os.pwrite(self._descriptor, view, offset)
+            view, offset = view[written:], offset + written
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _read_offsets(path: Path, array: PlainArray) -> np.ndarray:
+    import h5py
+
+    offsets = np.full(array.grid, -1, dtype=np.int64)
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            if array.name not in file:
+                raise EntryError(f"{path} has no array {array.name!r}. {REMEDY}")
+            dataset = file[array.name]
+            check_layout(path, array, _layout(dataset))
+
+            def note(chunk: Any) -> None:
+                at = [
+                    start // size
+                    for start, size in zip(chunk.chunk_offset, array.chunks, strict=True)
+                ]
+                if chunk.size == array.chunk_nbytes and chunk.byte_offset is not None:
+                    offsets[at[0], at[1]] = chunk.byte_offset
+
+            dataset.id.chunk_iter(note)
+    except FileNotFoundError:
+        raise EntryError(f"{path} is missing: the entry is damaged. {REMEDY}") from None
+    except (OSError, RuntimeError) as error:
+        raise EntryError(f"{path} does not open as HDF5 ({error}). {REMEDY}") from None
+    return offsets
+
+
+def _layout(dataset: Any) -> dict[str, object]:
+    filters = dataset.id.get_create_plist().get_nfilters()
+    little = dataset.dtype.itemsize == 1 or dataset.dtype == dataset.dtype.newbyteorder("<")
+    return {
+        "shape": dataset.shape,
+        "chunks": dataset.chunks,
+        "dtype": dataset.dtype.name,
+        "codecs": "uncompressed" if not filters and little else "filters or big-endian values",
+    }

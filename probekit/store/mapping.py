@@ -1,0 +1,123 @@
+"""Memory maps: every chunk of a plain array in one read-only tensor, without file descriptors.
+
+The chunk files are mapped side by side into one reserved range of addresses. So a gather over
+all layers and chunks is a single ``index_select`` instead of one per chunk and layer, and no
+descriptor stays open (NumPy, ``mmap`` and h5py keep one per map; a process often has 1024).
+The pages are mapped read-only: a stray in-place write stops the process instead of a number.
+"""
+
+import ctypes
+import math
+import mmap
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int64, Shaped
+from torch import Tensor
+
+from probekit.errors import EntryError, StorageError
+from probekit.store.backends.base import REMEDY, ChunkPlaces
+
+_MAP_FIXED = 0x10  # Linux and macOS; Python's mmap module does not name it
+_FAILED = ctypes.c_void_p(-1).value
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MappedArray:
+    """The mapped values of one plain array.
+
+    Attributes:
+        elements: all mapped values; never write to it, never hand it out.
+        starts: first element of each chunk.
+        row_starts: ``starts`` counted in rows of ``elements.view(-1, row)``, or None if some
+            chunk does not begin on such a row (an HDF5 file that another program repacked).
+    """
+
+    elements: Shaped[Tensor, " elements"]
+    starts: Int64[Tensor, "layers row_chunks"]
+    row_starts: Int64[Tensor, "layers row_chunks"] | None
+
+    def chunk(self, row_chunk: int, layer_index: int, length: int) -> Shaped[Tensor, " length"]:
+        """Return the first ``length`` values of one chunk, as a read-only view."""
+        start = int(self.starts[layer_index, row_chunk])
+        return self.elements[start : start + length]
+
+
+def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
+    """Map all chunks of an array.
+
+    Args:
+        places: where they lie.
+        dtype: how to read the bytes; as wide as the stored dtype (bfloat16 for uint16 bits).
+
+    Raises:
+        EntryError: a file is missing or shorter than its chunks.
+        StorageError: the operating system refuses so many maps.
+    """
+    array = places.array
+    row = array.chunks[2] if len(array.chunks) > 2 else 1
+    needed = np.zeros(len(places.files), dtype=np.int64)
+    np.maximum.at(needed, places.file_index, places.offsets + array.chunk_nbytes)
+    # Files start whole rows apart, so that chunks at equal offsets are aligned alike.
+    step = math.lcm(mmap.PAGESIZE, row * dtype.itemsize)
+    spans = -(-needed // step) * step
+    bases = np.cumsum(spans) - spans
+    first = int(places.offsets.min())
+    size = int(spans.sum())
+    buffer = _map_files(places, needed, bases, size)
+    count = (size - first) // (row * dtype.itemsize) * row
+    elements = torch.frombuffer(buffer, dtype=dtype, count=count, offset=first)
+    bytes_at = bases[places.file_index] + places.offsets - first
+    starts = torch.from_numpy(np.ascontiguousarray(bytes_at.T) // dtype.itemsize)
+    aligned = not (bytes_at % (row * dtype.itemsize)).any()
+    return MappedArray(elements, starts, starts // row if aligned else None)
+
+
+def _map_files(places: ChunkPlaces, needed: np.ndarray, bases: np.ndarray, size: int) -> Any:
+    """Map each file at its base inside a reserved range; return the range as a ctypes buffer."""
+    # Read-only reservations count against no memory limit. Freeing it unmaps the files too.
+    reserved = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+    view = np.frombuffer(reserved, dtype=np.uint8)
+    address = view.ctypes.data
+    for file, length, base in zip(places.files, needed.tolist(), bases.tolist(), strict=True):
+        _map_file(file, length, address + base)
+    # torch warns of read-only buffers; a ctypes array at the address is not known to be one.
+    buffer = (ctypes.c_uint8 * size).from_address(address)
+    buffer.owner = view  # type: ignore[attr-defined]
+    return buffer
+
+
+def _map_file(file: str, length: int, address: int) -> None:
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except FileNotFoundError:
+        raise EntryError(f"chunk file {file} is missing. {REMEDY}") from None
+    try:
+        found = os.fstat(descriptor).st_size
+        if found < length:
+            # Reading past the end of a file through a map kills the process (SIGBUS).
+            raise EntryError(f"{file} is short: expected {length} bytes, found {found}. {REMEDY}")
+        flags = mmap.MAP_PRIVATE | _MAP_FIXED
+        mapped = _libc.mmap(address, length, mmap.PROT_READ, flags, descriptor, 0)
+    finally:
+        os.close(descriptor)
+    if mapped is None or mapped == _FAILED:
+        reason = os.strerror(ctypes.get_errno())
+        raise StorageError(
+            f"cannot memory-map {file}: {reason}. The entry has more chunks than the system maps; "
+            "raise vm.max_map_count (Linux), or extract with --format hdf5."
+        )

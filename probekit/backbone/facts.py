@@ -1,10 +1,14 @@
 """Inspect a model without reading its weights: what it is, how deep, how wide, how long."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
+from typing import Any
 
 import torch
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from probekit.backbone.config import load_config
 from probekit.backbone.gguf import require_gguf
@@ -12,7 +16,7 @@ from probekit.backbone.identity import tokenizer_digest, weights_digest
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.source import ModelSource, resolve_source
-from probekit.backbone.structure import final_norm_name, is_causal, position_limit
+from probekit.backbone.structure import embedding_rows, final_norm_name, is_causal, position_limit
 from probekit.backbone.tokenizer import load_tokenizer
 from probekit.errors import BackboneError
 
@@ -22,6 +26,7 @@ UNLIMITED = 100_000_000
 DEFAULT_LENGTH = 2048
 """The longest input of a model that names no limit (ALiBi, state-space models)."""
 
+_FROM_CONFIG: Callable[..., PreTrainedModel] = AutoModel.from_config
 _log = logging.getLogger(__name__)
 
 
@@ -74,7 +79,7 @@ def inspect_backbone(model: str, *, revision: str | None = None) -> Inspection:
         max_length=_max_length(model, tokenizer, position_limit(skeleton, config)),
         causal=is_causal(skeleton, config),
         final_norm=final_norm_name(skeleton) is not None,
-        vocab_size=skeleton.get_input_embeddings().weight.shape[0],
+        vocab_size=embedding_rows(skeleton),
         weights_sha256=weights_digest(source.fetch_unlisted_weights()),
         tokenizer_sha256=tokenizer_digest(tokenizer),
     )
@@ -85,7 +90,7 @@ def _skeleton(source: ModelSource, config: PretrainedConfig) -> PreTrainedModel:
     """Build the model's modules without memory for their weights."""
     try:
         with quiet_transformers(), torch.device("meta"):
-            return AutoModel.from_config(config, **without_pooler(config)).eval()
+            return _FROM_CONFIG(config, **without_pooler(config)).train(False)
     except Exception as error:  # anything a configuration with odd numbers can cause
         raise BackboneError(
             f"model {source.name!r}: transformers cannot build a {config.model_type} model from "
@@ -95,13 +100,9 @@ def _skeleton(source: ModelSource, config: PretrainedConfig) -> PreTrainedModel:
 
 def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
     """Return the option that leaves the pooler out, for classes that have it."""
-    import inspect
-
-    from transformers.models.auto.modeling_auto import MODEL_MAPPING
-
     found = MODEL_MAPPING[type(config)]
-    made = found[0] if isinstance(found, tuple | list) else found
-    accepts = "add_pooling_layer" in inspect.signature(made.__init__).parameters
+    classes: tuple[Any, ...] = tuple(found) if isinstance(found, tuple | list) else (found,)
+    accepts = "add_pooling_layer" in signature(classes[0]).parameters
     return {"add_pooling_layer": False} if accepts else {}
 
 

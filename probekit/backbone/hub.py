@@ -111,6 +111,7 @@ class UnreachableError(HubError):
 def translated(repo: str, revision: str | None) -> Iterator[None]:
     """Turn the Hub client's errors into one line that says what to do."""
     from huggingface_hub import errors
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's own
 
     at = f" at revision {revision!r}" if revision else ""
     try:
@@ -136,8 +137,10 @@ def translated(repo: str, revision: str | None) -> Iterator[None]:
         raise HubError(f"Hub repository {repo!r}{at} lost a file: {_first_line(error)}") from error
     except errors.HfHubHTTPError as error:
         raise _http_error(repo, error) from error
-    except (_transport_error(), OSError, TimeoutError) as error:
+    except (HTTPError, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
         raise UnreachableError(f"the Hub cannot be reached ({_first_line(error)})") from error
+    except OSError as error:
+        raise HubError(f"{repo!r}{at} cannot be kept in the Hub cache: {error}") from error
 
 
 def _http_error(repo: str, error: Exception) -> HubError:
@@ -148,13 +151,6 @@ def _http_error(repo: str, error: Exception) -> HubError:
             f"the terms at https://huggingface.co/{repo} if it is gated."
         )
     return UnreachableError(f"the Hub answers HTTP {status} for {repo!r}")
-
-
-def _transport_error() -> type[Exception]:
-    """The HTTP library's base error; the Hub client does not wrap it."""
-    from huggingface_hub.errors import HTTPError
-
-    return HTTPError
 
 
 def _first_line(error: Exception) -> str:

@@ -134,7 +134,8 @@ def load_backbone(
     """
     place = _device(device)
     dtype = resolve_compute_dtype(compute_dtype, device)
-    model = load_model(inspection, dtype).to(place)
+    model = load_model(inspection, dtype)
+    model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     found = final_norm_name(model) is not None
     if found != inspection.info.final_norm:
         raise BackboneError(

@@ -58,6 +58,13 @@ def position_limit(model: PreTrainedModel, config: PretrainedConfig) -> int | No
     return None
 
 
+def embedding_rows(model: PreTrainedModel) -> int:
+    """Return how many token ids the model has an embedding for."""
+    weight = model.get_input_embeddings().weight
+    assert isinstance(weight, Tensor)
+    return weight.shape[0]
+
+
 def final_norm_name(model: PreTrainedModel) -> str | None:
     """Return the name of the norm that makes the last layer, or None if the last block makes it.
 
@@ -65,7 +72,8 @@ def final_norm_name(model: PreTrainedModel) -> str | None:
     the ``meta`` device (their masks read values); for these the module's name decides, and
     ``model.load_backbone`` looks again once the weights are there.
     """
-    device = model.device
+    device = model.get_input_embeddings().weight.device  # XLNet keeps another weight elsewhere
+    assert isinstance(device, torch.device)
     ids = torch.ones(1, 3, dtype=torch.long, device=device)
     for mask in (None, torch.ones_like(ids)):
         last: list[str] = []

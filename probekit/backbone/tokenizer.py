@@ -1,7 +1,6 @@
 """Load a model's fast tokenizer so that pre-split words stay words."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
@@ -65,7 +64,7 @@ def _load(source: ModelSource, **options: Any) -> PreTrainedTokenizerFast:
             f"({type(error).__name__}: {_first_line(error)}). probekit needs a fast tokenizer "
             "(tokenizer.json)."
         ) from error
-    if not tokenizer.is_fast:
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise BackboneError(
             f"model {source.name!r}: {type(tokenizer).__name__} has no fast version, which the "
             "alignment of words and subwords needs. Choose a model with a tokenizer.json."
@@ -111,11 +110,6 @@ def padding_id(tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> int:
         if number is not None and number < vocab_size:
             return int(number)
     return 0
-
-
-def config_file(source: ModelSource) -> Path:
-    """Return the file that the configuration is read from."""
-    return source.folder / (source.gguf_file or "config.json")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,140 @@
+"""Structure of many families, each claim compared with what the numbers of a random model show."""
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel
+
+from probekit.backbone.facts import without_pooler
+from probekit.backbone.final_norm import read_final_norm
+from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.structure import (
+    final_norm_name,
+    in_block,
+    is_causal,
+    position_limit,
+)
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 40,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
+PLAIN: dict[str, object] = {}
+# family -> (what its configuration needs besides SIZES, causal, final norm)
+FAMILIES = {
+    "bert": (PLAIN, False, False),
+    "roberta": ({"pad_token_id": 1}, False, False),
+    "xlm-roberta": ({"pad_token_id": 1}, False, False),
+    "camembert": ({"pad_token_id": 1}, False, False),
+    "mpnet": ({"pad_token_id": 1}, False, False),
+    "electra": ({"embedding_size": 16}, False, False),
+    "albert": ({"embedding_size": 16}, False, False),
+    "distilbert": ({"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}, False, False),
+    "deberta": (PLAIN, False, False),
+    "deberta-v2": ({"relative_attention": True, "norm_rel_ebd": "layer_norm"}, False, False),
+    "roformer": (PLAIN, False, False),
+    "rembert": ({"input_embedding_size": 16}, False, False),
+    "megatron-bert": (PLAIN, False, True),
+    "xlm-roberta-xl": ({"pad_token_id": 1}, False, True),
+    "modernbert": (PLAIN, False, True),
+    "eurobert": (GROUPED, False, True),
+    "xlnet": (
+        {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48, "max_position_embeddings": None},
+        False,
+        False,
+    ),
+    "gpt2": ({"n_positions": 40}, True, True),
+    "openai-gpt": ({"n_positions": 40}, True, False),
+    "gpt_neox": (PLAIN, True, True),
+    "gptj": ({"rotary_dim": 4, "n_positions": 40}, True, True),
+    "opt": ({"ffn_dim": 48, "word_embed_proj_dim": 32}, True, True),
+    "bloom": ({"n_head": 4, "max_position_embeddings": None}, True, True),
+    "llama": (GROUPED, True, True),
+    "mistral": (GROUPED, True, True),
+    "mixtral": (GROUPED | {"num_local_experts": 2}, True, True),
+    "qwen2": ({"num_key_value_heads": 2}, True, True),
+    "qwen3": (GROUPED, True, True),
+    "gemma": (GROUPED, True, True),
+    "gemma2": (GROUPED, True, True),
+    "gemma3_text": (GROUPED, True, True),
+    "olmo": ({"num_key_value_heads": 2}, True, True),
+    "olmo2": ({"num_key_value_heads": 2}, True, True),
+    "cohere": ({"num_key_value_heads": 2}, True, True),
+    "phi": (PLAIN, True, True),
+    "falcon": (PLAIN, True, True),
+    "biogpt": (PLAIN, True, True),
+    "modernbert-decoder": (PLAIN, True, True),
+}
+
+
+def _build(family):
+    sizes = {**SIZES, **FAMILIES[family][0]}
+    given = {name: size for name, size in sizes.items() if size is not None}
+    config = AutoConfig.for_model(family, **given)
+    with torch.random.fork_rng(devices=[]), quiet_transformers():
+        torch.manual_seed(0)
+        model = AutoModel.from_config(config, **without_pooler(config)).eval()
+        for name, parameter in model.named_parameters():
+            if "norm" in name.lower() or "ln_" in name:  # ones and zeros would hide a mistake
+                torch.nn.init.normal_(parameter, 0.5, 0.3)
+    return config, model.requires_grad_(False)
+
+
+def _states(model, ids):
+    ids = torch.tensor([ids])
+    with torch.no_grad(), quiet_transformers():
+        mask = torch.ones_like(ids)
+        return model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+
+
+def _last_block(model):
+    names = [name for name, _ in model.named_modules() if in_block(name)]
+    blocks = [name for name in names if name.rpartition(".")[2].isdigit()]
+    depth = min(name.count(".") for name in blocks)
+    last = [name for name in blocks if name.count(".") == depth][-1]
+    return model.get_submodule(last)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_structure_is_what_the_numbers_show(family):
+    _, causal, final_norm = FAMILIES[family]
+    config, model = _build(family)
+    with torch.device("meta"), quiet_transformers():
+        skeleton = AutoModel.from_config(config, **without_pooler(config)).eval()
+    outputs = []
+    _last_block(model).register_forward_hook(lambda m, a, out: outputs.append(out))
+    states = _states(model, [5, 6, 7, 8, 9])
+    assert len(states) == config.num_hidden_layers + 1
+    assert {state.shape[-1] for state in states} == {config.hidden_size}
+    block = outputs[-1][0] if isinstance(outputs[-1], tuple | list) else outputs[-1]
+
+    changed = _states(model, [5, 6, 7, 8, 10])
+    seen = not torch.equal(changed[-1][0, 0], states[-1][0, 0])
+    assert is_causal(skeleton, config) == causal == (not seen)
+
+    same = block.shape == states[-1].shape and torch.equal(block, states[-1])
+    assert (final_norm_name(skeleton) is not None) == final_norm == (not same)
+    assert final_norm_name(model) == final_norm_name(skeleton)
+    if final_norm:
+        norm = read_final_norm(model.get_submodule(final_norm_name(model)), config.hidden_size)
+        torch.testing.assert_close(norm(block), states[-1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "usable"),
+    [("bert", 40), ("roberta", 38), ("mpnet", 38), ("gpt2", 40), ("llama", 40), ("bloom", None)],
+)
+def test_usable_positions_are_the_most_that_run(family, usable):
+    config, model = _build(family)
+    assert position_limit(model, config) == usable
+    if family in ("bert", "roberta", "mpnet", "gpt2"):
+        _states(model, [5] * usable)
+        with pytest.raises((IndexError, RuntimeError)):
+            _states(model, [5] * (usable + 1))

@@ -10,7 +10,7 @@ from probekit.registry import choose
 from probekit.results.columns import Column, interval_cells, markdown_table, text_table
 from probekit.results.groups import OPTIONS, check_seeds, follows, grouped, series
 from probekit.results.interval import Interval, interval
-from probekit.results.names import layer_text, options_text, value_text
+from probekit.results.names import layer_text, metric_text, options_text, value_text
 from probekit.results.record import Record
 from probekit.results.weights import mean_weights, with_weights
 
@@ -20,8 +20,7 @@ Score = Literal["eval_score", "eval_last", "test_score"]
 _LAYOUTS = {"text": text_table, "markdown": markdown_table}
 _STYLES = {**_LAYOUTS, "jsonl": None}
 _ALWAYS = ("head", "shots")
-_WORDS = ("model", "task", "label", "head", "normalize", "decoder", "optimizer", "layers")
-_WORDS += ("protocol", "metric", "entry", "labels_fingerprint")
+_NUMBERS = ("shots", "fraction", "depth", "epochs", "lr", "mix_lr", "batch_size")
 _SETTLED_BY = {
     "layers": ("model", "head", "depth"),
     "entry": ("model", "task"),
@@ -133,6 +132,14 @@ def table(rows: Sequence[Row], style: Style = "text") -> str:
     return _LAYOUTS[style]([*_option_columns(rows), *_result_columns(rows)])
 
 
+def caption(rows: Sequence[Row]) -> str:
+    """Return one line that says what the scores of a table are."""
+    metrics = " or ".join(sorted({metric_text(row.metric) for row in rows}))
+    if all(row.n == 1 for row in rows):
+        return f"{metrics}; one seed, hence no interval."
+    return f"{metrics}; mean ± half width of the 95 % interval over seeds (Student's t)."
+
+
 def _option_columns(rows: Sequence[Row]) -> list[Column]:
     names = list(rows[0].options) if rows else list(_ALWAYS)
     varies = [name for name in names if len({row.options[name] for row in rows}) > 1]
@@ -140,7 +147,7 @@ def _option_columns(rows: Sequence[Row]) -> list[Column]:
         Column(
             name.replace("_", " "),
             [value_text(name, row.options[name]) for row in rows],
-            name in _WORDS,
+            words=name not in _NUMBERS,
         )
         for name in names
         if name in _ALWAYS or (name in varies and not _is_settled(name, rows))

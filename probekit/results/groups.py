@@ -9,7 +9,7 @@ from probekit.results.interval import interval
 from probekit.results.names import options_text
 from probekit.results.record import Record
 
-Key = tuple[Hashable, ...]
+Key = tuple[Any, ...]
 
 OPTIONS = (
     "model",

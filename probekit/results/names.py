@@ -14,7 +14,19 @@ METRIC_TEXT = {
 }
 """Metrics as an axis names them; one that is not listed keeps its own name."""
 
-_UNIT = {"lr": "lr {}", "mix_lr": "mix lr {}", "epochs": "{} epochs", "batch_size": "batch {}"}
+_PHRASE = {
+    "shots": "{} shots",
+    "fraction": "fraction {}",
+    "depth": "depth {}",
+    "lr": "lr {}",
+    "mix_lr": "mix lr {}",
+    "epochs": "{} epochs",
+    "batch_size": "batch {}",
+    "layers": "layers {}",
+    "entry": "entry {}",
+    "labels_fingerprint": "labels {}",
+}
+_NONE = {"shots": "all sentences", "fraction": "all sentences", "depth": "all layers"}
 
 
 def metric_text(metric: str) -> str:
@@ -56,18 +68,13 @@ def value_text(name: str, value: Any) -> str:
 
 def option_text(name: str, value: Any) -> str:
     """Return an option so that it can stand alone in a legend or title, such as ``8 shots``."""
-    if name == "shots":
-        return "all sentences" if value is None else f"{value} shots"
+    if value is None:
+        return _NONE.get(name, f"no {name.replace('_', ' ')}")
     if name == "model":
         return model_text(value)
-    if name == "depth" and value is not None:
-        return f"depth {value}"
-    text = value_text(name, value)
-    if name == "normalize":
-        return "raw" if value == "none" else text
-    if value is None or name in ("fraction", "layers", "entry", "labels_fingerprint"):
-        return f"{name.replace('_', ' ')} {text}"
-    return _UNIT.get(name, "{}").format(text)
+    if name == "normalize" and value == "none":
+        return "raw"
+    return _PHRASE.get(name, "{}").format(value_text(name, value))
 
 
 def options_text(options: Mapping[str, Any]) -> str:

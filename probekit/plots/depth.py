@@ -1,0 +1,77 @@
+"""Score against depth: what a head reads out when it sees only the first layers (P-32, Fig. 4)."""
+
+from collections.abc import Sequence
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from probekit.errors import RecordError
+from probekit.plots.axis import layer_axis
+from probekit.plots.lines import draw_band
+from probekit.plots.panels import add_legend, panel_figure, split_panels
+from probekit.plots.style import RC, CurveStyle
+from probekit.results.groups import check_seeds, grouped
+from probekit.results.interval import Interval, interval
+from probekit.results.record import Record
+
+
+def plot_depth(records: Sequence[Record]) -> Figure:
+    """Draw the best dev score against the truncated depth, one curve per head and normalisation.
+
+    A ring marks the best depth of each curve; bands are 95 % intervals over seeds.
+
+    Args:
+        records: records; those that are not of a truncated depth are left out.
+
+    Raises:
+        RecordError: fewer than two depths, or a point would average over more than seeds.
+    """
+    records = [record for record in records if record.depth is not None]
+    if len({record.depth for record in records}) < 2:
+        raise RecordError(
+            "a depth curve needs records of at least two depths; run `probekit depth` first."
+        )
+    with matplotlib.rc_context(RC):
+        drawn = panel_figure(split_panels(records, by=["shots"], along=["depth"]))
+        counts: set[int] = set()
+        for axes, panel in drawn.panels:
+            for order, (name, members) in enumerate(panel.curves.items()):
+                curve = _curve(members, name)
+                draw_band(axes, dict(curve), drawn.styles[name], order)
+                _ring_best(axes, curve, drawn.styles[name])
+                counts |= {point.n for point in curve.values()}
+            layer_axis(axes, [r.depth for m in panel.curves.values() for r in m if r.depth])
+        add_legend(drawn, counts, [_ring("#666666", label="best depth")])
+        return drawn.figure
+
+
+def _curve(members: Sequence[Record], name: str) -> dict[float, Interval]:
+    curve = {}
+    for (depth,), group in grouped(members, ["depth"]).items():
+        check_seeds(group, f"{name}, depth {depth}")
+        curve[depth] = interval(record.eval_score for record in group).scaled(100)
+    return curve
+
+
+def _ring_best(axes: Axes, curve: dict[float, Interval], style: CurveStyle) -> None:
+    best = max(curve, key=lambda depth: curve[depth].mean)
+    ring = _ring(style.colour)
+    ring.set_data([best], [curve[best].mean])
+    axes.add_line(ring)
+
+
+def _ring(colour: str, label: str = "") -> Line2D:
+    return Line2D(
+        [],
+        [],
+        label=label,
+        color=colour,
+        linestyle="none",
+        marker="o",
+        markersize=8,
+        markerfacecolor="none",
+        markeredgewidth=1.0,
+        zorder=4,
+    )

@@ -1,0 +1,63 @@
+"""Dev score during training, one curve per head (DWAtt, Fig. 4)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from probekit.errors import RecordError
+from probekit.plots.axis import step_axis
+from probekit.plots.lines import draw_band
+from probekit.plots.panels import add_legend, panel_figure, split_panels
+from probekit.plots.style import RC
+from probekit.results.groups import check_seeds
+from probekit.results.interval import Interval, interval
+from probekit.results.record import Record
+
+LearningAxis = Literal["step", "epoch"]
+_AXIS_TEXT = {"step": "training step", "epoch": "epoch"}
+
+
+def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Figure:
+    """Draw the dev score against training steps or epochs, with 95 % bands over seeds.
+
+    Every number of shots and every depth has its own panel, as their runs differ in length.
+
+    Args:
+        records: records; those without a curve are left out.
+        along: the x axis.
+
+    Raises:
+        RecordError: no record has a curve of two points, or a curve would average over more than
+            seeds.
+    """
+    records = [record for record in records if len(record.curve) > 1]
+    if not records:
+        raise RecordError(
+            "no record holds a learning curve of at least two points; run `probekit train` with "
+            "--evals 2 or more."
+        )
+    with matplotlib.rc_context(RC):
+        drawn = panel_figure(split_panels(records, by=["shots", "fraction", "depth"], along=[]))
+        counts: set[int] = set()
+        for axes, panel in drawn.panels:
+            for order, (name, members) in enumerate(panel.curves.items()):
+                check_seeds(members, name)
+                curve = _curve(members, along)
+                draw_band(axes, curve, drawn.styles[name], order)
+                counts |= {point.n for point in curve.values()}
+            step_axis(axes, _AXIS_TEXT[along])
+        add_legend(drawn, counts)
+        return drawn.figure
+
+
+def _curve(members: Sequence[Record], along: LearningAxis) -> dict[float, Interval]:
+    """Return the mean score at every step that any seed was scored at."""
+    scores: dict[float, list[float]] = {}
+    for record in members:
+        steps_per_epoch = record.curve[-1][0] / record.epochs
+        for step, _, score in record.curve:
+            x = step / steps_per_epoch if along == "epoch" else step
+            scores.setdefault(round(x, 6), []).append(score)
+    return {x: interval(scores[x]).scaled(100) for x in sorted(scores)}

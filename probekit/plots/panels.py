@@ -1,0 +1,149 @@
+"""One figure of several panels: one per task (and model, ...), with a legend below them."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+
+from probekit.errors import RecordError
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, CurveStyle, curve_styles
+from probekit.results.groups import Key, grouped, series, varying
+from probekit.results.names import metric_text, options_text
+from probekit.results.record import Record
+
+TASK = ("model", "task", "label", "metric")
+"""Options that are never mixed on one axis."""
+
+MAX_PANELS = 12
+_PANEL_HEIGHT = 2.2  # inches
+_LEGEND_LINE = 0.165  # height of a legend line, inches
+_CHARACTER = 0.06  # mean width of a 7 pt character, inches
+_HANDLE = 0.55  # width of a legend's line sample and spaces, inches
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel: its title, its metric, and its records by curve."""
+
+    title: str
+    metric: str
+    curves: Mapping[str, Sequence[Record]]
+
+
+@dataclass(frozen=True)
+class PanelFigure:
+    """An empty figure, its axes with their panels, and the style of every curve."""
+
+    figure: Figure
+    panels: Sequence[tuple[Axes, Panel]]
+    styles: Mapping[str, CurveStyle]
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure (inches) on an Agg canvas; pyplot and its state are not used."""
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def split_panels(records: Sequence[Record], by: Sequence[str], along: Sequence[str]) -> list[Panel]:
+    """Return the panels of a figure.
+
+    Args:
+        records: at least one record.
+        by: options beside the task's own; every combination of values is a panel.
+        along: options that lie along the panel's axis.
+
+    Raises:
+        RecordError: there are too many panels.
+    """
+    names = [*TASK, *by]
+    panels: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in grouped(records, names)}
+    if len(panels) > MAX_PANELS:
+        raise RecordError(
+            f"{len(panels)} panels (one per {', '.join(names)}) are too many for one figure "
+            f"(at most {MAX_PANELS}); pass fewer runs files."
+        )
+    for name, members in series(records, given=[*names, *along]).items():
+        for key, group in grouped(members, names).items():
+            panels[key][name] = group
+    differing = varying(records, by)
+    return [
+        _panel(dict(zip(names, key, strict=True)), differing, curves)
+        for key, curves in panels.items()
+    ]
+
+
+def _panel(
+    options: dict[str, object], differing: Sequence[str], curves: Mapping[str, Sequence[Record]]
+) -> Panel:
+    """Return a panel; what is None in all of them is not worth a word in the title."""
+    metric = str(options.pop("metric"))
+    named = {n: v for n, v in options.items() if v is not None or n in differing}
+    return Panel(options_text(named), metric, curves)
+
+
+def panel_figure(panels: Sequence[Panel]) -> PanelFigure:
+    """Return an empty figure for the panels, with titles and y labels; one column wide for one."""
+    styles = curve_styles(list(dict.fromkeys(name for panel in panels for name in panel.curves)))
+    columns = 2 if len(panels) in (2, 4) else min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    width = COLUMN_WIDTH if columns == 1 else PAGE_WIDTH
+    legend_lines = -(-len(styles) // _legend_columns(list(styles), width)) + 2
+    figure = new_figure(width, rows * _PANEL_HEIGHT + legend_lines * _LEGEND_LINE)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    pairs = list(zip_longest(grid.flat, panels))
+    for index, (axes, panel) in enumerate(pairs):
+        if panel is None:
+            axes.remove()
+            continue
+        title_room = int(width / columns / (_CHARACTER * 1.15))
+        axes.set_title(textwrap.fill(panel.title, title_room), loc="left")
+        axes.grid(axis="y")
+        if index % columns == 0 or panel.metric != pairs[index - 1][1].metric:
+            axes.set_ylabel(f"dev {metric_text(panel.metric)}")
+    return PanelFigure(figure, pairs[: len(panels)], styles)
+
+
+def _legend_columns(names: Sequence[str], width: float) -> int:
+    widest = max(map(len, names)) * _CHARACTER + _HANDLE
+    return max(1, min(len(names), int((width - 0.1) / widest)))
+
+
+def add_legend(drawn: PanelFigure, counts: Iterable[int], extra: Sequence[Line2D] = ()) -> None:
+    """Put one legend below all panels; its title says what a point and its interval are.
+
+    Args:
+        drawn: the figure.
+        counts: number of seeds of every point drawn.
+        extra: further entries.
+    """
+    handles = [
+        Line2D([], [], label=name, **style.line_options()) for name, style in drawn.styles.items()
+    ]
+    handles += extra
+    names = [str(handle.get_label()) for handle in handles]
+    drawn.figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=_legend_columns(names, drawn.figure.get_figwidth()),
+        title=_points_text(set(counts)),
+        frameon=False,
+        handlelength=2.6,
+        columnspacing=1.2,
+        borderaxespad=0.2,
+    )
+
+
+def _points_text(counts: set[int]) -> str:
+    low, high = min(counts), max(counts)
+    if high == 1:
+        return "one seed"
+    seeds = str(high) if low == high else f"{low} to {high}"
+    return f"mean and 95 % interval over {seeds} seeds"

@@ -1,0 +1,113 @@
+"""How figures look: sizes, fonts, and a colour, marker and line style for every curve."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from probekit.errors import RecordError
+
+COLUMN_WIDTH = 3.35
+"""Width of a one-column figure, in inches (85 mm)."""
+
+PAGE_WIDTH = 6.9
+"""Width of a figure over two columns, in inches (175 mm)."""
+
+RC: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same figure on every machine
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.title_fontsize": 7,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#d9d9d9",
+    "grid.linewidth": 0.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "hatch.linewidth": 0.5,
+    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3 fonts
+    "svg.fonttype": "path",
+    "svg.hashsalt": "probekit",
+}
+"""Settings for ``matplotlib.rc_context``; nothing global is changed."""
+
+# Okabe and Ito's colours for all kinds of colour vision, with grey for the yellow, which is too
+# light for lines on white. The counts of colours, markers and dashes have no common factor, so
+# that no two curves share more than one of them.
+_COLOURS = ("#000000", "#8C8C8C", "#56B4E9", "#0072B2", "#CC79A7", "#009E73", "#D55E00", "#E69F00")
+_MARKERS = (
+    ("o", 3.8),
+    ("s", 3.5),
+    ("^", 4.6),
+    ("D", 3.5),
+    ("v", 4.6),
+    ("P", 5.2),
+    ("X", 5.0),
+    ("<", 4.6),
+    (">", 4.6),
+    ("p", 4.8),
+    ("*", 6.2),
+)
+_DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (4, 1.5)),
+    (0, (1.3, 1.1)),
+    (0, (4, 1.2, 1.2, 1.2)),
+    (0, (7, 1.5)),
+)
+_HEADS = (
+    *("last", "mean", "p32", "scalar-mix", "attention-fusion", "concat", "dwatt"),
+    *("extra-layers", "concat-ffn", "depth-lstm"),
+)
+
+MAX_CURVES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class CurveStyle:
+    """Colour, marker (with its size in points) and dash pattern of one curve."""
+
+    colour: str
+    marker: str
+    size: float
+    dashes: Any
+
+    def line_options(self) -> dict[str, Any]:
+        """Return the keyword arguments of ``Axes.plot``."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.dashes,
+            "linewidth": 1.2,
+            "markersize": self.size,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.4,
+        }
+
+
+def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
+    """Return a style for every curve; a head alone has the same one in every figure.
+
+    Raises:
+        RecordError: there are more curves than a reader can tell apart.
+    """
+    if len(names) > MAX_CURVES:
+        raise RecordError(
+            f"{len(names)} curves ({names[0]}; {names[1]}; ...) are too many for one figure "
+            f"(at most {MAX_CURVES}); pass fewer runs files, or fewer of their records."
+        )
+    if all(name in _HEADS for name in names):
+        return {name: _style(_HEADS.index(name)) for name in names}
+    return {name: _style(index) for index, name in enumerate(names)}
+
+
+def _style(index: int) -> CurveStyle:
+    marker, size = _MARKERS[index % len(_MARKERS)]
+    return CurveStyle(_COLOURS[index % len(_COLOURS)], marker, size, _DASHES[index % len(_DASHES)])

@@ -53,6 +53,8 @@ def pool(
         out: the unit's buffer for this layer, of any float dtype and on any device. A value too
             large for that dtype becomes infinite; checking is the caller's task.
     """
+    if not len(plan.target):
+        return
     picked = hidden.flatten(0, 1).index_select(0, plan.source)
     if plan.counts is not None:
         picked = segment_mean(picked, plan.counts)
@@ -62,8 +64,10 @@ def pool(
 def segment_mean(
     values: Float[Tensor, "picks dim"], counts: Int64[Tensor, " rows"]
 ) -> Float[Tensor, "rows dim"]:
-    """Return the float32 mean of each run of ``counts`` rows; the counts add up to all rows.
+    """Return the float32 mean of each run of ``counts`` rows.
 
-    The sum runs in order, without atomic additions, so the result repeats bit for bit.
+    The counts are at least one run, each at least 1, and add up to all rows. The sum runs in
+    order, without atomic additions, so the result repeats bit for bit.
     """
-    return torch.segment_reduce(values.float(), "mean", lengths=counts, axis=0)
+    # `unsafe` skips a check of the counts that would make a GPU wait
+    return torch.segment_reduce(values.float(), "mean", lengths=counts, axis=0, unsafe=True)

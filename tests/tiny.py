@@ -79,7 +79,7 @@ def build(
         max_positions: longest input in subwords, specials included.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = tokenizer_of(kind, vocab)
+    tokenizer = build_tokenizer(kind, vocab)
     tokenizer.model_max_length = max_positions
     tokenizer.save_pretrained(folder)
     with torch.random.fork_rng(devices=[]):
@@ -95,13 +95,20 @@ def build(
 def tokenizer_of(
     kind: str, vocab: int = 400, *, add_prefix_space: bool = False
 ) -> PreTrainedTokenizerFast:
-    """Return the fast tokenizer of ``kind``, trained on ``SENTENCES`` (the same object each time).
+    """Return the fast tokenizer of ``kind``, made from ``SENTENCES`` (the same object each time).
 
     Args:
         kind: one of ``KINDS``.
         vocab: the largest vocabulary.
         add_prefix_space: for ``roberta`` and ``gpt2``: put a space before every pre-split word.
     """
+    return build_tokenizer(kind, vocab, add_prefix_space=add_prefix_space)
+
+
+def build_tokenizer(
+    kind: str, vocab: int = 400, *, add_prefix_space: bool = False
+) -> PreTrainedTokenizerFast:
+    """Return a new tokenizer, as ``tokenizer_of`` does, that a test may change."""
     if kind == "bert":
         return BertTokenizerFast(vocab=_wordpiece(vocab), do_lower_case=False)
     if kind in ("roberta", "gpt2"):

@@ -17,7 +17,7 @@ _ENOUGH = 0.125
 
 def batches_by_length(
     lengths: Int[np.ndarray, " windows"], batch_tokens: int
-) -> list[Int64[np.ndarray, " batch"]]:
+) -> list[Int64[np.ndarray, " _"]]:
     """Return batches of window numbers, the longest windows first.
 
     The result depends on the arguments alone. A batch is filled up to the budget, or ends earlier
@@ -52,7 +52,7 @@ def _batch_stop(descending: Int[np.ndarray, " windows"], start: int, batch_token
 
 
 def padding_efficiency(
-    lengths: Int[np.ndarray, " windows"], batches: Sequence[Int64[np.ndarray, " batch"]]
+    lengths: Int[np.ndarray, " windows"], batches: Sequence[Int64[np.ndarray, " _"]]
 ) -> float:
     """Return the share of the tokens computed that are not padding (1 if there are none)."""
     padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches)

@@ -15,7 +15,7 @@ from probekit.data.alignment import (
     tokenize,
 )
 from probekit.data.ragged import bounds_of, ragged_arange
-from probekit.data.windows import Overlong, stride, truncate
+from probekit.data.windows import OVERLONG, stride, truncate
 from probekit.errors import DataError, OptionError
 
 
@@ -89,7 +89,7 @@ def encode_words(
     words: Sequence[Sequence[str]],
     *,
     max_length: int,
-    overlong: Overlong = "stride",
+    overlong: str = "stride",
 ) -> EncodedSplit:
     """Tokenise pre-split examples and cut them into windows.
 
@@ -116,8 +116,8 @@ def encode_words(
             f"--max-length {max_length} leaves no room for text beside the tokenizer's "
             f"{len(specials)} special tokens; give at least {len(specials) + 1}."
         )
-    if overlong not in ("stride", "truncate", "error"):
-        raise OptionError(f"--overlong {overlong!r} is none of: stride, truncate, error.")
+    if overlong not in OVERLONG:
+        raise OptionError(f"--overlong {overlong!r} is none of: {', '.join(OVERLONG)}.")
     content = tokenize(tokenizer, ids, words)
     if overlong == "error":
         _refuse_overlong(content, ids, specials, max_length)
@@ -149,7 +149,7 @@ class _Windows:
     truncated_words: int
 
 
-def _windows(content: Subwords, room: int, overlong: Overlong, *, keep_empty: bool) -> _Windows:
+def _windows(content: Subwords, room: int, overlong: str, *, keep_empty: bool) -> _Windows:
     """Give every example one window, and an overlong one what its plan says."""
     lengths = np.diff(content.bounds)
     per_example = np.where((lengths > 0) | keep_empty, 1, 0)

@@ -1,12 +1,11 @@
 """Cut a text that is longer than the model's limit into windows, at word boundaries."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Int64
 
-Overlong = Literal["stride", "truncate", "error"]
+OVERLONG = ("stride", "truncate", "error")
 
 
 @dataclass(frozen=True, slots=True)

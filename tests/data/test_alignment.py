@@ -1,0 +1,102 @@
+"""Alignment agrees with transformers, word by word, for every kind of fast tokenizer."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from transformers import ByT5Tokenizer
+
+from probekit.data.alignment import check_word_separation, learn_specials, tokenize
+from probekit.errors import BackboneError, DataError
+from tests import tiny
+from tests.data.samples import AWKWARD, SENTENCES, TOKENIZERS, spell, tokenizer
+
+
+def _ids(sentences):
+    return [f"train-{i}" for i in range(len(sentences))]
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(sentences=SENTENCES)
+def test_subwords_are_those_of_transformers(name, sentences):
+    chosen = tokenizer(name)
+    specials = learn_specials(chosen)
+    found = tokenize(chosen, _ids(sentences), sentences)
+    assert len(found.bounds) == len(sentences) + 1
+    for i, words in enumerate(sentences):
+        ids, owners = spell(chosen, words)
+        run = slice(found.bounds[i], found.bounds[i + 1])
+        assert [*specials.prefix, *found.ids[run], *specials.suffix] == ids
+        assert found.words[run].tolist() == [owner for owner in owners if owner >= 0]
+        assert (np.diff(found.words[run]) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "suffix"),
+    [
+        ("bert", ["[CLS]"], ["[SEP]"]),
+        ("roberta", ["<s>"], ["</s>"]),
+        ("gpt2", [], []),
+        ("llama", ["<s>"], []),
+        ("t5", [], ["</s>"]),
+    ],
+)
+def test_specials(name, prefix, suffix):
+    chosen = tokenizer(name)
+    specials = learn_specials(chosen)
+    assert chosen.convert_ids_to_tokens(specials.prefix) == prefix
+    assert chosen.convert_ids_to_tokens(specials.suffix) == suffix
+    assert len(specials) == len(prefix) + len(suffix)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_separated_words_pass(name):
+    check_word_separation(tokenizer(name))
+
+
+@pytest.mark.parametrize("name", ["roberta", "gpt2"])
+def test_glued_words_are_refused(name):
+    with pytest.raises(BackboneError, match=r"glues pre-split words .* add_prefix_space=True"):
+        check_word_separation(tiny.tokenizer_of(name))
+
+
+def test_setting_the_attribute_later_is_refused():
+    late = tiny.build_tokenizer("roberta")
+    late.add_prefix_space = True  # the trap: it changes nothing in the Rust tokenizer
+    with pytest.raises(BackboneError, match="glues"):
+        check_word_separation(late)
+
+
+def test_no_fast_version_is_refused():
+    for use in (check_word_separation, learn_specials):
+        with pytest.raises(BackboneError, match="'ByT5Tokenizer' has no fast version"):
+            use(ByT5Tokenizer())
+
+
+def test_deleted_words_have_no_subword():
+    found = tokenize(tokenizer("bert"), ["dev-0"], [["EU", "", "\u200b", "\x07", "EU"]])
+    assert set(found.words.tolist()) == {0, 4}
+
+
+def test_truncation_and_padding_of_the_file_are_switched_off():
+    chosen = tiny.build_tokenizer("bert")
+    words = [["EU"] * 50, ["EU"]]
+    whole = tokenize(chosen, _ids(words), words)
+    chosen.backend_tokenizer.enable_truncation(8)
+    chosen.backend_tokenizer.enable_padding(length=128)
+    found = tokenize(chosen, _ids(words), words)
+    assert found.ids.tolist() == whole.ids.tolist()
+    assert found.bounds.tolist() == whole.bounds.tolist() == [0, 100, 102]
+
+
+def test_half_a_surrogate_pair_names_the_example():
+    with pytest.raises(DataError, match=r"example train-1: word 2 \('\\ud83d'\) is not valid"):
+        tokenize(tokenizer("bert"), ["train-0", "train-1"], [["fine"], ["so", "\ud83d"]])
+
+
+def test_more_sentences_than_one_call_takes(monkeypatch):
+    sentences = [["EU", "rejects"][: i % 3] + AWKWARD[: i % 5] for i in range(23)]
+    whole = tokenize(tokenizer("gpt2"), _ids(sentences), sentences)
+    monkeypatch.setattr("probekit.data.alignment._SENTENCES_PER_CALL", 4)
+    pieces = tokenize(tokenizer("gpt2"), _ids(sentences), sentences)
+    for field in ("ids", "words", "bounds"):
+        np.testing.assert_array_equal(getattr(whole, field), getattr(pieces, field))

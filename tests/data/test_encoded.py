@@ -1,0 +1,126 @@
+"""An encoded split places every word where a slow, literal reading of the rules places it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.data.alignment import learn_specials
+from probekit.data.encoded import encode_words
+from probekit.errors import BackboneError, DataError, OptionError
+from tests import tiny
+from tests.data.samples import SENTENCES, TOKENIZERS, spell, tokenizer
+
+
+def _encode(name, sentences, **options):
+    ids = [f"dev-{i}" for i in range(len(sentences))]
+    return encode_words(tokenizer(name), ids, sentences, **options)
+
+
+def _example(split, i):
+    """Return example i's windows as lists of (subword id, word)."""
+    pairs = list(zip(split.subwords.tolist(), split.word_map.tolist(), strict=True))
+    first, last = split.example_windows[i], split.example_windows[i + 1]
+    bounds = split.window_bounds
+    return [pairs[bounds[w] : bounds[w + 1]] for w in range(first, last)]
+
+
+def _expected_place(windows, word):
+    """Try every window that holds the word; prefer depth, then the earlier one."""
+    best, deepest = (-1, -1, -1), -1
+    for number, window in enumerate(windows):
+        content = [i for i, (_, owner) in enumerate(window) if owner >= 0]
+        mine = [i for i, (_, owner) in enumerate(window) if owner == word]
+        if mine:
+            depth = min(mine[0] - content[0], content[-1] - mine[-1])
+            if depth > deepest:
+                best, deepest = (number, mine[0], mine[-1]), depth
+    return best
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@pytest.mark.parametrize("overlong", ["stride", "truncate"])
+@given(sentences=SENTENCES, room=st.integers(1, 40))
+def test_split_follows_the_rules(name, overlong, sentences, room):
+    specials = learn_specials(tokenizer(name))
+    limit = room + len(specials)
+    split = _encode(name, sentences, max_length=limit, overlong=overlong)
+    rows = split.example_words
+    assert np.diff(rows).tolist() == [len(words) for words in sentences]
+    truncated = 0
+    for i, words in enumerate(sentences):
+        windows = _example(split, i)
+        ids, owners = spell(tokenizer(name), words)
+        whole = [(t, w) for t, w in zip(ids, owners, strict=True) if w >= 0]
+        for window in windows:
+            assert 0 < len(window) <= limit
+            inner = window[len(specials.prefix) : len(window) - len(specials.suffix)]
+            assert window[: len(specials.prefix)] == [(t, -1) for t in specials.prefix]
+            assert window[len(window) - len(specials.suffix) :] == [
+                (t, -1) for t in specials.suffix
+            ]
+            places = range(len(whole) - len(inner) + 1)
+            assert any(whole[k : k + len(inner)] == inner for k in places)
+        if len(ids) <= limit:
+            assert [t for window in windows for t, _ in window] == ids
+        for word in range(len(words)):
+            row = rows[i] + word
+            number, first, last = _expected_place(windows, word)
+            found = split.word_window[row], split.word_first[row], split.word_last[row]
+            expected = number + split.example_windows[i] if number >= 0 else -1, first, last
+            assert found == expected
+            size = owners.count(word)
+            assert split.valid[row] == (number >= 0)
+            if overlong == "stride":
+                assert split.valid[row] == (size > 0)
+                assert (last - first + 1 if size else 0) == min(size, room)
+            truncated += size > 0 and (number < 0 or last - first + 1 < size)
+    assert split.truncated_words == truncated
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_counts(name):
+    words = [["EU", "", "rejects"], [], ["\x07" if name == "bert" else ""], ["call"] * 30]
+    split = _encode(name, words, max_length=24)
+    assert split.counts == {
+        "examples": 4,
+        "words": 34,
+        "valid_words": 32,
+        "tokens": len(split.subwords),
+        "windows": len(split.window_lengths),
+        "truncated_words": 0,
+    }
+    assert {key: rows.sum() for key, rows in split.rows.items()} == {
+        "words": 34,
+        "tokens": len(split.subwords),
+    }
+    windows = np.diff(split.example_windows)
+    assert windows[1] == windows[2] == (1 if name == "bert" else 0)  # no window without subwords
+    assert windows[3] > 1
+
+
+def test_an_empty_split():
+    split = _encode("bert", [], max_length=10)
+    assert split.counts == dict.fromkeys(split.counts, 0)
+
+
+def test_overlong_error_names_example_length_and_limit():
+    words = [["EU"], ["call"] * 30, ["call"] * 20]
+    subwords = len(spell(tokenizer("bert"), words[1])[0])
+    message = rf"example dev-1 has {subwords} .* limit of 20 \(1 more are .* --overlong stride"
+    with pytest.raises(DataError, match=message):
+        _encode("bert", words, max_length=20, overlong="error")
+    fits = _encode("bert", words, max_length=subwords, overlong="error")
+    assert fits.counts["windows"] == 3
+
+
+def test_options_that_cannot_be_used():
+    with pytest.raises(OptionError, match=r"--max-length 2 leaves no room .* at least 3"):
+        _encode("bert", [["EU"]], max_length=2)
+    with pytest.raises(OptionError, match="'cut' is none of: stride, truncate, error"):
+        _encode("bert", [["EU"]], max_length=9, overlong="cut")
+
+
+def test_glued_words_never_get_through():
+    with pytest.raises(BackboneError, match="glues"):
+        encode_words(tiny.tokenizer_of("gpt2"), ["a"], [["EU", "rejects"]], max_length=9)

@@ -1,0 +1,100 @@
+"""Rows pooled through the batches equal rows read one example at a time."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.data.encoded import encode_words
+from probekit.data.token_batch import token_batches
+from probekit.pooling import pool
+from tests.data.samples import SENTENCES, tokenizer
+
+PAD = 0
+
+
+def _split(name, sentences):
+    ids = [str(i) for i in range(len(sentences))]
+    return encode_words(tokenizer(name), ids, sentences, max_length=14)
+
+
+def _states(batch):
+    """States that tell every (subword id, position, window length) apart, and padding."""
+    time = torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids)
+    length = batch.lengths[:, None].expand_as(batch.input_ids)
+    states = torch.stack([batch.input_ids, time, length], dim=-1).double()
+    states[time >= length] = torch.nan  # padding must never be read
+    return states
+
+
+def _expected(split, start, stop, pooling):
+    """Words and tokens of the examples, in a loop over windows."""
+    windows = []
+    for w in range(len(split.window_lengths)):
+        ids = split.subwords[split.window_bounds[w] : split.window_bounds[w + 1]]
+        windows.append([(int(token), t, len(ids)) for t, token in enumerate(ids)])
+    inside = range(split.example_windows[start], split.example_windows[stop])
+    tokens = [state for w in inside for state in windows[w]]
+    words = []
+    for row in range(split.example_words[start], split.example_words[stop]):
+        if not split.valid[row]:
+            words.append((0, 0, 0))
+            continue
+        mine = windows[split.word_window[row]][split.word_first[row] : split.word_last[row] + 1]
+        picked = {"first": mine[:1], "last": mine[-1:], "mean": mine}[pooling]
+        words.append(tuple(np.mean(picked, axis=0)))
+    return {"words": words, "tokens": tokens}
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+@given(
+    sentences=SENTENCES,
+    budget=st.integers(1, 90),
+    pooling=st.sampled_from(["first", "last", "mean"]),
+    data=st.data(),
+)
+def test_rows_land_in_data_set_order(name, sentences, budget, pooling, data):
+    split = _split(name, sentences)
+    stop = data.draw(st.integers(0, len(sentences)))
+    start = data.draw(st.integers(0, stop))
+    expected = _expected(split, start, stop, pooling)
+    out = {key: torch.zeros(len(rows), 3, dtype=torch.float64) for key, rows in expected.items()}
+    options = {"batch_tokens": budget, "pad_id": PAD, "pooling": pooling}
+    for batch in token_batches(split, start, stop, **options):
+        size = batch.input_ids.numel()
+        assert size <= budget or len(batch.input_ids) == 1
+        assert batch.lengths.max() == batch.input_ids.shape[1]
+        for key, plan in batch.plans.items():
+            pool(_states(batch), plan, out[key])
+    for key, rows in expected.items():
+        wanted = torch.tensor(rows, dtype=torch.float64).reshape(-1, 3)
+        torch.testing.assert_close(out[key], wanted, rtol=1e-6, atol=0)
+
+
+def test_padding_uses_the_given_id():
+    split = _split("bert", [["EU"], ["EU", "rejects", "German", "call"]])
+    (batch,) = token_batches(split, 0, 2, batch_tokens=99, pad_id=7, pooling="first")
+    longest, short = batch.input_ids.tolist()
+    assert batch.lengths.tolist() == [len(longest), 4]
+    assert short[4:] == [7] * (len(longest) - 4)
+
+
+def test_batches_depend_on_their_examples_alone():
+    sentences = [["call"] * n for n in (3, 9, 1, 30, 4, 4, 2)]
+    options = {"batch_tokens": 60, "pad_id": PAD, "pooling": "mean"}
+    inside = list(token_batches(_split("bert", sentences), 2, 6, **options))
+    alone = list(token_batches(_split("bert", sentences[2:6]), 0, 4, **options))
+    assert len(inside) == len(alone) > 1
+    for left, right in zip(inside, alone, strict=True):
+        assert torch.equal(left.input_ids, right.input_ids)
+        for key in ("words", "tokens"):
+            assert torch.equal(left.plans[key].source, right.plans[key].source)
+            assert torch.equal(left.plans[key].target, right.plans[key].target)
+
+
+def test_only_the_arrays_asked_for():
+    split = _split("bert", [["EU"]])
+    options = {"batch_tokens": 9, "pad_id": PAD, "pooling": "first"}
+    (batch,) = token_batches(split, 0, 1, arrays=("words",), **options)
+    assert set(batch.plans) == {"words"}

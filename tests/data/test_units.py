@@ -1,0 +1,102 @@
+"""Units cover a split in order, share no chunk, and waste little."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.data.units import example_row_starts, plan_units, stored_rows
+
+SIZES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60)), max_size=80)
+CHUNKS = st.fixed_dictionaries({"words": st.integers(1, 16), "tokens": st.integers(1, 16)})
+BOUNDS = st.fixed_dictionaries({"words": st.integers(1, 5), "tokens": st.integers(1, 5)})
+
+
+def _rows(sizes):
+    columns = np.array(sizes, np.int64).reshape(-1, 2).T
+    return {"words": columns[0], "tokens": columns[1]}
+
+
+@given(sizes=SIZES, chunk_rows=CHUNKS, max_chunks=BOUNDS)
+def test_units_tile_every_array(sizes, chunk_rows, max_chunks):
+    rows = _rows(sizes)
+    units = plan_units(rows, chunk_rows=chunk_rows, max_chunks=max_chunks)
+    assert [unit.index for unit in units] == list(range(len(units)))
+    covered = [example for unit in units for example in range(unit.start, unit.stop)]
+    assert covered == list(range(len(sizes)))
+    for name, per_chunk in chunk_rows.items():
+        next_chunk = 0
+        for unit in units:
+            assert unit.start < unit.stop
+            assert unit.rows[name] == rows[name][unit.start : unit.stop].sum()
+            assert unit.row_start[name] == next_chunk * per_chunk
+            assert (unit.chunks[name] - 1) * per_chunk < unit.rows[name] or unit.chunks[name] == 0
+            assert unit.rows[name] <= unit.chunks[name] * per_chunk
+            if unit.stop - unit.start > 1:
+                assert unit.chunks[name] <= max_chunks[name]
+            next_chunk += unit.chunks[name]
+        assert stored_rows(units, chunk_rows)[name] == next_chunk * per_chunk
+
+
+@given(sizes=SIZES, chunk_rows=CHUNKS, max_chunks=BOUNDS)
+def test_example_rows_are_disjoint_and_inside_their_unit(sizes, chunk_rows, max_chunks):
+    rows = _rows(sizes)
+    units = plan_units(rows, chunk_rows=chunk_rows, max_chunks=max_chunks)
+    starts = example_row_starts(units, rows)
+    for name in rows:
+        stops = starts[name] + rows[name]
+        assert (starts[name][1:] >= stops[:-1]).all()
+        for unit in units:
+            part = slice(unit.start, unit.stop)
+            assert starts[name][part][0] == unit.row_start[name]
+            assert stops[part][-1] == unit.row_start[name] + unit.rows[name]
+            assert (starts[name][part][1:] == stops[part][:-1]).all()
+
+
+@given(sizes=SIZES, chunk_rows=CHUNKS, max_chunks=BOUNDS)
+def test_a_unit_never_ends_below_half_of_what_fits(sizes, chunk_rows, max_chunks):
+    rows = _rows(sizes)
+    costs = {"words": 13.0, "tokens": 1.0}
+    options = {"chunk_rows": chunk_rows, "max_chunks": max_chunks, "weights": costs}
+    units = plan_units(rows, **options)
+    assert units == plan_units(rows, **options)
+
+    def cost(start, stop):
+        return sum(costs[name] * rows[name][start:stop].sum() for name in rows)
+
+    def fits(start, stop):
+        return all(
+            rows[name][start:stop].sum() <= max_chunks[name] * chunk_rows[name] for name in rows
+        )
+
+    for unit in units:
+        most = unit.start + 1
+        while most < len(sizes) and fits(unit.start, most + 1):
+            most += 1
+        assert cost(unit.start, unit.stop) >= cost(unit.start, most) / 2
+
+
+def test_an_oversized_example_is_a_unit_with_more_chunks():
+    rows = {"words": np.array([3, 50, 3])}
+    units = plan_units(rows, chunk_rows={"words": 8}, max_chunks={"words": 2})
+    assert [(unit.start, unit.stop, unit.chunks["words"]) for unit in units] == [
+        (0, 1, 1),
+        (1, 2, 7),
+        (2, 3, 1),
+    ]
+
+
+@pytest.mark.parametrize("ratio", [1.2, 1.5, 2.0])
+def test_little_is_unused_on_sentences_of_usual_lengths(ratio):
+    words = np.random.default_rng(0).integers(2, 40, size=6000)
+    rows = {"words": words, "tokens": (words * ratio).astype(np.int64) + 2}
+    chunk_rows = {"words": 1024, "tokens": 1024}
+    units = plan_units(
+        rows,
+        chunk_rows=chunk_rows,
+        max_chunks={"words": 4, "tokens": 16},
+        weights={"words": 13.0, "tokens": 1.0},
+    )
+    used = {name: rows[name].sum() / stored_rows(units, chunk_rows)[name] for name in rows}
+    assert used["words"] > 0.97
+    assert used["tokens"] > 0.85

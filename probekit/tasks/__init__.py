@@ -1,0 +1,127 @@
+"""Tasks: text sets with label columns, read from published files, the Hub or the user's files."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+from probekit.errors import MissingFileError, OptionError, UnknownNameError
+from probekit.registry import choose
+from probekit.tasks.conll import conll
+from probekit.tasks.demo import demo_ner
+from probekit.tasks.holdout import hold_out
+from probekit.tasks.matis import matis
+from probekit.tasks.slots import atis, snips
+from probekit.tasks.types import Example, Kind, Split, Task
+from probekit.tasks.ud import ud
+from probekit.tasks.user import READERS, user_task
+from probekit.tasks.wikiann import wikiann
+from probekit.tasks.wnut17 import wnut17
+
+__all__ = ["TASKS", "Example", "Family", "Kind", "Split", "Task", "get_task", "hold_out"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A task, or a family of tasks that differ in what follows the slash.
+
+    Attributes:
+        build: makes the task; a family's takes what follows the slash.
+        summary: what the text is, in a few words.
+        variant: what follows the slash ("LANG"); empty for a single task.
+        example: a variant that exists.
+    """
+
+    build: Callable[..., Task]
+    summary: str
+    variant: str = ""
+    example: str = ""
+
+    def sample(self) -> Task:
+        """Return the task, or the example of the family."""
+        return self.build(self.example) if self.variant else self.build()
+
+
+TASKS: Mapping[str, Family] = {
+    "conll": Family(build=conll, summary="CoNLL-2003 English news"),
+    "wikiann": Family(
+        build=wikiann, variant="LANG", example="de", summary="WikiAnn, Wikipedia in many languages"
+    ),
+    "wnut17": Family(build=wnut17, summary="WNUT-17, emerging entities in noisy text"),
+    "ud": Family(
+        build=ud, variant="TREEBANK", example="en_ewt", summary="Universal Dependencies treebanks"
+    ),
+    "atis": Family(build=atis, summary="ATIS, requests for flights"),
+    "snips": Family(build=snips, summary="SNIPS, requests to a voice assistant"),
+    "matis": Family(
+        build=matis, variant="LANG", example="de", summary="MultiATIS++, ATIS in nine languages"
+    ),
+    "demo-ner": Family(build=demo_ner, summary="the corpus shipped with probekit"),
+}
+
+
+def get_task(
+    name: str, *, kind: str | None = None, text: str | None = None, label: str | None = None
+) -> Task:
+    """Return the task called ``name``, or the one that lies at the path ``name``.
+
+    Args:
+        name: a name of ``TASKS`` ("conll", "wikiann/de"), or the path of the user's own file or
+            folder. A name wins over a path; "./conll" is a path.
+        kind: what the user's own data labels; "tagging" if None.
+        text: the column with the words of the user's own data, by name or index.
+        label: the label column; of a task with several it becomes the first one.
+
+    Raises:
+        UnknownNameError: no task, or no label column, has that name.
+        MissingFileError: a path that does not exist.
+        OptionError: a kind that is not there yet, or options that do not fit the task.
+        DataError: the user's files do not hold what their format promises.
+    """
+    _check_kind(kind)
+    head, _, variant = name.partition("/")
+    if head in TASKS:
+        return _named(name, head, variant, text, label)
+    if not Path(name).expanduser().exists():
+        _refuse_missing(name, head)
+    return user_task(name, text=text, label=label)
+
+
+def _check_kind(kind: str | None) -> None:
+    if kind is None or kind == "tagging":
+        return
+    choose("kind", kind, dict.fromkeys(get_args(Kind)))
+    raise OptionError(f"--kind {kind}: only tagging is available in this version.")
+
+
+def _named(name: str, head: str, variant: str, text: str | None, label: str | None) -> Task:
+    if text is not None:
+        raise OptionError(f"--text is for your own files; {name} has its words in a known place.")
+    family = TASKS[head]
+    if family.variant and not variant:
+        raise OptionError(
+            f"{name}: expected {head}/{family.variant}, as in {head}/{family.example}."
+        )
+    if not family.variant and "/" in name:
+        raise OptionError(f"{name}: the task {head} has no variants; type {head}.")
+    if not variant.replace("_", "").replace("-", "").isalnum() and family.variant:
+        raise OptionError(f"{name}: {variant!r} is no {family.variant.lower()} name.")
+    task = family.build(variant) if family.variant else family.build()
+    return task if label is None else _label_first(task, label)
+
+
+def _label_first(task: Task, label: str) -> Task:
+    choose(f"label column of {task.name}", label, dict.fromkeys(task.columns))
+    others = tuple(column for column in task.columns if column != label)
+    return replace(task, columns=(label, *others))
+
+
+def _refuse_missing(name: str, head: str) -> None:
+    """Say whether ``name`` was meant as a path that is missing, or as a task that is unknown."""
+    looks_like_path = name.startswith((".", "/", "~")) or Path(name).suffix.lower() in READERS
+    if looks_like_path:
+        raise MissingFileError(f"{name}: no such file or folder.")
+    try:
+        choose("task", head, TASKS)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{error} Or give the path of your own file or folder.") from None

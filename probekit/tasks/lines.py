@@ -1,0 +1,33 @@
+"""The lines of a text file: UTF-8, split at line feeds alone, or an error with its line."""
+
+from pathlib import Path
+
+from probekit.errors import DataError, MissingFileError
+
+
+def read_lines(path: Path) -> list[str]:
+    r"""Return the lines of a UTF-8 file without their ends.
+
+    A byte order mark, the CR of CRLF and a missing last newline are taken care of. Nothing else
+    ends a line: ``str.splitlines`` would also cut at U+2028, U+0085 and form feeds, which occur
+    inside words.
+
+    Raises:
+        MissingFileError: there is no such file.
+        DataError: the bytes are not UTF-8; the message gives the line.
+    """
+    if not path.is_file():
+        raise MissingFileError(f"{path}: no such file.")
+    raw = path.read_bytes()
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}, line {line}: not UTF-8 ({error.reason}, byte 0x{raw[error.start]:02x}); "
+            "convert the file to UTF-8."
+        ) from error
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]

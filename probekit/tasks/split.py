@@ -1,0 +1,66 @@
+"""The examples of one split, with their labels and the fingerprints of both."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from probekit.fingerprint import digest_stream
+from probekit.registry import choose
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One text of a task.
+
+    Attributes:
+        id: unique within its split; "<split>-<n>" unless the file gives one.
+        words: the words as the file gives them, never split or normalised further.
+    """
+
+    id: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """The examples of one split in the published order, with their labels.
+
+    Attributes:
+        task: the task's name ("wikiann/de").
+        name: the split's name ("train").
+        examples: N examples.
+        labels: column to N tuples of one label name per word; a column without labels is absent.
+        origin: where the text came from, for the manifest ("eng.train in DIR", "hub:repo@sha").
+    """
+
+    task: str
+    name: str
+    examples: tuple[Example, ...]
+    labels: Mapping[str, tuple[tuple[str, ...], ...]]
+    origin: str
+
+    def text_fingerprint(self) -> str:
+        """Return the sha256 (64 hex digits) of ids and words, whatever the labels."""
+        return digest_stream(self._text_parts())
+
+    def labels_fingerprint(self, column: str) -> str:
+        """Return the sha256 (64 hex digits) of ids and the labels of ``column``.
+
+        Raises:
+            UnknownNameError: the split has no labels in that column.
+        """
+        rows = choose(f"labelled column of split {self.name!r} of {self.task}", column, self.labels)
+        return digest_stream(self._label_parts(rows))
+
+    def _text_parts(self) -> Iterator[bytes]:
+        for example in self.examples:
+            yield example.id.encode()
+            yield str(len(example.words)).encode()
+            for word in example.words:
+                yield word.encode()
+
+    def _label_parts(self, rows: tuple[tuple[str, ...], ...]) -> Iterator[bytes]:
+        for example, labels in zip(self.examples, rows, strict=True):
+            yield example.id.encode()
+            yield str(len(labels)).encode()
+            for label in labels:
+                yield label.encode()

@@ -1,0 +1,143 @@
+"""The user's own files with one token per row: ``.conll``, ``.conllu``, ``.csv``, ``.tsv``."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from probekit.errors import DataError
+from probekit.tasks.columns import read_blocks, width_of
+from probekit.tasks.conllu import FIELDS, LABEL_FIELDS, parse_conllu
+from probekit.tasks.lines import read_lines
+from probekit.tasks.options import Choice, only_label, place_of
+from probekit.tasks.published import origin_of
+from probekit.tasks.sentences import Sentence, Sentences
+
+TEXT_HEADERS = ("word", "words", "token", "tokens", "form", "text")
+Row = tuple[int, list[str]]
+
+
+def read_conll(path: Path, choice: Choice) -> Sentences:
+    """Read a ``.conll`` file: the word is the first column and the label the last.
+
+    Columns are named by their position ("0", "1", ...). A file of one column has no labels.
+    """
+    blocks = read_blocks(path)
+    names = [str(place) for place in range(width_of(blocks))]
+    if not names:
+        return Sentences(sentences=(), where=str(path), origin=origin_of(path))
+    word = place_of(str(path), "--text", choice.text or "0", names)
+    label = None if len(names) == 1 else _label_place(str(path), choice, names, names[-1])
+    sentences = tuple(
+        Sentence(
+            block.column(word),
+            {} if label is None else {names[label]: block.column(label)},
+            block.lines,
+        )
+        for block in blocks
+    )
+    return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
+
+
+def _label_place(where: str, choice: Choice, names: Sequence[str], default: str) -> int:
+    return place_of(where, "--label", choice.label or default, names)
+
+
+def read_conllu(path: Path, choice: Choice) -> Sentences:
+    """Read a ``.conllu`` file; without ``--label`` the message lists its label columns."""
+    where = str(path)
+    word = FIELDS[place_of(where, "--text", choice.text or "form", FIELDS)]
+    wanted = choice.label or only_label(where, LABEL_FIELDS) or ""
+    return parse_conllu(path, (FIELDS[place_of(where, "--label", wanted, FIELDS)],), word)
+
+
+def read_table(path: Path, choice: Choice) -> Sentences:
+    """Read a ``.csv`` or ``.tsv`` file with one token per row and empty rows between sentences.
+
+    ``.csv`` cells may be quoted; ``.tsv`` cells are taken as they are, since a lone quotation
+    mark is a common token. The first row is a header if ``--text`` or ``--label`` names one of
+    its cells, or if one of its cells is a usual name for the words ("token"); else columns are
+    named by their position.
+    """
+    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _tsv_rows(path)
+    filled = [row for row in rows if _is_filled(row)]
+    if not filled:
+        return Sentences(sentences=(), where=str(path), origin=origin_of(path))
+    header = filled[0][1]
+    headed = _is_header(header, choice)
+    names = header if headed else [str(place) for place in range(len(header))]
+    _check_widths(path, filled, len(header))
+    word = place_of(str(path), "--text", choice.text or _usual_text(names), names)
+    label = _table_label(str(path), choice, names, word)
+    body = rows[rows.index(filled[0]) + 1 :] if headed else rows
+    sentences = tuple(_table_sentence(block, names, word, label) for block in _blocks(body))
+    return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
+
+
+def _table_label(where: str, choice: Choice, names: Sequence[str], word: int) -> int | None:
+    candidates = [name for place, name in enumerate(names) if place != word]
+    if choice.label is None or not candidates:
+        label = only_label(where, candidates)
+        return None if label is None else names.index(label)
+    return place_of(where, "--label", choice.label, names)
+
+
+def _table_sentence(
+    block: Sequence[Row], names: Sequence[str], word: int, label: int | None
+) -> Sentence:
+    words = tuple(cells[word] for _, cells in block)
+    labels = {} if label is None else {names[label]: tuple(cells[label] for _, cells in block)}
+    return Sentence(words, labels, tuple(number for number, _ in block))
+
+
+def _is_filled(row: Row) -> bool:
+    return any(cell.strip(" \t") for cell in row[1])
+
+
+def _is_header(cells: Sequence[str], choice: Choice) -> bool:
+    asked = {choice.text, choice.label} & set(cells)
+    return bool(asked) or any(cell.lower() in TEXT_HEADERS for cell in cells)
+
+
+def _usual_text(names: Sequence[str]) -> str:
+    return next((name for name in names if name.lower() in TEXT_HEADERS), names[0])
+
+
+def _check_widths(path: Path, rows: Sequence[Row], width: int) -> None:
+    for number, cells in rows:
+        if len(cells) != width:
+            raise DataError(
+                f"{path}, line {number}: expected {width} cells, as in the first row, "
+                f"found {len(cells)}."
+            )
+
+
+def _blocks(rows: Sequence[Row]) -> list[list[Row]]:
+    blocks: list[list[Row]] = [[]]
+    for row in rows:
+        if _is_filled(row):
+            blocks[-1].append(row)
+        elif blocks[-1]:
+            blocks.append([])
+    return [block for block in blocks if block]
+
+
+def _tsv_rows(path: Path) -> list[Row]:
+    return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1)]
+
+
+def _csv_rows(path: Path) -> list[Row]:
+    reader = csv.reader(read_lines(path), strict=True)
+    rows: list[Row] = []
+    first = 1
+    try:
+        for cells in reader:
+            if reader.line_num > first:
+                raise csv.Error("a quoted cell goes on in the next line")
+            rows.append((first, cells))
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {first}: {error}; a quotation mark that is a token is written "
+            '"""" in CSV (or use a .tsv file, which has no quoting).'
+        ) from error
+    return rows

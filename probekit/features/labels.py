@@ -1,0 +1,97 @@
+"""Label names as numbers, and labels joined to a split's examples by their ids."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from jaxtyping import Int64
+
+from probekit.errors import DataError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LabelMap:
+    """The classes of a label column: the sorted label names of the full train split.
+
+    Attributes:
+        names: label name of each class.
+    """
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def from_labels(cls, labels: Iterable[Iterable[str]]) -> Self:
+        """Return the map of all labels that occur."""
+        return cls(tuple(sorted({name for sentence in labels for name in sentence})))
+
+    def __len__(self) -> int:
+        """Return the number of classes."""
+        return len(self.names)
+
+    def encode(self, labels: Sequence[str]) -> tuple[Int64[np.ndarray, " rows"], tuple[str, ...]]:
+        """Turn label names into class numbers.
+
+        A name that the map lacks gets a number from ``len(self)`` on, which no head predicts, so
+        that it counts as an error.
+
+        Returns:
+            The class of each label, and the names beyond the map's own in the order of their
+            numbers.
+        """
+        known = {name: number for number, name in enumerate(self.names)}
+        unseen = tuple(sorted(set(labels) - known.keys()))
+        known.update({name: number for number, name in enumerate(unseen, start=len(self))})
+        return np.fromiter((known[name] for name in labels), np.int64, len(labels)), unseen
+
+
+def join_labels(
+    ids: Sequence[str],
+    n_words: Sequence[int],
+    labels: Mapping[str, Sequence[str]],
+    *,
+    where: str,
+) -> list[str]:
+    """Return one label per word, in the order of the split's examples.
+
+    Args:
+        ids: id of each example of the split.
+        n_words: words of each example.
+        labels: labels by example id; it may hold more examples than the split.
+        where: what the labels belong to, for messages: split, column and origin.
+
+    Raises:
+        DataError: an example has no labels, or not one per word.
+    """
+    joined: list[str] = []
+    for name, expected in zip(ids, n_words, strict=True):
+        found = labels.get(name)
+        if found is None:
+            raise DataError(
+                f"{where}: no labels for example {name!r} ({len(labels)} examples are labelled, "
+                f"the cached split holds {len(ids)}); give the label files of the same split."
+            )
+        if len(found) != expected:
+            raise DataError(
+                f"{where}: example {name!r} has {expected} words in the cache, but {len(found)} "
+                "labels; correct the label file, or extract again if the text has changed."
+            )
+        joined.extend(found)
+    return joined
+
+
+def warn_unseen(
+    classes: Int64[np.ndarray, " rows"], label_map: LabelMap, unseen: Sequence[str], where: str
+) -> None:
+    """Log once how many words carry a label that the train split does not know."""
+    if unseen:
+        count = int((classes >= len(label_map)).sum())
+        logger.warning(
+            "%s: %d words carry a label that train does not have (%s); each counts as an error.",
+            where,
+            count,
+            ", ".join(unseen),
+        )

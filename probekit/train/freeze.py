@@ -1,0 +1,82 @@
+"""Turn a trained member into a frozen result."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor, nn
+
+from probekit.heads import LayerWeights
+from probekit.train.member import Member, count_parameters
+from probekit.train.result import FitResult
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome:
+    """What was found with a member's best checkpoint.
+
+    Attributes:
+        weights: its layer weights on dev.
+        predicted: class number of each test row; ``None`` without test.
+        scores: the metric's scores on test.
+    """
+
+    weights: LayerWeights
+    predicted: np.ndarray | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+def freeze(
+    member: Member, outcome: Outcome, metric: str, steps_per_epoch: int, predictions: bool
+) -> FitResult:
+    """Return the result of a member at its best checkpoint.
+
+    Args:
+        member: trained and scored.
+        outcome: what its best checkpoint does.
+        metric: name of the main score.
+        steps_per_epoch: turns steps into epochs.
+        predictions: keep the predicted class numbers.
+    """
+    best = member.best
+    assert best is not None, "no checkpoint was scored"
+    found = {"dev": best.predicted} | (
+        {} if outcome.predicted is None else {"test": outcome.predicted}
+    )
+    by_split = {"dev": best.scores, "test": outcome.scores}
+    normalization = member.treatment.cut(member.spec.layers)
+    head, decoder = member.probe.head, member.probe.decoder
+    return FitResult(
+        state=_state({"head": head, "decoder": decoder, "normalization": normalization}),
+        modules={
+            "head": member.spec.head.to_json(),
+            "decoder": member.spec.decoder.to_json(),
+            "normalization": normalization.to_json(),
+        },
+        layers=member.spec.layers,
+        eval_score=best.scores[metric],
+        eval_last=member.curve[-1][2],
+        best_step=best.step,
+        best_epoch=best.step / steps_per_epoch,
+        test_score=outcome.scores.get(metric),
+        scores={
+            f"{split}/{name}": score
+            for split, scores in by_split.items()
+            for name, score in scores.items()
+        },
+        curve=tuple(member.curve),
+        weights=outcome.weights.by_layer(),
+        raw_weights=outcome.weights.raw_by_layer(),
+        n_params=count_parameters(member.probe),
+        n_head_params=count_parameters(head),
+        train_seconds=member.seconds,
+        predictions=found if predictions else {},
+    )
+
+
+def _state(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+    return {
+        f"{name}.{key}": value.detach().cpu().clone()
+        for name, module in modules.items()
+        for key, value in module.state_dict().items()
+    }

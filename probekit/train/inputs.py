@@ -1,0 +1,50 @@
+"""One block of rows as every member wants it: normalised once per kind, cut to its layers."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from probekit.train.normalize import Treatment
+
+_ALIGNMENT = 64
+
+
+class Inputs:
+    """Rows of the union of layers, from which each member takes what it reads.
+
+    Members that read the same layers share one tensor. It has the same values, strides and
+    alignment whichever other members there are, so that a member's numbers do not depend on them.
+    """
+
+    def __init__(self, z: Float[Tensor, "layers rows dim"], layers: Sequence[int]) -> None:
+        """Keep the rows; ``layers`` are the numbers along axis 0."""
+        self._z = z
+        self._layers = tuple(layers)
+        self._treated: dict[Treatment, Tensor] = {}
+        self._cut: dict[tuple[Treatment, tuple[int, ...]], Tensor] = {}
+
+    def of(self, treatment: Treatment, layers: tuple[int, ...]) -> Float[Tensor, "rows chosen dim"]:
+        """Return the treated rows of some layers, layer-major in memory."""
+        key = (treatment, layers)
+        if key not in self._cut:
+            treated = self._treated.get(treatment)
+            if treated is None:
+                treated = treatment.apply(select(self._z, self._layers, treatment.layers))
+                self._treated[treatment] = treated
+            self._cut[key] = select(treated, treatment.layers, layers)
+        return self._cut[key].transpose(0, 1)
+
+
+def select(
+    z: Float[Tensor, "layers rows dim"], have: tuple[int, ...], wanted: tuple[int, ...]
+) -> Float[Tensor, "wanted rows dim"]:
+    """Return some layers; a view where they lie side by side, else a copy."""
+    places = [have.index(layer) for layer in wanted]
+    first, last = places[0], places[-1]
+    if places == list(range(first, last + 1)):
+        part = z[first : last + 1]
+        # Products may take another path, and round differently, for unaligned memory.
+        return part if part.data_ptr() % _ALIGNMENT == 0 else part.clone()
+    return z.index_select(0, torch.tensor(places, device=z.device))

@@ -1,0 +1,278 @@
+"""The write side: build an entry unit by unit, resume it after a kill, seal it."""
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+from jaxtyping import Float
+from torch import Tensor
+
+from probekit.errors import EntryError
+from probekit.fingerprint import canonical_json, digest
+from probekit.registry import choose
+from probekit.store.arrays import ArraySpec
+from probekit.store.backends import BACKENDS
+from probekit.store.checksums import damaged_chunks
+from probekit.store.codec import encode_chunk
+from probekit.store.entry import Entry
+from probekit.store.files import storage_errors, write_whole
+from probekit.store.lock import EntryLock
+from probekit.store.manifest import Manifest
+from probekit.store.marks import ChunkSum, UnitMark, read_marks
+from probekit.store.names import BUILDING, PARTIAL, REPLACED
+from probekit.store.sealing import install, write_sealed
+
+logger = logging.getLogger(__name__)
+
+
+class EntryBuilder:
+    """Builds one entry in ``<path>.partial`` under a lock; a context manager.
+
+    Leaving the context, or `close`, keeps what is finished; the next builder with the same plan
+    resumes from there.
+
+    Attributes:
+        path: the entry's final folder.
+        partial: the folder it is built in.
+        arrays: the arrays of the plan by name.
+    """
+
+    path: Path
+    partial: Path
+    arrays: Mapping[str, ArraySpec]
+
+    def __init__(self, path: Path, plan: Mapping[str, Any], lock: EntryLock) -> None:
+        """Prepare or resume the partial folder; use `open`, which takes the lock."""
+        self.path = path
+        self.partial = path.with_name(path.name + PARTIAL)
+        self.arrays = {spec.name: spec for spec in map(ArraySpec.from_json, plan["arrays"])}
+        self._n_units = len(plan["units"])
+        self._backend = choose("backend", plan["backend"], BACKENDS)
+        self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
+        self._lock = lock
+        self._marks: dict[int, UnitMark] = {}
+        with storage_errors(self.partial, self._nbytes):
+            self._prepare(plan)
+            self._writer = self._backend.open_writer(self._store, self._plain)
+
+    @classmethod
+    def open(cls, path: Path, *, plan: Mapping[str, Any], overwrite: bool = False) -> Self:
+        """Lock an entry, and start or resume building it.
+
+        Args:
+            path: the entry's final folder.
+            plan: everything that decides the bytes, as JSON values. Must hold ``arrays`` (a list
+                of `ArraySpec.to_json`), ``backend`` (a name) and ``units`` (a list, one item per
+                unit). A partial folder with another plan is started afresh.
+            overwrite: build a new entry although a complete one exists; that one stays readable
+                until the new one takes its place.
+
+        Raises:
+            EntryLockedError: another process builds the same entry.
+            EntryError: the entry is complete already, and ``overwrite`` is not set.
+            StorageError: the folder cannot be written.
+        """
+        with storage_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = EntryLock(path)
+        try:
+            _restore(path)
+            if path.exists() and not overwrite:
+                raise EntryError(
+                    f"{path} exists and is complete. To build it again, extract with --overwrite."
+                )
+            return cls(path, plan, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def done_units(self) -> frozenset[int]:
+        """Units that are written and marked."""
+        return frozenset(self._marks)
+
+    @property
+    def unit_stats(self) -> list[Mapping[str, Any]]:
+        """The ``stats`` of the done units, those of earlier runs included, in unit order."""
+        return [self._marks[unit].stats for unit in sorted(self._marks)]
+
+    @property
+    def nbytes_left(self) -> int:
+        """Bytes of chunks still to be written."""
+        done = sum(chunk.nbytes for mark in self._marks.values() for chunk in mark.chunks)
+        return self._nbytes - done
+
+    def write_unit(
+        self,
+        unit: int,
+        row_start: Mapping[str, int],
+        blocks: Mapping[str, Float[Tensor, "layers _ dim"]],
+        stats: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the chunks of one unit, then mark it done.
+
+        Args:
+            unit: index in the plan's ``units``.
+            row_start: first row of the unit per array, a multiple of the array's chunk rows.
+            blocks: rows of the unit per array, (layers as in the spec, rows, dim); the tail of
+                the last chunk becomes zeros. May be used again when this returns.
+            stats: JSON values kept with the mark; see `unit_stats`.
+
+        Raises:
+            StateRangeError: a value is non-finite or too large for the stored dtype.
+            StorageError: no space left, or no permission.
+        """
+        if unit in self._marks or not 0 <= unit < self._n_units:
+            raise ValueError(f"unit {unit} is done already or not one of {self._n_units}")
+        with storage_errors(self.partial, self.nbytes_left):
+            chunks = [
+                chunk
+                for name, block in blocks.items()
+                for chunk in self._write_block(self.arrays[name], row_start[name], block)
+            ]
+            mark = UnitMark(unit, tuple(chunks), {} if stats is None else dict(stats))
+            mark.write(self._units_folder)
+        self._marks[unit] = mark
+
+    def complete(self, manifest: Manifest, examples: pa.Table, files: Mapping[str, bytes]) -> Entry:
+        """Seal the entry: tables, small files, manifest last, everything on disk, rename.
+
+        Args:
+            manifest: describes this entry; its arrays and backend are those of the plan.
+            examples: the example table (`ExampleTable.table`).
+            files: contents of ``backbone/`` by file name.
+
+        Raises:
+            EntryError: units are missing, or the manifest describes other arrays.
+            StorageError: no space left, or no permission.
+        """
+        self._check_complete(manifest)
+        sums = [chunk for unit in sorted(self._marks) for chunk in self._marks[unit].chunks]
+        with storage_errors(self.partial, self.nbytes_left):
+            self._writer.sync()
+            self._writer.close()
+            write_sealed(self.partial, manifest, examples, files, sums)
+            install(self.partial, self.path)
+            # Only now: a kill before the rename must find the units done.
+            shutil.rmtree(self.path / BUILDING)
+        self.close()
+        return Entry.open(self.path)
+
+    def close(self) -> None:
+        """Stop building, keep what is done, and give the lock back."""
+        self._writer.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def _store(self) -> Path:
+        return self.partial / self._backend.filename
+
+    @property
+    def _units_folder(self) -> Path:
+        return self.partial / BUILDING / "units"
+
+    @property
+    def _nbytes(self) -> int:
+        return sum(spec.nbytes for spec in self.arrays.values())
+
+    def _prepare(self, plan: Mapping[str, Any]) -> None:
+        """Resume what is there if it has the same plan, else start clean."""
+        plan_file = self.partial / BUILDING / "plan.json"
+        if _digest_of(plan_file) == digest(plan):
+            self._resume()
+            return
+        if self.partial.exists():
+            logger.warning("%s was begun with another plan or torn; starting afresh", self.partial)
+            shutil.rmtree(self.partial)
+        self._units_folder.mkdir(parents=True)
+        self._backend.create(self._store, self._plain)
+        # Last: a plan on disk says that everything above is whole.
+        write_whole(plan_file, canonical_json(dict(plan)).encode())
+
+    def _resume(self) -> None:
+        """Take over the marked units whose bytes are what their marks say.
+
+        A killed process leaves them so; a machine that lost power may not.
+        """
+        marks = read_marks(self._units_folder)
+        places = {plain.name: self._backend.places(self._store, plain) for plain in self._plain}
+        owner = {chunk: unit for unit, mark in marks.items() for chunk in mark.chunks}
+        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, places)}
+        for unit in torn:
+            (self._units_folder / f"{unit:06d}.json").unlink()
+        self._marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
+        logger.info("resuming %s: %d of %d units done", self.path, len(marks), self._n_units)
+
+    def _write_block(self, spec: ArraySpec, row_start: int, block: Tensor) -> list[ChunkSum]:
+        size = spec.chunk_rows
+        layers, rows, dim = block.shape
+        first, count = row_start // size, -(-rows // size)
+        if (layers, dim) != (len(spec.layers), spec.dim) or row_start % size:
+            raise ValueError(f"block {tuple(block.shape)} at row {row_start} does not fit {spec}")
+        if first + count > spec.n_row_chunks:
+            raise ValueError(f"{rows} rows at row {row_start} do not fit the {spec.rows} of {spec}")
+        sums = []
+        for at, layer in enumerate(spec.layers):
+            for chunk in range(count):
+                piece = block[at, chunk * size : (chunk + 1) * size]
+                stored = encode_chunk(spec, piece, layer=layer, row_chunk=first + chunk)
+                for plain in spec.plain():
+                    data = stored[plain.name]
+                    self._writer.write(plain, first + chunk, at, data)
+                    sha256 = hashlib.sha256(data.data).hexdigest()
+                    sums.append(ChunkSum(plain.name, first + chunk, at, data.nbytes, sha256))
+        return sums
+
+    def _check_complete(self, manifest: Manifest) -> None:
+        missing = sorted(set(range(self._n_units)) - self.done_units)
+        if missing:
+            raise EntryError(
+                f"{self.partial}: {len(missing)} of {self._n_units} units are not written "
+                f"(first: {missing[0]}). Run the same command again: it resumes."
+            )
+        written = [
+            (chunk.array, chunk.row_chunk, chunk.layer_index)
+            for mark in self._marks.values()
+            for chunk in mark.chunks
+        ]
+        expected = sum(plain.grid[0] * plain.grid[1] for plain in self._plain)
+        if len(set(written)) != len(written) or len(written) != expected:
+            raise EntryError(
+                f"{self.partial}: expected units to write each of {expected} chunks once, found "
+                f"{len(written)} writes of {len(set(written))} chunks. Extract with --overwrite."
+            )
+        if manifest.arrays != tuple(self.arrays.values()) or manifest.backend != self._backend.name:
+            raise EntryError(f"{self.partial}: the manifest describes other arrays than the plan.")
+
+
+def _digest_of(plan_file: Path) -> str:
+    try:
+        return digest(json.loads(plan_file.read_text("utf-8")))
+    except (OSError, ValueError):
+        return ""
+
+
+def _restore(path: Path) -> None:
+    """Put back an old entry whose replacement was killed between two renames."""
+    replaced = path.with_name(path.name + REPLACED)
+    if replaced.exists() and not path.exists():
+        replaced.rename(path)
+    elif replaced.exists():
+        shutil.rmtree(replaced)

@@ -1,0 +1,74 @@
+"""Recompute the sha256 of stored chunks and compare."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from probekit.store.backends.base import ChunkPlaces
+from probekit.store.marks import ChunkSum
+
+_THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few requests at once
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedChunk:
+    """One chunk that is not what was written.
+
+    Attributes:
+        chunk: the checksum on record.
+        file: the file that holds the chunk.
+        offset: first byte of the chunk in the file.
+        found: sha256 of what is there; empty if the chunk is missing or short.
+    """
+
+    chunk: ChunkSum
+    file: str
+    offset: int
+    found: str
+
+    def __str__(self) -> str:
+        """Describe the damage in one line."""
+        c = self.chunk
+        found = f"sha256 {self.found[:12]}" if self.found else "it missing or short"
+        return (
+            f"array {c.array!r}, row chunk {c.row_chunk}, layer index {c.layer_index} "
+            f"({self.file} at byte {self.offset}): expected sha256 {c.sha256[:12]}, found {found}"
+        )
+
+
+def damaged_chunks(
+    chunks: Iterable[ChunkSum], places: Mapping[str, ChunkPlaces]
+) -> Iterator[DamagedChunk]:
+    """Yield the chunks whose bytes differ from their checksums.
+
+    Args:
+        chunks: the checksums on record.
+        places: where the chunks lie, by plain array name.
+    """
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for found in pool.map(lambda chunk: _examine(chunk, places[chunk.array]), chunks):
+            if found is not None:
+                yield found
+
+
+def _examine(chunk: ChunkSum, places: ChunkPlaces) -> DamagedChunk | None:
+    at = chunk.row_chunk, chunk.layer_index
+    file, offset = places.files[places.file_index[at]], int(places.offsets[at])
+    data = _read(file, offset, chunk.nbytes)
+    found = hashlib.sha256(data).hexdigest() if len(data) == chunk.nbytes else ""
+    return None if found == chunk.sha256 else DamagedChunk(chunk, file, offset, found)
+
+
+def _read(file: str, offset: int, nbytes: int) -> bytes:
+    if offset < 0:
+        return b""
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.pread(descriptor, nbytes, offset)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,109 @@
+"""A complete entry, opened for reading."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from probekit.errors import EntryError, EntryNotFoundError
+from probekit.registry import choose
+from probekit.store.backends import BACKENDS
+from probekit.store.feature_array import FeatureArray
+from probekit.store.manifest import Manifest
+from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, PARTIAL
+from probekit.store.tables import EXAMPLE_SCHEMA, ExampleTable, read_table
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cache entry: manifest, arrays and example table.
+
+    Attributes:
+        path: the entry's folder.
+        manifest: what the entry is.
+        arrays: the arrays by name, memory-mapped on first read.
+    """
+
+    path: Path
+    manifest: Manifest
+    arrays: Mapping[str, FeatureArray]
+
+    @classmethod
+    def open(cls, path: Path) -> "Entry":
+        """Open an entry and check that it is whole (sizes, not checksums).
+
+        Args:
+            path: the entry's folder.
+
+        Raises:
+            EntryNotFoundError: there is no such folder.
+            EntryError: the entry is unfinished or of another format version, or a file or
+                chunk is missing or short.
+        """
+        manifest = read_manifest(path)
+        backend = choose("backend", manifest.backend, BACKENDS)
+        store = path / backend.filename
+        arrays = {}
+        for spec in manifest.arrays:
+            places = [backend.places(store, plain).check() for plain in spec.plain()]
+            arrays[spec.name] = FeatureArray(spec, places)
+        for name in (EXAMPLES, CHECKSUMS):
+            if not (path / name).is_file():
+                raise EntryError(
+                    f"{path / name} is missing: the entry is damaged. "
+                    "Extract it again with --overwrite."
+                )
+        return cls(path, manifest, _Arrays(manifest, arrays))
+
+    @cached_property
+    def examples(self) -> ExampleTable:
+        """The example table, read on first use."""
+        return ExampleTable(read_table(self.path / EXAMPLES, EXAMPLE_SCHEMA))
+
+    @property
+    def backbone(self) -> Path:
+        """Folder of the backbone's configuration and small weights."""
+        return self.path / BACKBONE
+
+
+class _Arrays(Mapping[str, FeatureArray]):
+    """Arrays by name; an unknown name says which the entry holds."""
+
+    def __init__(self, manifest: Manifest, arrays: Mapping[str, FeatureArray]) -> None:
+        self._manifest = manifest
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> FeatureArray:
+        return self._arrays[self._manifest.array(name).name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read the manifest of a complete entry.
+
+    Raises:
+        EntryNotFoundError: there is no such folder.
+        EntryError: the entry is unfinished, or its manifest is damaged or of another version.
+    """
+    partial = path.name.endswith(PARTIAL) or path.with_name(path.name + PARTIAL).is_dir()
+    if path.name.endswith(PARTIAL) or not (path / MANIFEST).is_file():
+        if partial:
+            raise EntryError(
+                f"{path} is unfinished. Run the same `probekit extract` command again: "
+                "it resumes where it stopped."
+            )
+        if not path.is_dir():
+            raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
+        raise EntryError(
+            f"{path} is not a complete cache entry: it has no {MANIFEST}. "
+            "Extract it again with --overwrite."
+        )
+    return Manifest.from_json((path / MANIFEST).read_text("utf-8"), str(path / MANIFEST))

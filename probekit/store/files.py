@@ -1,0 +1,74 @@
+"""Files written whole or not at all, and file-system failures turned into errors that help."""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from probekit.errors import StorageError
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """Write a file beside its place and rename it, so that it is never seen half-written."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with fresh.open("wb") as sink:
+        sink.write(data)
+        if sync:
+            sink.flush()
+            os.fsync(sink.fileno())
+    fresh.replace(path)
+
+
+def sync_path(path: Path) -> None:
+    """Ask the operating system to put a file or folder on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def storage_errors(folder: Path, needed: int | None = None) -> Iterator[None]:
+    """Turn the file system's refusals inside the block into `StorageError`.
+
+    Args:
+        folder: where the block writes, for the message.
+        needed: bytes still to be written there, if known.
+
+    Raises:
+        StorageError: no space or quota left, or no permission; says what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise StorageError(_no_space(folder, needed, error)) from error
+        if error.errno in _NO_PERMISSION:
+            raise StorageError(
+                f"cannot write to {error.filename or folder}: {error.strerror}. Give this user "
+                "write permission, or choose another folder with --cache ROOT."
+            ) from error
+        raise
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free space of the file system that holds, or would hold, ``folder``."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    return shutil.disk_usage(there).free
+
+
+def _no_space(folder: Path, needed: int | None, error: OSError) -> str:
+    wants = "" if needed is None else f"{needed / 1e9:.2f} GB still to write, "
+    return (
+        f"cannot write to {folder}: {error.strerror} ({wants}{free_bytes(folder) / 1e9:.2f} GB "
+        "free). Free some space and run the same command again (finished units are kept), or "
+        "choose another folder with --cache ROOT."
+    )

@@ -1,0 +1,140 @@
+"""Find the one entry that a command means, or say what to type."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from probekit.errors import EntryError, EntryNotFoundError
+from probekit.store.entry import Entry, read_manifest
+from probekit.store.layout import EntryFolder, list_entries, model_slug
+from probekit.store.manifest import Manifest
+
+# What differs between the entries of one extraction over several splits.
+_OF_THE_SPLIT = {"split", "text", "text_fingerprint"}
+
+
+def find_entries(
+    root: Path,
+    model: str,
+    task: str,
+    split: str,
+    entry: str | None = None,
+    *,
+    task_slug: str | None = None,
+) -> Entry:
+    """Return the entry of a model, task and split; exactly one must match.
+
+    Args:
+        root: the cache root.
+        model: the model as the user types it; it need not exist any more.
+        task: the task as the user types it.
+        split: the split's name.
+        entry: chooses where several match: a prefix of the key, a folder name, or a path. It may
+            name an entry of another split; then the one made by the same request is taken.
+        task_slug: the task's folder name, where it is not ``task`` with ``-`` for ``/``.
+
+    Raises:
+        EntryNotFoundError: none matches, or several do and ``entry`` does not choose.
+        EntryError: the one that matches is unfinished or damaged.
+    """
+    slug = task.replace("/", "-") if task_slug is None else task_slug
+    folders = list_entries(root)
+    of_task = [f for f in folders if (f.model, f.task) == (model_slug(model), slug)]
+    matching = [f for f in of_task if f.split == split]
+    if entry is not None:
+        matching = _chosen(matching, of_task, entry)
+    complete = [f for f in matching if f.complete]
+    if len(complete) == 1:
+        return Entry.open(complete[0].path)
+    if complete:
+        raise EntryNotFoundError(_several(complete, model, task, split))
+    if matching:
+        raise EntryError(
+            f"{matching[0].path} is unfinished. Run the same `probekit extract` command again: "
+            "it resumes where it stopped."
+        )
+    raise EntryNotFoundError(_none(root, model, task, split, entry, of_task, folders))
+
+
+def _chosen(
+    matching: Sequence[EntryFolder], of_task: Sequence[EntryFolder], entry: str
+) -> list[EntryFolder]:
+    named = [f for f in matching if _names(entry, f)]
+    if named:
+        return named
+    elsewhere = [f for f in of_task if f.complete and _names(entry, f)]
+    wanted = [_request(read_manifest(f.path)) for f in elsewhere]
+    return [f for f in matching if f.complete and _request(read_manifest(f.path)) in wanted]
+
+
+def _names(entry: str, folder: EntryFolder) -> bool:
+    if entry == folder.path.name or Path(entry).absolute() == folder.path.absolute():
+        return True
+    if len(entry) <= len(folder.key8):
+        return bool(entry) and folder.key8.startswith(entry)
+    if not entry.startswith(folder.key8) or not folder.complete:
+        return False
+    return read_manifest(folder.path).key.startswith(entry)
+
+
+def _request(manifest: Manifest) -> dict[str, Any]:
+    return {name: value for name, value in manifest.request.items() if name not in _OF_THE_SPLIT}
+
+
+def _several(folders: Sequence[EntryFolder], model: str, task: str, split: str) -> str:
+    requests = [read_manifest(folder.path).request for folder in folders]
+    described = (
+        f"{folder.key8} ({_values(request, _differing(requests))})"
+        for folder, request in zip(folders, requests, strict=True)
+    )
+    return (
+        f"{len(folders)} entries match {model} {task} split {split}: {'; '.join(described)}. "
+        "Choose one with --entry KEY."
+    )
+
+
+def _differing(requests: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = sorted({name for request in requests for name in request})
+    return [n for n in names if any(r.get(n) != requests[0].get(n) for r in requests)]
+
+
+def _values(request: Mapping[str, Any], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {_short(request.get(name))}" for name in names)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:12]}..."
+
+
+def _none(
+    root: Path,
+    model: str,
+    task: str,
+    split: str,
+    entry: str | None,
+    of_task: Sequence[EntryFolder],
+    folders: Sequence[EntryFolder],
+) -> str:
+    if entry is not None and of_task:
+        keys = ", ".join(f.path.name for f in of_task)
+        return (
+            f"no entry of {model} {task} split {split} matches --entry {entry}; there are: {keys}."
+        )
+    if of_task:
+        splits = ", ".join(sorted({f.split for f in of_task}))
+        return (
+            f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
+            f"Type: probekit extract {model} {task} --split {split}"
+        )
+    near = _near(model, task, folders)
+    hint = f" The cache holds {near}." if near else ""
+    return f"no entry of {model} {task} in {root}.{hint} Type: probekit extract {model} {task}"
+
+
+def _near(model: str, task: str, folders: Sequence[EntryFolder]) -> str:
+    held = sorted({f"{f.model} {f.task}" for f in folders})
+    same = [name for name in held if name.startswith(f"{model_slug(model)} ")]
+    wanted = f"{model_slug(model)} {task}"
+    return ", ".join(same or difflib.get_close_matches(wanted, held, n=3, cutoff=0.5))

@@ -1,0 +1,128 @@
+"""Labels beside an entry: by name, aligned by example id, one Parquet file per version.
+
+Labels are no part of the sealed entry, so corrected annotations never need the backbone.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from probekit.errors import DataError, EntryError
+from probekit.store.entry import Entry
+from probekit.store.files import storage_errors, write_whole
+from probekit.store.names import LABELS
+from probekit.store.tables import read_table, table_bytes
+
+_SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
+_FIELDS = ("split", "column", "fingerprint", "created")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFile:
+    """One stored version of the labels of a split and column.
+
+    Attributes:
+        path: the Parquet file.
+        split: the split's name.
+        column: the label column ("ner").
+        fingerprint: hash of ids and labels, as the task computes it.
+        created: when it was written last, UTC, ISO 8601 with microseconds.
+    """
+
+    path: Path
+    split: str
+    column: str
+    fingerprint: str
+    created: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSet:
+    """The labels of a split and column.
+
+    Attributes:
+        file: where they are stored.
+        ids: example ids.
+        values: the label names of each example, one per word (one in all for sentences).
+    """
+
+    file: LabelFile
+    ids: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
+
+
+def labels_folder(entry: Path) -> Path:
+    """Return the folder of the labels that belong to an entry's task."""
+    return entry.parent / LABELS
+
+
+def write_labels(
+    folder: Path,
+    split: str,
+    column: str,
+    ids: Sequence[str],
+    values: Sequence[Sequence[str]],
+    fingerprint: str,
+) -> Path:
+    """Write a version of the labels; writing the same version again makes it the newest.
+
+    Args:
+        folder: the task's label folder (`labels_folder`).
+        split: the split's name.
+        column: the label column.
+        ids: example ids.
+        values: label names of each example.
+        fingerprint: hash of ids and labels.
+
+    Raises:
+        DataError: the numbers of ids and of values differ.
+        StorageError: the folder cannot be written.
+    """
+    if len(ids) != len(values):
+        raise DataError(
+            f"labels {column!r} of split {split!r}: expected one list per example "
+            f"({len(ids)}), found {len(values)}."
+        )
+    created = datetime.now(UTC).isoformat(timespec="microseconds")
+    described = dict(zip(_FIELDS, (split, column, fingerprint, created), strict=True))
+    table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
+    name = "-".join(re.sub(r"[^\w.]+", "_", part) for part in (split, column, fingerprint[:8]))
+    path = folder / f"{name}.parquet"
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, table_bytes(table.replace_schema_metadata(described)))
+    return path
+
+
+def read_labels(path: Path) -> LabelSet:
+    """Read one version of the labels.
+
+    Raises:
+        EntryError: the file is missing or damaged.
+    """
+    table = read_table(path, _SCHEMA)
+    values = tuple(map(tuple, table["labels"].to_pylist()))
+    return LabelSet(_describe(path), tuple(table["id"].to_pylist()), values)
+
+
+def labels_for(entry: Entry, column: str) -> list[LabelFile]:
+    """Return the stored versions of a column for an entry's split, newest first."""
+    files = map(_describe, labels_folder(entry.path).glob("*.parquet"))
+    mine = [f for f in files if (f.split, f.column) == (entry.manifest.split, column)]
+    return sorted(mine, key=lambda file: file.created, reverse=True)
+
+
+def _describe(path: Path) -> LabelFile:
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        values = [metadata[name.encode()].decode() for name in _FIELDS]
+    except (pa.ArrowException, KeyError, OSError):
+        raise EntryError(
+            f"{path} is not a probekit label file. Delete it and read the labels again with --data."
+        ) from None
+    return LabelFile(path, *values)

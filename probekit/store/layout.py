@@ -1,0 +1,97 @@
+"""The layout of a cache root: <root>/<model>/<task>/<split>-<key8>."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from probekit.errors import OptionError
+from probekit.store.names import LABELS, MANIFEST, PARTIAL
+
+_KEY_DIGITS = 8
+_ENTRY_NAME = re.compile(rf"(?P<split>.+)-(?P<key8>[0-9a-f]{{{_KEY_DIGITS}}})")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFolder:
+    """One entry, complete or not, as the folder names tell it.
+
+    Attributes:
+        path: the folder; with ``.partial`` if the entry is unfinished.
+        model: the model's slug.
+        task: the task's slug.
+        split: the split's name.
+        key8: first eight digits of the key.
+        complete: whether a reader will accept it.
+    """
+
+    path: Path
+    model: str
+    task: str
+    split: str
+    key8: str
+    complete: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes its files take on the disk, less what a sparse file leaves out."""
+        return sum(
+            os.lstat(os.path.join(folder, name)).st_blocks * 512
+            for folder, _, files in os.walk(self.path)
+            for name in files
+        )
+
+
+def model_slug(model: str) -> str:
+    """Return the folder name of a model.
+
+    A path gives its last part (without ``.gguf``), a Hub id ``org/name`` gives ``org--name``.
+
+    Raises:
+        OptionError: nothing is left that can name a folder.
+    """
+    slashes = model.rstrip("/").count("/")
+    is_path = model.endswith(".gguf") or slashes > 1 or model.startswith(("/", ".", "~"))
+    if is_path or Path(model).exists():
+        name = Path(model).expanduser().resolve().name.removesuffix(".gguf")
+    else:
+        name = model.replace("/", "--")
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
+    if not slug:
+        raise OptionError(f"cannot make a folder name of the model {model!r}.")
+    return slug
+
+
+def entry_folder(root: Path, model: str, task: str, split: str, key: str) -> Path:
+    """Return where an entry lies.
+
+    Args:
+        root: the cache root.
+        model: the model's slug (`model_slug`).
+        task: the task's slug.
+        split: the split's name.
+        key: the entry's key, 64 hex digits.
+    """
+    return root / model / task / f"{split}-{key[:_KEY_DIGITS]}"
+
+
+def list_entries(root: Path) -> list[EntryFolder]:
+    """Return all entries under a cache root, complete and unfinished, sorted by path."""
+    return sorted(_scan(root), key=lambda entry: entry.path)
+
+
+def _scan(root: Path) -> Iterator[EntryFolder]:
+    for path in root.glob("*/*/*"):
+        complete = not path.name.endswith(PARTIAL)
+        name = _ENTRY_NAME.fullmatch(path.name.removesuffix(PARTIAL))
+        if name is None or not path.is_dir() or path.parent.name == LABELS:
+            continue
+        yield EntryFolder(
+            path=path,
+            model=path.parent.parent.name,
+            task=path.parent.name,
+            split=name["split"],
+            key8=name["key8"],
+            complete=complete and (path / MANIFEST).is_file(),
+        )

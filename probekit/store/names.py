@@ -1,0 +1,12 @@
+"""The names of the files and folders of an entry."""
+
+MANIFEST = "manifest.json"
+EXAMPLES = "examples.parquet"
+CHECKSUMS = "checksums.parquet"
+BACKBONE = "backbone"
+
+PARTIAL = ".partial"  # suffix of an entry under construction
+REPLACED = ".replaced"  # suffix of an old entry while its replacement is renamed
+BUILDING = "building"  # in an entry under construction: plan and unit marks
+
+LABELS = "labels"  # beside the entries of a task

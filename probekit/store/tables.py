@@ -1,0 +1,135 @@
+"""The tables of an entry: examples.parquet and checksums.parquet."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from probekit.errors import EntryError
+
+EXAMPLE_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("words", pa.list_(pa.string())),
+        ("row_start", pa.int64()),
+        ("n_rows", pa.int32()),
+        ("valid", pa.list_(pa.bool_())),
+        ("token_start", pa.int64()),
+        ("n_tokens", pa.int32()),
+        ("subwords", pa.list_(pa.int32())),
+        ("word_map", pa.list_(pa.int32())),
+        ("windows", pa.list_(pa.int32())),
+    ]
+)
+
+CHECKSUM_SCHEMA = pa.schema(
+    [
+        ("array", pa.string()),
+        ("row_chunk", pa.int64()),
+        ("layer_index", pa.int64()),
+        ("nbytes", pa.int64()),
+        ("sha256", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ExampleTable:
+    """The examples of an entry, in data-set order.
+
+    Attributes:
+        table: the Arrow table, with the columns of `EXAMPLE_SCHEMA`.
+    """
+
+    table: pa.Table
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> "ExampleTable":
+        """Build the table from one sequence per column of `EXAMPLE_SCHEMA`."""
+        return cls(pa.table(dict(columns), schema=EXAMPLE_SCHEMA))
+
+    def __len__(self) -> int:
+        """Return N, the number of examples."""
+        return int(self.table.num_rows)
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The example ids."""
+        return tuple(self.table["id"].to_pylist())
+
+    @cached_property
+    def row_start(self) -> np.ndarray:
+        """First row of each example in the row arrays, int64 (N,)."""
+        return self._numbers("row_start")
+
+    @cached_property
+    def n_rows(self) -> np.ndarray:
+        """Rows of each example, int32 (N,)."""
+        return self._numbers("n_rows")
+
+    @cached_property
+    def token_start(self) -> np.ndarray:
+        """First row of each example in ``tokens``, int64 (N,); -1 where none are kept."""
+        return self._numbers("token_start")
+
+    @cached_property
+    def n_tokens(self) -> np.ndarray:
+        """Subwords of each example over all its windows, int32 (N,)."""
+        return self._numbers("n_tokens")
+
+    @cached_property
+    def valid(self) -> np.ndarray:
+        """Valid flag of every row, bool (sum of n_rows,), examples concatenated."""
+        return self.flat("valid")
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Row number of every word, int64 (sum of n_rows,), examples concatenated."""
+        firsts = np.cumsum(self.n_rows, dtype=np.int64) - self.n_rows
+        within = np.arange(int(self.n_rows.sum()), dtype=np.int64) - np.repeat(firsts, self.n_rows)
+        return np.repeat(self.row_start, self.n_rows) + within
+
+    def flat(self, column: str) -> np.ndarray:
+        """Return a list column with its examples concatenated."""
+        values = self.table[column].combine_chunks().flatten()
+        return values.to_numpy(zero_copy_only=False)
+
+    def words(self, index: int) -> tuple[str, ...]:
+        """Return the words of one example."""
+        return tuple(self.table["words"][index].as_py())
+
+    def _numbers(self, column: str) -> np.ndarray:
+        return self.table[column].to_numpy()
+
+
+def table_bytes(table: pa.Table) -> bytes:
+    """Return a table as Parquet, with page checksums so that damage is noticed on reading."""
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    return sink.getvalue()
+
+
+def read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """Read a Parquet file that must have at least the columns of ``schema``.
+
+    Raises:
+        EntryError: the file is missing or damaged, or a column is missing or of another type.
+    """
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+        return table.select(schema.names).cast(schema)
+    except FileNotFoundError:
+        raise EntryError(
+            f"{path} is missing: the entry is damaged. Extract it again with --overwrite."
+        ) from None
+    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise EntryError(
+            f"{path} cannot be read ({reason}). Extract the entry again with --overwrite."
+        ) from None

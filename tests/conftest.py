@@ -1,0 +1,13 @@
+"""Shape checks at run time for the tensor packages, and as many threads as the tests deserve."""
+
+import os
+
+from jaxtyping import install_import_hook
+
+CHECKED = ("store", "heads", "decoders", "pooling", "data", "features", "train", "backbone")
+
+# Before torch is imported: tests are small, and several processes often share two cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+install_import_hook([f"probekit.{name}" for name in CHECKED], "beartype.beartype")

@@ -112,7 +112,7 @@ def _check_range(
     remedy = (
         "the model computes them: try --compute-dtype float32"
         if bad
-        else "rerun with --dtype bfloat16 --overwrite"
+        else "rerun with --dtype bfloat16"
     )
     raise StateRangeError(
         f"array {spec.name!r}, layer {layer}, row chunk {row_chunk}: expected values that fit "

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from probekit.errors import DataError, EntryError
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
-from probekit.store.names import LABELS
+from probekit.store.layout import labels_folder
 from probekit.store.tables import read_table, table_bytes
 
 _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
@@ -54,11 +54,6 @@ class LabelSet:
     file: LabelFile
     ids: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
-
-
-def labels_folder(entry: Path) -> Path:
-    """Return the folder of the labels that belong to an entry's task."""
-    return entry.parent / LABELS
 
 
 def write_labels(

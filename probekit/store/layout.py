@@ -76,6 +76,11 @@ def entry_folder(root: Path, model: str, task: str, split: str, key: str) -> Pat
     return root / model / task / f"{split}-{key[:_KEY_DIGITS]}"
 
 
+def labels_folder(entry: Path) -> Path:
+    """Return the folder of the labels that belong to an entry's task."""
+    return entry.parent / LABELS
+
+
 def list_entries(root: Path) -> list[EntryFolder]:
     """Return all entries under a cache root, complete and unfinished, sorted by path."""
     return sorted(_scan(root), key=lambda entry: entry.path)

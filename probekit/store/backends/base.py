@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -65,6 +65,7 @@ class ChunkPlaces:
         return self
 
 
+@runtime_checkable
 class ChunkWriter(Protocol):
     """Writes whole chunks into allocated arrays."""
 
@@ -85,6 +86,7 @@ class ChunkWriter(Protocol):
         ...
 
 
+@runtime_checkable
 class Backend(Protocol):
     """One way of storing plain arrays."""
 

@@ -8,8 +8,8 @@ from torch import Tensor
 class Moments:
     """Merges block after block (Chan, Golub and LeVeque 1979).
 
-    Inside a block the deviation is taken around the block's own mean in float32; blocks are merged
-    in float64. So rows with a large mean and a small deviation keep their digits, and no block is
+    Inside a block squares are summed around the block's own mean in float32; blocks are merged in
+    float64. So rows with a large mean and a small deviation keep their digits, and no block is
     copied to float64.
     """
 
@@ -25,9 +25,13 @@ class Moments:
         if rows == 0:
             return
         z = block.float() if block.element_size() < 4 else block
-        mean = z.mean(0)
-        squares = (z - mean).square().sum(0).double()
-        mean = mean.double()
+        about = z.mean(0)
+        centred = z - about
+        rest = centred.mean(
+            0
+        ).double()  # what rounding left of the mean: the corrected two-pass sum
+        mean = about.double() + rest
+        squares = centred.square_().sum(0).double() - rows * rest.square()
         if self._mean is None or self._squares is None:
             self.count, self._mean, self._squares = rows, mean, squares
             return

@@ -150,7 +150,7 @@ NORMALIZATIONS: dict[str, type[Normalization]] = {
 
 def fit_normalization(
     name: str,
-    blocks: Iterable[Float[Tensor, "rows layers dim"]] = (),
+    blocks: Iterable[Float[Tensor, "_ layers dim"]] = (),
     *,
     layers: tuple[int, ...],
     final_norm: FinalNorm | None = None,
@@ -184,7 +184,7 @@ def fit_normalization(
     return kind()
 
 
-def _fit_standardize(blocks: Iterable[Float[Tensor, "rows layers dim"]]) -> Standardize:
+def _fit_standardize(blocks: Iterable[Float[Tensor, "_ layers dim"]]) -> Standardize:
     moments = Moments()
     for block in blocks:
         moments.add(block)

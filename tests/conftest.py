@@ -10,4 +10,4 @@ CHECKED = ("store", "heads", "decoders", "pooling", "data", "features", "train",
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-install_import_hook([f"probekit.{name}" for name in CHECKED], "beartype.beartype")
+install_import_hook([f"probekit.{name}" for name in CHECKED], "tests.shape_checks.checked")

@@ -4,10 +4,14 @@ import os
 
 from jaxtyping import install_import_hook
 
+from tests.shape_checks import checked
+
 CHECKED = ("store", "heads", "decoders", "pooling", "data", "features", "train", "backbone")
 
 # Before torch is imported: tests are small, and several processes often share two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-install_import_hook([f"probekit.{name}" for name in CHECKED], "tests.shape_checks.checked")
+install_import_hook(
+    [f"probekit.{name}" for name in CHECKED], f"{checked.__module__}.{checked.__name__}"
+)

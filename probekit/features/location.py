@@ -1,0 +1,25 @@
+"""Where features and labels lie: nothing in it changes what a run computes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_CACHE = Path("cache")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Location:
+    """Where the entries of a model and task are, and where to read labels.
+
+    Attributes:
+        cache: root of the feature cache.
+        entry: chooses among several matching entries (key, folder name or path).
+        data: folder to read labels from afresh; ``None`` takes the newest beside the entry.
+        kind: kind of the user's own data (``--kind``).
+        text: text column of the user's own data (``--text``).
+    """
+
+    cache: Path = DEFAULT_CACHE
+    entry: str | None = None
+    data: Path | None = None
+    kind: str | None = None
+    text: str | None = None

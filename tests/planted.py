@@ -1,0 +1,143 @@
+"""Synthetic cache entries for the tests of features, training and sweeps.
+
+``plant`` builds entries whose rows hold the label's own direction, plus noise, in chosen layers.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from probekit.fingerprint import digest
+from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
+from probekit.store.labels import labels_folder, write_labels
+from probekit.store.layout import entry_folder
+
+MODEL = "planted"
+TASK = "conll"
+LAYERS = (0, 1, 2, 3)
+DIM = 16
+NAMES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+
+
+def plant(
+    root: Path,
+    split: str = "train",
+    *,
+    sentences: int = 60,
+    signal: tuple[int, ...] = (2, 3),
+    noise: float = 0.3,
+    seed: int = 0,
+    dtype: str = "float32",
+    shuffled: bool = False,
+    names: tuple[str, ...] = NAMES,
+    final_norm: bool = False,
+    invalid: float = 0.0,
+    request: str = "",
+    layers: tuple[int, ...] = LAYERS,
+) -> Entry:
+    """Build one entry of ``MODEL`` on ``TASK`` with its ``ner`` labels.
+
+    Args:
+        root: the cache root.
+        split: the split's name.
+        sentences: N.
+        signal: layers whose rows show the label; the others are noise.
+        noise: deviation of the noise; the label's direction has length 1 per label.
+        seed: of labels and noise; the directions are the same for all seeds.
+        dtype: how rows are stored.
+        shuffled: store labels that have nothing to do with the rows.
+        names: the labels.
+        final_norm: say that the model has a final norm, and store one.
+        invalid: share of words marked invalid, with rows of zeros.
+        request: anything that tells this entry from another of the same split.
+        layers: layers that are stored.
+    """
+    rng = np.random.default_rng([seed, len(split)])
+    lengths = rng.integers(3, 12, sentences)
+    n_rows = int(lengths.sum())
+    classes = rng.integers(0, len(names), n_rows)
+    valid = rng.random(n_rows) >= invalid
+    rows = rng.normal(0, noise, (len(layers), n_rows, DIM)).astype(np.float32)
+    directions = np.random.default_rng(7).normal(0, 1, (len(names), DIM))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    for place, layer in enumerate(layers):
+        if layer in signal:
+            rows[place] += directions[classes]
+    rows[:, ~valid] = 0
+    shown = rng.integers(0, len(names), n_rows) if shuffled else classes
+    labels = [names[number] for number in shown]
+    return _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request, layers)
+
+
+def _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request, layers):
+    chunk = 32
+    total = -(-rows.shape[1] // chunk) * chunk
+    spec = ArraySpec(
+        name="words", rows=total, layers=layers, dim=DIM, dtype=dtype, chunk_rows=chunk
+    )
+    asked = {"split": split, "note": request, "text": digest([len(labels), split])}
+    key = digest(asked)
+    path = entry_folder(root, MODEL, TASK, split, key)
+    plan = {"arrays": [spec.to_json()], "backend": "zarr", "units": [0]}
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    pieces = list(zip(bounds[:-1], bounds[1:], strict=True))
+    ids = [f"{split}-{n}" for n in range(len(lengths))]
+    empty = [[] for _ in ids]
+    examples = ExampleTable.from_columns(
+        {
+            "id": ids,
+            "words": [[f"w{i}" for i in range(a, b)] for a, b in pieces],
+            "row_start": bounds[:-1],
+            "n_rows": lengths.astype(np.int32),
+            "valid": [valid[a:b].tolist() for a, b in pieces],
+            "token_start": [-1] * len(ids),
+            "n_tokens": [0] * len(ids),
+            "subwords": empty,
+            "word_map": empty,
+            "windows": empty,
+        }
+    )
+    files = {}
+    if final_norm:
+        from safetensors.torch import save
+
+        weight = {"weight": torch.linspace(0.5, 2, DIM), "bias": torch.zeros(DIM)}
+        files["final_norm.safetensors"] = save(weight, {"kind": "rmsnorm", "eps": "1e-06"})
+    manifest = Manifest(
+        key=key,
+        request=asked,
+        model=MODEL,
+        task=TASK,
+        split=split,
+        kind="tagging",
+        backend="zarr",
+        dtype=dtype,
+        compute_dtype="float32",
+        pooling="first",
+        arrays=(spec,),
+        n_blocks=3,
+        dim=DIM,
+        causal=False,
+        final_norm=final_norm,
+        counts={"examples": len(ids), "words": len(labels)},
+        statistics={},
+        model_info={"source": "folder", "revision": None, "weights_sha256": "0" * 64},
+        origin="planted",
+        versions={},
+        created="2026-01-01T00:00:00Z",
+    )
+    with EntryBuilder.open(path, plan=plan) as builder:
+        builder.write_unit(0, {"words": 0}, {"words": torch.from_numpy(rows)})
+        entry = builder.complete(manifest, examples.table, files)
+    values = [labels[a:b] for a, b in pieces]
+    write_labels(labels_folder(path), split, "ner", ids, values, digest(labels))
+    return entry
+
+
+def plant_all(root: Path, **options) -> Path:
+    """Build train, dev and test entries; return the cache root."""
+    sizes = {"train": 60, "dev": 30, "test": 25}
+    for seed, (split, sentences) in enumerate(sizes.items()):
+        plant(root, split, **{"sentences": sentences, "seed": seed} | options)
+    return root

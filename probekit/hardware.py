@@ -40,3 +40,12 @@ def available_memory() -> int:
     import psutil
 
     return int(psutil.virtual_memory().available)
+
+
+def pick_device(name: str) -> str:
+    """Turn ``--device`` into a torch device string; ``auto`` is CUDA where there is some."""
+    if name != "auto":
+        return name
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"

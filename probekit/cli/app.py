@@ -1,0 +1,86 @@
+"""The typer application: commands, exit codes and error texts.
+
+Exit codes: 0 done, 1 a clear error, 2 wrong usage, 130 interrupted (and resumable).
+"""
+
+import logging
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from probekit.cli import cache, catalogue, demo, extract, plot, predict, train
+from probekit.errors import ProbekitError
+
+logger = logging.getLogger("probekit")
+
+
+class Commands(TyperGroup):
+    """Turn the project's errors into one line on stderr and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; ``--debug`` lets the traceback through."""
+        try:
+            return super().invoke(ctx)
+        except ProbekitError as error:
+            if ctx.params.get("debug"):
+                raise
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as interrupt:
+            typer.echo(
+                "\ninterrupted. What is finished is kept: run the same command to resume.", err=True
+            )
+            raise typer.Exit(130) from interrupt
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Cache every layer of a frozen transformer once; probe it from the cache.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from probekit import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _configure(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no bars.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.handlers = [handler]
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
+    logger.propagate = False
+
+
+app.command("extract")(extract.extract)
+app.command("train")(train.train)
+app.command("sweep")(train.sweep)
+app.command("depth")(train.depth)
+app.command("predict")(predict.predict)
+app.command("plot")(plot.plot)
+app.add_typer(cache.app, name="cache")
+app.command("tasks")(catalogue.tasks)
+app.command("heads")(catalogue.heads)
+app.command("demo")(demo.demo)
+
+
+def main() -> None:
+    """Run the command line (the ``probekit`` script)."""
+    app()

@@ -1,0 +1,80 @@
+"""What commands print: tables or JSON lines on stdout; bars and messages stay on stderr."""
+
+import json as json_module
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from probekit.maintenance import RowErrors
+    from probekit.store.entry import Entry
+
+
+def progress_wanted() -> bool:
+    """Say whether bars should be drawn: stderr is a terminal and ``--quiet`` was not given."""
+    import logging
+
+    return sys.stderr.isatty() and logging.getLogger("probekit").isEnabledFor(logging.INFO)
+
+
+def print_json(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print one JSON object per line."""
+    for row in rows:
+        typer.echo(json_module.dumps(row, ensure_ascii=False))
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], *, json: bool = False) -> None:
+    """Print rows as aligned columns, or as JSON lines."""
+    if json:
+        print_json(rows)
+        return
+    if not rows:
+        return
+    header = list(rows[0])
+    cells = [header, *([str(row[name]) for name in header] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
+    for line in cells:
+        typer.echo("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
+
+
+def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
+    """Print where the entries lie and how large they are."""
+    if json:
+        manifests = [json_module.loads(entry.manifest.to_json()) for entry in entries]
+        print_json(
+            [{"path": str(entry.path), **m} for entry, m in zip(entries, manifests, strict=True)]
+        )
+        return
+    for entry in entries:
+        typer.echo(str(entry.path))
+
+
+def print_pairs(pairs: Mapping[str, Any]) -> None:
+    """Print names and values, one pair per line."""
+    width = max(map(len, pairs))
+    for name, value in pairs.items():
+        typer.echo(f"{name.ljust(width)}  {value}")
+
+
+def print_row_errors(report: "RowErrors", *, json: bool = False) -> None:
+    """Print the row errors of every layer and the verdict."""
+    if json:
+        print_json([report.to_json()])
+        return
+    print_table(
+        [
+            {
+                "layer": f"{layer} = emb" if layer == 0 else str(layer),
+                "median error": f"{median:.2e}",
+                "99th percentile": f"{p99:.2e}",
+            }
+            for layer, median, p99 in zip(report.layers, report.median, report.p99, strict=True)
+        ]
+    )
+    verdict = "within" if report.passed else "NOT within"
+    typer.echo(
+        f"{report.rows} rows against {report.reference}: {verdict} tolerance "
+        f"(median {report.tolerance:.0e}, 99th percentile {5 * report.tolerance:.0e})"
+    )

@@ -1,0 +1,77 @@
+"""Compute one unit: run the model over its batches and gather rows into one buffer per array."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from probekit.backbone import Backbone
+from probekit.data.token_batch import TokenBatch, token_batches
+from probekit.data.units import Unit
+from probekit.extract.plan import Plan, buffer_dtype
+from probekit.extract.statistics import LayerStatistics
+from probekit.pooling import pool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ComputedUnit:
+    """A unit's rows in memory.
+
+    Attributes:
+        unit: which one.
+        blocks: per array, shape (layers, rows, dim); rows of deleted words are zeros.
+        statistics: range of each array, per layer.
+    """
+
+    unit: Unit
+    blocks: dict[str, Tensor]
+    statistics: dict[str, LayerStatistics]
+
+
+def compute_unit(
+    backbone: Backbone, plan: Plan, unit: Unit, on_tokens: Callable[[int], object]
+) -> ComputedUnit:
+    """Run the model over one unit.
+
+    Args:
+        backbone: the frozen model.
+        plan: layout of the entry.
+        unit: which unit.
+        on_tokens: called after each batch with its number of real subwords.
+    """
+    dtype = buffer_dtype(backbone.compute_dtype, plan.pooling)
+    blocks = {
+        name: torch.zeros(len(array.layers), unit.rows[name], array.dim, dtype=dtype)
+        for name, array in plan.arrays.items()
+    }
+    for batch in batches_of(backbone, plan, unit):
+        states = dict(
+            zip(
+                plan.layers,
+                backbone.layers(batch.input_ids, batch.lengths, plan.layers),
+                strict=True,
+            )
+        )
+        for name, rows in batch.plans.items():
+            placed = rows.to(backbone.device, torch.device("cpu"))
+            for block, layer in zip(blocks[name], plan.arrays[name].layers, strict=True):
+                pool(states[layer], placed, block)
+        on_tokens(int(batch.lengths.sum()))
+    statistics = {name: LayerStatistics.of(block) for name, block in blocks.items()}
+    return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics)
+
+
+def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:
+    """Return the unit's batches; a function of the unit and ``batch_tokens`` alone."""
+    return list(
+        token_batches(
+            plan.encoded,
+            unit.start,
+            unit.stop,
+            batch_tokens=plan.batch_tokens,
+            pad_id=backbone.pad_id,
+            pooling=plan.pooling,
+            arrays=tuple(plan.arrays),
+        )
+    )

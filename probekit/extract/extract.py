@@ -1,0 +1,102 @@
+"""The library call behind ``probekit extract``."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from probekit.backbone import inspect_backbone
+from probekit.errors import MissingFileError
+from probekit.extract.options import ExtractOptions
+from probekit.extract.session import Session
+from probekit.hardware import pick_device
+from probekit.store.entry import Entry
+from probekit.tasks import Split, Task, get_task
+
+logger = logging.getLogger(__name__)
+
+
+def extract(
+    model: str,
+    task: str,
+    *,
+    data: Path | None = None,
+    splits: Sequence[str] | None = None,
+    options: ExtractOptions | None = None,
+    device: str = "auto",
+    cache: Path = Path("cache"),
+    overwrite: bool = False,
+    revision: str | None = None,
+    kind: str | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    progress: bool = False,
+) -> list[Entry]:
+    """Run a frozen model over a task's text once and cache every layer.
+
+    A split whose entry is complete is not computed again; one that was interrupted is resumed.
+
+    Args:
+        model: Hub id, local folder or .gguf file.
+        task: name of a task, or path of the user's own data.
+        data: folder with the task's published files; ``None`` reads from the Hub.
+        splits: splits to extract; ``None`` is every split that there is.
+        options: what to store, and how.
+        device: ``auto`` is CUDA where there is some, else the CPU.
+        cache: root of the feature cache.
+        overwrite: compute complete entries again and replace them.
+        revision: Hub branch, tag or commit of the model.
+        kind: for the user's own data, its kind.
+        text: for the user's own data, name or index of the text column.
+        label: for the user's own data, name or index of the label column.
+        progress: draw bars on stderr.
+
+    Returns:
+        one entry per split, in the order of the splits.
+
+    Raises:
+        ProbekitError: anything that the user can mend; see ``probekit.errors``.
+    """
+    options = options or ExtractOptions()
+    family = get_task(task, kind=kind, text=text, label=label)
+    inspection = inspect_backbone(model, revision=revision)
+    texts = [_limited(split, options.limit) for split in _read(family, splits, data)]
+    session = Session(
+        inspection=inspection,
+        task=family,
+        options=options,
+        device=pick_device(device),
+        cache=cache,
+        overwrite=overwrite,
+        command=("probekit", "extract", model, task),
+        progress=progress,
+    )
+    return [session.extract(split) for split in texts]
+
+
+def _read(task: Task, splits: Sequence[str] | None, data: Path | None) -> list[Split]:
+    """Read the splits that were named, or every one that there is."""
+    if splits is not None:
+        return [task.read(name, data) for name in splits]
+    found: list[Split] = []
+    missing: list[MissingFileError] = []
+    for name in task.splits:
+        try:
+            found.append(task.read(name, data))
+        except MissingFileError as error:
+            missing.append(error)
+    if not found:
+        raise missing[0]
+    for error in missing:
+        logger.info("left out: %s", error)
+    return found
+
+
+def _limited(split: Split, limit: int | None) -> Split:
+    if limit is None:
+        return split
+    return replace(
+        split,
+        examples=split.examples[:limit],
+        labels={column: rows[:limit] for column, rows in split.labels.items()},
+    )

@@ -1,0 +1,86 @@
+"""What an extraction is asked for: options that check themselves and turn into JSON."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from probekit.errors import OptionError
+from probekit.registry import choose
+from probekit.store.backends import BACKENDS
+
+DTYPES = ("auto", "float16", "bfloat16", "float32", "int8")
+COMPUTE_DTYPES = ("auto", "float32", "bfloat16", "float16")
+POOLINGS = ("auto", "first", "last", "mean")
+OVERLONG = ("stride", "truncate", "error")
+ARRAYS = ("words", "tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractOptions:
+    """Options of one extraction, all of them independent of the machine that runs it.
+
+    Attributes:
+        format: storage backend, ``zarr`` or ``hdf5``.
+        dtype: stored dtype; ``auto`` is float16, or bfloat16 where float16 would overflow.
+        compute_dtype: dtype of the forward pass; ``auto`` is bfloat16 where native, else float32.
+        layers: layers to store in ``words``, in the language of ``probekit.layers``.
+        keep: arrays to store: ``words`` (every chosen layer, one row per word) and ``tokens``
+            (last layer, one row per subword of every window).
+        pooling: which subwords make a word's row; ``auto`` is the first subword for
+            bidirectional models and the last one for causal models.
+        overlong: what happens to texts longer than the limit: ``stride`` reads overlapping
+            windows, ``truncate`` cuts and counts, ``error`` refuses.
+        max_length: limit in subwords, specials included; ``None`` is the model's own.
+        limit: read only the first N examples of each split.
+        batch_tokens: padded tokens per batch.
+    """
+
+    format: str = "zarr"
+    dtype: str = "auto"
+    compute_dtype: str = "auto"
+    layers: str = "all"
+    keep: tuple[str, ...] = ARRAYS
+    pooling: str = "auto"
+    overlong: str = "stride"
+    max_length: int | None = None
+    limit: int | None = None
+    batch_tokens: int = 4096
+
+    def __post_init__(self) -> None:
+        """Check every value.
+
+        Raises:
+            OptionError: a value is none of the choices, or not positive.
+            UnknownNameError: the backend is unknown.
+        """
+        choose("format", self.format, BACKENDS)
+        _check_choice("--dtype", self.dtype, DTYPES)
+        _check_choice("--compute-dtype", self.compute_dtype, COMPUTE_DTYPES)
+        _check_choice("--pooling", self.pooling, POOLINGS)
+        _check_choice("--overlong", self.overlong, OVERLONG)
+        for array in self.keep:
+            _check_choice("--keep", array, ARRAYS)
+        if not self.keep:
+            raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
+        _check_positive("--max-length", self.max_length)
+        _check_positive("--limit", self.limit)
+        _check_positive("--batch-tokens", self.batch_tokens)
+
+    def requested(self) -> dict[str, Any]:
+        """Return the part of the options that the key of an entry hashes.
+
+        The batch size is left out: it moves the last bits at most.
+        """
+        options = asdict(self)
+        del options["batch_tokens"]
+        options["keep"] = sorted(self.keep)
+        return options
+
+
+def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise OptionError(f"{option} {value!r} is none of: {', '.join(choices)}.")
+
+
+def _check_positive(option: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise OptionError(f"{option} must be a positive number; found {value}.")

@@ -1,0 +1,134 @@
+"""Where every row goes: the arrays of an entry and the units that fill them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+
+from probekit.backbone import BackboneInfo
+from probekit.data.encoded import EncodedSplit
+from probekit.data.units import Unit, plan_units, stored_rows
+from probekit.extract.options import ExtractOptions
+from probekit.layers import parse_layers
+from probekit.pooling import Pooling
+from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for
+
+# What one unit holds in memory, about: with two more under way in the writer, some 400 MB.
+_UNIT_BYTES = 128 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """The layout of one entry, a function of text, model and options alone.
+
+    Attributes:
+        encoded: the split as the model reads it.
+        arrays: array descriptions by name, in the resolved dtype.
+        units: units in data-set order.
+        pooling: which subwords make a word's row.
+        batch_tokens: padded tokens per batch.
+    """
+
+    encoded: EncodedSplit
+    arrays: Mapping[str, ArraySpec]
+    units: list[Unit]
+    pooling: Pooling
+    batch_tokens: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk, the unused tails of units included."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers that any array stores, ascending."""
+        return sorted({layer for array in self.arrays.values() for layer in array.layers})
+
+    def with_dtype(self, dtype: FeatureDtype) -> "Plan":
+        """Return the same layout for another dtype of the same width."""
+        arrays = {name: replace(array, dtype=dtype) for name, array in self.arrays.items()}
+        assert sum(array.nbytes for array in arrays.values()) == self.nbytes
+        return replace(self, arrays=arrays)
+
+    def unit_tokens(self, unit: Unit) -> int:
+        """Return how many subwords the model reads for a unit."""
+        bounds = self.encoded.example_tokens
+        return int(bounds[unit.stop] - bounds[unit.start])
+
+    def describe_unit(self, unit: Unit) -> str:
+        """Return the unit's examples, for messages."""
+        ids = self.encoded.ids
+        return f"examples {ids[unit.start]} to {ids[unit.stop - 1]}"
+
+
+def make_plan(
+    encoded: EncodedSplit, info: BackboneInfo, options: ExtractOptions, pooling: Pooling
+) -> Plan:
+    """Lay out the arrays and units of an entry.
+
+    ``--dtype auto`` is planned as float16; see ``Plan.with_dtype``.
+
+    Raises:
+        OptionError: a layer does not exist.
+    """
+    dtype = cast(FeatureDtype, "float16" if options.dtype == "auto" else options.dtype)
+    layers = {"words": parse_layers(options.layers, info.n_blocks), "tokens": (info.n_blocks,)}
+    rows = {name: encoded.rows[name] for name in options.keep}
+    chunk_rows = {
+        name: chunk_rows_for(info.dim, dtype, int(rows[name].sum())) for name in options.keep
+    }
+    row_bytes = {name: len(layers[name]) * info.dim * 2.0 for name in options.keep}
+    units = plan_units(
+        rows,
+        chunk_rows=chunk_rows,
+        max_chunks=_max_chunks(chunk_rows, row_bytes),
+        weights=row_bytes,
+    )
+    slots = stored_rows(units, chunk_rows)
+    arrays = {
+        name: ArraySpec(
+            name=name,
+            rows=slots[name],
+            layers=layers[name],
+            dim=info.dim,
+            dtype=dtype,
+            chunk_rows=chunk_rows[name],
+        )
+        for name in options.keep
+    }
+    return Plan(
+        encoded=encoded,
+        arrays=arrays,
+        units=units,
+        pooling=pooling,
+        batch_tokens=options.batch_tokens,
+    )
+
+
+def _max_chunks(chunk_rows: Mapping[str, int], row_bytes: Mapping[str, float]) -> dict[str, int]:
+    """Bound a unit by the bytes of its widest array; leave the others room for as many tokens."""
+    widest = max(chunk_rows, key=lambda name: row_bytes[name])
+    chunks = max(1, round(_UNIT_BYTES / (chunk_rows[widest] * row_bytes[widest])))
+    rows = chunks * chunk_rows[widest]
+    return {
+        name: chunks if name == widest else 1 + 3 * rows // chunk_rows[name] for name in chunk_rows
+    }
+
+
+def buffer_dtype(compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
+    """Return the dtype in which a unit is gathered: no wider than the numbers in it."""
+    return torch.float32 if pooling == "mean" else compute_dtype
+
+
+def plan_json(plan: Plan, request: Mapping[str, Any], compute_dtype: str) -> dict[str, Any]:
+    """Return what a resumed run must share with the run that it continues."""
+    return {
+        "request": dict(request),
+        "backend": request["format"],
+        "compute_dtype": compute_dtype,
+        "batch_tokens": plan.batch_tokens,
+        "arrays": [array.to_json() for array in plan.arrays.values()],
+        "units": [[unit.start, unit.stop] for unit in plan.units],
+    }

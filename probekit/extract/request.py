@@ -1,0 +1,40 @@
+"""What the key of an entry hashes: everything that was asked for, nothing about the machine."""
+
+from typing import Any, cast
+
+from probekit.backbone import BackboneInfo
+from probekit.extract.options import ExtractOptions
+from probekit.layers import parse_layers
+from probekit.pooling import Pooling
+from probekit.store.manifest import FORMAT_VERSION
+
+
+def resolve_pooling(options: ExtractOptions, info: BackboneInfo) -> Pooling:
+    """Return the pooling of a word's subwords: by default what has seen the whole word."""
+    if options.pooling == "auto":
+        return "last" if info.causal else "first"
+    return cast(Pooling, options.pooling)
+
+
+def make_request(
+    options: ExtractOptions, info: BackboneInfo, text_fingerprint: str
+) -> dict[str, Any]:
+    """Return the request as JSON values.
+
+    Equal requests name the same numbers, wherever the model came from and whatever computed them:
+    layers and pooling are written out, dtypes stay as requested ("auto" stays auto).
+
+    Raises:
+        OptionError: a layer does not exist.
+    """
+    return {
+        "format_version": FORMAT_VERSION,
+        "weights": info.weights_sha256,
+        "tokenizer": info.tokenizer_sha256,
+        "text": text_fingerprint,
+        **options.requested(),
+        "layers": list(parse_layers(options.layers, info.n_blocks)),
+        "pooling": resolve_pooling(options, info),
+        "masking": None,
+        "random_init": None,
+    }

@@ -1,0 +1,115 @@
+"""Compute and write the units of one entry, with the disk and the model working side by side."""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tqdm import tqdm
+
+from probekit.backbone import Backbone
+from probekit.extract.compute import ComputedUnit, batches_of, compute_unit
+from probekit.extract.plan import Plan
+from probekit.extract.statistics import LayerStatistics, check_range
+from probekit.extract.writer import WriterThread
+from probekit.store.builder import EntryBuilder
+
+logger = logging.getLogger(__name__)
+
+_PROBE_TOKENS = 1024
+
+
+def tokens_per_second(backbone: Backbone, plan: Plan) -> float:
+    """Measure the forward pass on a few of the entry's own sentences of middling length."""
+    batches = batches_of(backbone, plan, plan.units[0])
+    batch = batches[len(batches) // 2]
+    count = max(1, _PROBE_TOKENS // batch.input_ids.shape[1])
+    ids, lengths = batch.input_ids[:count], batch.lengths[:count]
+    ids = ids[:, : int(lengths.max())]
+    seconds = []
+    for _ in range(2):  # the first run also pays for allocation and kernel selection
+        start = time.perf_counter()
+        backbone.layers(ids, lengths, plan.layers)
+        seconds.append(time.perf_counter() - start)
+    return int(lengths.sum()) / min(seconds)
+
+
+def write_units(
+    backbone: Backbone,
+    plan: Plan,
+    builder: EntryBuilder,
+    *,
+    computed: ComputedUnit | None,
+    remedy: str,
+    progress: bool,
+    title: str,
+) -> None:
+    """Compute and write every unit that is not done yet.
+
+    Args:
+        backbone: the frozen model.
+        plan: layout, in the dtype that is stored.
+        builder: the entry under construction.
+        computed: the first unit, if it was computed already to settle the dtype.
+        remedy: the command to rerun when a value is out of range.
+        progress: draw a bar on stderr.
+        title: the bar's title.
+
+    Raises:
+        StateRangeError: a value is not finite, or out of the dtype's range; units before it stay.
+        StorageError: a unit could not be written.
+    """
+    todo = [unit for unit in plan.units if unit.index not in builder.done_units]
+    total = sum(plan.unit_tokens(unit) for unit in plan.units)
+    done = total - sum(plan.unit_tokens(unit) for unit in todo)
+    with (
+        tqdm(total=total, initial=done, desc=title, unit="tok", unit_scale=True, disable=not progress)
+        as bar,
+        WriterThread[ComputedUnit](lambda item: _write(builder, item)) as writer,
+    ):
+        for unit in todo:
+            if computed is not None and computed.unit.index == unit.index:
+                item, computed = computed, None
+                bar.update(plan.unit_tokens(unit))
+            else:
+                item = compute_unit(backbone, plan, unit, bar.update)
+            _guard(plan, item, remedy)
+            writer.put(item)
+
+
+def _guard(plan: Plan, item: ComputedUnit, remedy: str) -> None:
+    layers = {name: array.layers for name, array in plan.arrays.items()}
+    dtype = next(iter(plan.arrays.values())).dtype
+    check_range(
+        item.statistics, layers, dtype, place=plan.describe_unit(item.unit), remedy=remedy
+    )
+
+
+def _write(builder: EntryBuilder, item: ComputedUnit) -> None:
+    builder.write_unit(
+        item.unit.index,
+        item.unit.row_start,
+        item.blocks,
+        stats={
+            name: {"max_abs": list(part.max_abs), "non_finite": list(part.non_finite)}
+            for name, part in item.statistics.items()
+        },
+    )
+
+
+def total_statistics(unit_stats: list[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
+    """Combine the statistics of all units into the manifest's form."""
+    arrays: dict[str, dict[str, list[float]]] = {"max_abs": {}, "non_finite": {}}
+    for name in unit_stats[0]:
+        merged = LayerStatistics.merge(
+            [
+                LayerStatistics(
+                    max_abs=tuple(stats[name]["max_abs"]),
+                    non_finite=tuple(stats[name]["non_finite"]),
+                )
+                for stats in unit_stats
+            ]
+        )
+        arrays["max_abs"][name] = list(merged.max_abs)
+        arrays["non_finite"][name] = list(merged.non_finite)
+    return arrays

@@ -1,0 +1,193 @@
+"""Extract the splits of one task: key, estimate, units, manifest, labels."""
+
+import logging
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from probekit.backbone import Backbone, Inspection, load_backbone
+from probekit.data.encoded import encode_words
+from probekit.errors import OptionError
+from probekit.extract.compute import ComputedUnit, compute_unit
+from probekit.extract.describe import example_table, make_manifest, small_files
+from probekit.extract.estimate import check_free_space
+from probekit.extract.options import ExtractOptions
+from probekit.extract.plan import Plan, make_plan, plan_json
+from probekit.extract.request import make_request, resolve_pooling
+from probekit.extract.run import tokens_per_second, write_units
+from probekit.extract.statistics import fits_float16
+from probekit.fingerprint import digest
+from probekit.quantities import human_bytes, human_time
+from probekit.store.builder import EntryBuilder
+from probekit.store.entry import Entry
+from probekit.store.labels import labels_folder, write_labels
+from probekit.store.layout import entry_folder, model_slug
+from probekit.store.unfinished import unfinished_plan
+from probekit.tasks import Split, Task
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """One model, one task and one set of options; the model is loaded when first needed.
+
+    Attributes:
+        inspection: the model's facts and tokenizer.
+        task: the task.
+        options: what is asked for.
+        device: where the model runs.
+        cache: root of the feature cache.
+        overwrite: replace a complete entry of the same key.
+        command: the command line that would run this extraction, for messages.
+        progress: draw bars on stderr.
+    """
+
+    inspection: Inspection
+    task: Task
+    options: ExtractOptions
+    device: str
+    cache: Path
+    overwrite: bool
+    command: tuple[str, ...]
+    progress: bool
+
+    @cached_property
+    def backbone(self) -> Backbone:
+        """The model, loaded."""
+        return load_backbone(
+            self.inspection, device=self.device, compute_dtype=self.options.compute_dtype
+        )
+
+    def extract(self, split: Split) -> Entry:
+        """Return the entry of one split, complete; what exists is not computed again.
+
+        Raises:
+            EntryLockedError: another process is writing the entry.
+            StateRangeError: a hidden state does not fit the stored dtype.
+            StorageError: the disk is full, or the folder cannot be written.
+        """
+        request = make_request(self.options, self.inspection.info, split.text_fingerprint())
+        folder = entry_folder(
+            self.cache,
+            model_slug(self.inspection.info.name),
+            self.task.slug,
+            split.name,
+            digest(request),
+        )
+        entry = None if self.overwrite else _complete(folder)
+        if entry is None:
+            entry = self._build(split, request, folder)
+        else:
+            logger.info("%s: complete already, at %s", split.name, folder)
+        for column, labels in split.labels.items():
+            write_labels(
+                labels_folder(folder),
+                split.name,
+                column,
+                ids=[example.id for example in split.examples],
+                values=labels,
+                fingerprint=split.labels_fingerprint(column),
+            )
+        return entry
+
+    def _build(self, split: Split, request: Mapping[str, Any], folder: Path) -> Entry:
+        info = self.inspection.info
+        encoded = encode_words(
+            self.inspection.tokenizer,
+            [example.id for example in split.examples],
+            [example.words for example in split.examples],
+            max_length=self._max_length(),
+            overlong=self.options.overlong,
+        )
+        plan = make_plan(encoded, info, self.options, resolve_pooling(self.options, info))
+        check_free_space(folder, plan.nbytes)
+        self._announce(split, plan, folder)
+        plan, first = self._settle_dtype(plan, folder)
+        identity = plan_json(plan, request, self._compute_dtype)
+        with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
+            write_units(
+                self.backbone,
+                plan,
+                builder,
+                computed=first,
+                remedy=shlex.join([*self.command, "--dtype", "bfloat16"]),
+                progress=self.progress,
+                title=split.name,
+            )
+            manifest = make_manifest(
+                split=split,
+                task=self.task,
+                plan=plan,
+                request=request,
+                backbone=self.backbone,
+                backend=self.options.format,
+                unit_stats=builder.unit_stats,
+            )
+            examples = example_table(split, plan)
+            return builder.complete(manifest, examples.table, small_files(self.backbone))
+
+    def _announce(self, split: Split, plan: Plan, folder: Path) -> None:
+        """Say what will be written, where, and how long it will take."""
+        counts = plan.encoded.counts
+        speed = tokens_per_second(self.backbone, plan)
+        shapes = ", ".join(
+            f"{name} {plan.encoded.rows[name].sum():,} x {len(array.layers)} x {array.dim}"
+            for name, array in plan.arrays.items()
+        )
+        logger.info(
+            "%s: %s sentences, %s words, %s subwords -> %s; %s to %s; about %s (%s tokens/s, %s, %s)",
+            split.name,
+            f"{counts['examples']:,}",
+            f"{counts['words']:,}",
+            f"{counts['tokens']:,}",
+            shapes,
+            human_bytes(plan.nbytes),
+            folder,
+            human_time(counts["tokens"] / speed),
+            f"{speed:,.0f}",
+            self._compute_dtype,
+            self.backbone.device,
+        )
+
+    def _settle_dtype(self, plan: Plan, folder: Path) -> tuple[Plan, ComputedUnit | None]:
+        """Choose what ``auto`` is stored as, before anything is on the disk.
+
+        float16 keeps three more bits than bfloat16 but ends at 65,504; the first unit decides. A
+        resumed run keeps what the first one chose.
+        """
+        if self.options.dtype != "auto":
+            return plan, None
+        earlier = None if self.overwrite else unfinished_plan(folder)
+        if earlier is not None and earlier["arrays"][0]["dtype"] == "bfloat16":
+            return plan.with_dtype("bfloat16"), None
+        if earlier is not None:
+            return plan, None
+        first = compute_unit(self.backbone, plan, plan.units[0], lambda _: None)
+        if fits_float16(first.statistics):
+            return plan, first
+        logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
+        return plan.with_dtype("bfloat16"), first
+
+    def _max_length(self) -> int:
+        limit = self.inspection.info.max_length
+        asked = self.options.max_length
+        if asked is not None and asked > limit:
+            raise OptionError(
+                f"--max-length {asked}: {self.inspection.info.name} reads at most {limit} subwords."
+            )
+        return asked or limit
+
+    @property
+    def _compute_dtype(self) -> str:
+        return str(self.backbone.compute_dtype).removeprefix("torch.")
+
+
+def _complete(folder: Path) -> Entry | None:
+    """Return the entry if it is complete; a damaged one is an error, an unfinished one is not."""
+    if (folder / "manifest.json").exists():
+        return Entry.open(folder)
+    return None

@@ -1,0 +1,21 @@
+"""Cache maintenance: list, describe, verify and remove entries."""
+
+from probekit.maintenance.entries import (
+    check_chunks,
+    describe,
+    list_cache,
+    remove,
+    select_folders,
+)
+from probekit.maintenance.rows import RowErrors, verify_against, verify_rows
+
+__all__ = [
+    "RowErrors",
+    "check_chunks",
+    "describe",
+    "list_cache",
+    "remove",
+    "select_folders",
+    "verify_against",
+    "verify_rows",
+]

@@ -1,0 +1,148 @@
+"""List, describe, select and remove the entries of a cache."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from probekit.errors import EntryError, EntryNotFoundError, OptionError
+from probekit.quantities import human_bytes
+from probekit.store.checksums import DamagedChunk
+from probekit.store.entry import Entry, read_manifest
+from probekit.store.layout import EntryFolder, list_entries, model_slug
+from probekit.store.lock import EntryLock
+from probekit.store.names import PARTIAL
+from probekit.store.verify import verify_checksums
+
+
+def list_cache(root: Path) -> list[dict[str, Any]]:
+    """Return one row per entry, unfinished ones included."""
+    return [_row(folder) for folder in list_entries(root)]
+
+
+def _row(folder: EntryFolder) -> dict[str, Any]:
+    row = {
+        "model": folder.model,
+        "task": folder.task,
+        "split": folder.split,
+        "key": folder.key8,
+        "size": human_bytes(folder.nbytes),
+        "words": "-",
+        "layers": "-",
+        "dtype": "-",
+        "compute": "-",
+        "format": "-",
+        "state": "complete" if folder.complete else "unfinished",
+    }
+    if folder.complete:
+        manifest = read_manifest(folder.path)
+        row |= {
+            "words": manifest.counts["words"],
+            "layers": len(manifest.arrays[0].layers),
+            "dtype": manifest.dtype,
+            "compute": manifest.compute_dtype,
+            "format": manifest.backend,
+        }
+    return row
+
+
+def select_folders(names: Sequence[str], root: Path) -> list[Path]:
+    """Return the entry folders that the user names, finished or not.
+
+    Args:
+        names: paths of entries, or a model, a task and perhaps a split or key.
+        root: the cache root.
+
+    Raises:
+        EntryNotFoundError: nothing matches.
+        OptionError: more than model, task and split.
+    """
+    paths = [Path(name) for name in names]
+    if all((path / "manifest.json").is_file() or path.name.endswith(PARTIAL) for path in paths):
+        return paths
+    if len(names) > 3:
+        raise OptionError(f"give paths of entries, or MODEL TASK [SPLIT]; found {' '.join(names)}.")
+    wanted = [model_slug(names[0]), *(name.replace("/", "-") for name in names[1:])]
+    found = [
+        folder.path
+        for folder in list_entries(root)
+        if [folder.model, folder.task][: len(wanted)] == wanted[:2]
+        and (len(wanted) < 3 or wanted[2] in (folder.split, folder.key8, folder.path.name))
+    ]
+    if not found:
+        raise EntryNotFoundError(
+            f"no cache entry matches {' '.join(names)} in {root}. `probekit cache ls` lists them."
+        )
+    return found
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Return what an entry says of itself, and its size.
+
+    Raises:
+        EntryError: the entry is unfinished or damaged.
+    """
+    entry = Entry.open(path)
+    manifest = entry.manifest
+    return {
+        "path": str(path),
+        "size": human_bytes(sum(spec.nbytes for spec in manifest.arrays)),
+        "model": manifest.model_info["name"],
+        "architecture": manifest.model_info["architecture"],
+        "task": manifest.task,
+        "split": manifest.split,
+        "origin": manifest.origin,
+        "arrays": ", ".join(
+            f"{spec.name} {spec.rows:,} x {len(spec.layers)} x {spec.dim}"
+            for spec in manifest.arrays
+        ),
+        "layers": ", ".join(map(str, manifest.arrays[0].layers)) + " (0 = emb)",
+        "last layer": "after the final norm" if manifest.final_norm else "as the last block left it",
+        "dtype": f"{manifest.dtype}, computed in {manifest.compute_dtype}",
+        "pooling": manifest.pooling,
+        **{name.replace("_", " "): f"{count:,}" for name, count in manifest.counts.items()},
+        "max |x|": ", ".join(f"{x:.4g}" for x in next(iter(manifest.statistics["max_abs"].values()))),
+        "key": manifest.key,
+        "created": manifest.created,
+        "versions": ", ".join(f"{name} {found}" for name, found in manifest.versions.items()),
+    }
+
+
+def check_chunks(path: Path, *, progress: bool = False) -> int:
+    """Recompute every checksum of an entry and return how many chunks were checked.
+
+    Raises:
+        EntryError: chunks are damaged, missing or short; the message names the first and counts
+            the rest.
+    """
+    damaged = verify_checksums(path, progress=progress)
+    if damaged:
+        raise EntryError(_damage(path, damaged))
+    manifest = read_manifest(path)
+    return sum(
+        rows * layers
+        for spec in manifest.arrays
+        for rows, layers in (plain.grid for plain in spec.plain())
+    )
+
+
+def _damage(path: Path, damaged: Sequence[DamagedChunk]) -> str:
+    others = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+    return (
+        f"{path}: {damaged[0]}{others}. The entry cannot be trusted: extract it again with "
+        "--overwrite."
+    )
+
+
+def remove(path: Path) -> None:
+    """Remove an entry, finished or not.
+
+    Raises:
+        EntryLockedError: another process is writing it.
+    """
+    final = path.with_name(path.name.removesuffix(PARTIAL))
+    lock = EntryLock(final)
+    try:
+        shutil.rmtree(path)
+    finally:
+        lock.release()

@@ -1,0 +1,199 @@
+"""Compare cached rows with a fresh float32 pass, or with another entry of the same text."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from probekit.backbone import Backbone, inspect_backbone, load_backbone
+from probekit.data.encoded import EncodedSplit, encode_words
+from probekit.data.token_batch import token_batches
+from probekit.errors import EntryError, OptionError
+from probekit.pooling import pool
+from probekit.seeding import numpy_generator
+from probekit.store.entry import Entry
+
+# Median relative error of a row that is allowed per layer, by what made the row. The 99th
+# percentile may be five times as large.
+_COMPUTE_TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 5e-3}
+_STORE_TOLERANCE = {"float32": 0.0, "float16": 0.0, "bfloat16": 4e-3, "int8": 1e-2}
+_TAIL = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowErrors:
+    """Relative errors |a - b| / |b| of random rows, layer by layer.
+
+    Attributes:
+        entry: the entry whose rows are a.
+        reference: what b is.
+        rows: how many rows were compared.
+        layers: layer numbers.
+        median: median error of each layer.
+        p99: 99th percentile of each layer.
+        tolerance: largest median allowed; five times that for the 99th percentile.
+    """
+
+    entry: str
+    reference: str
+    rows: int
+    layers: tuple[int, ...]
+    median: tuple[float, ...]
+    p99: tuple[float, ...]
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether every layer is within tolerance."""
+        return max(self.median) <= self.tolerance and max(self.p99) <= _TAIL * self.tolerance
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {
+            "entry": self.entry,
+            "reference": self.reference,
+            "rows": self.rows,
+            "median": dict(zip(map(str, self.layers), self.median, strict=True)),
+            "p99": dict(zip(map(str, self.layers), self.p99, strict=True)),
+            "tolerance": self.tolerance,
+            "passed": self.passed,
+        }
+
+
+def verify_rows(
+    entry: Entry,
+    count: int,
+    *,
+    model: str | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+) -> RowErrors:
+    """Compare random rows with a fresh float32 pass over one sentence at a time.
+
+    Args:
+        entry: the entry to check; it must hold ``words``.
+        count: how many rows; fewer if the entry holds fewer valid ones.
+        model: where the model lies now; ``None`` is where it lay at extraction.
+        device: where the model runs.
+        seed: of the random rows.
+
+    Raises:
+        EntryError: the model's weights are not those of the entry.
+    """
+    backbone = _load_model(entry, model, device)
+    words = _random_words(entry, count, seed)
+    fresh = torch.cat(
+        [
+            _fresh_rows(backbone, entry, example, picked)
+            for example, picked in _by_example(entry, words).items()
+        ]
+    )
+    dtype = entry.manifest.dtype
+    tolerance = max(
+        _COMPUTE_TOLERANCE[entry.manifest.compute_dtype], _STORE_TOLERANCE[dtype]
+    )
+    return _compare(entry, words, fresh, reference="float32 pass, one sentence", tolerance=tolerance)
+
+
+def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> RowErrors:
+    """Compare random rows with the same words' rows in another entry of the same text.
+
+    This isolates what storage costs: an int8 entry against an unquantised one.
+
+    Raises:
+        OptionError: the entries hold different texts, models or layers.
+    """
+    for field in ("weights", "text", "pooling", "layers"):
+        if entry.manifest.request[field] != other.manifest.request[field]:
+            raise OptionError(
+                f"{entry.path} and {other.path} cannot be compared: they differ in {field!r}."
+            )
+    words = _random_words(entry, count, seed)
+    rows = torch.from_numpy(other.examples.rows[words])
+    fresh = other.arrays["words"].read(rows).float()
+    dtype = entry.manifest.dtype
+    tolerance = max(1e-3, _STORE_TOLERANCE[dtype])
+    return _compare(entry, words, fresh, reference=str(other.path), tolerance=tolerance)
+
+
+def _compare(
+    entry: Entry,
+    words: np.ndarray,
+    fresh: Float[Tensor, "rows layers dim"],
+    *,
+    reference: str,
+    tolerance: float,
+) -> RowErrors:
+    array = entry.arrays["words"]
+    cached = array.read(torch.from_numpy(entry.examples.rows[words])).double()
+    fresh = fresh.double()
+    size = torch.linalg.vector_norm(fresh, dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
+    errors = torch.linalg.vector_norm(cached - fresh, dim=-1) / size
+    quantiles = torch.quantile(errors, torch.tensor([0.5, 0.99], dtype=torch.float64), dim=0)
+    return RowErrors(
+        entry=str(entry.path),
+        reference=reference,
+        rows=len(words),
+        layers=tuple(array.layers),
+        median=tuple(quantiles[0].tolist()),
+        p99=tuple(quantiles[1].tolist()),
+        tolerance=tolerance,
+    )
+
+
+def _load_model(entry: Entry, model: str | None, device: str) -> Backbone:
+    info = entry.manifest.model_info
+    inspection = inspect_backbone(model or info["name"], revision=None if model else info["revision"])
+    if inspection.info.weights_sha256 != info["weights_sha256"]:
+        raise EntryError(
+            f"{entry.path} was made with other weights ({info['weights_sha256'][:12]}...) than "
+            f"{model or info['name']} holds ({inspection.info.weights_sha256[:12]}...). "
+            "Name the right model with --model."
+        )
+    return load_backbone(inspection, device=device, compute_dtype="float32")
+
+
+def _random_words(entry: Entry, count: int, seed: int) -> np.ndarray:
+    """Return the places of random valid words among all words, ascending."""
+    valid = np.flatnonzero(entry.examples.valid)
+    if not len(valid):
+        raise EntryError(f"{entry.path} holds no valid word to compare.")
+    generator = numpy_generator(seed, "verify")
+    return np.sort(generator.choice(valid, size=min(count, len(valid)), replace=False))
+
+
+def _by_example(entry: Entry, words: np.ndarray) -> dict[int, np.ndarray]:
+    """Group word places by example; the values are places within the example."""
+    ends = np.cumsum(entry.examples.n_rows)
+    owners = np.searchsorted(ends, words, side="right")
+    firsts = ends - entry.examples.n_rows
+    return {
+        int(example): words[owners == example] - firsts[example] for example in np.unique(owners)
+    }
+
+
+def _fresh_rows(
+    backbone: Backbone, entry: Entry, example: int, picked: np.ndarray
+) -> Float[Tensor, "rows layers dim"]:
+    """Run the model on one example alone and return the rows of the picked words."""
+    manifest, layers = entry.manifest, list(entry.arrays["words"].layers)
+    encoded: EncodedSplit = encode_words(
+        backbone.tokenizer,
+        [entry.examples.ids[example]],
+        [entry.examples.words(example)],
+        max_length=manifest.request["max_length"] or backbone.info.max_length,
+        overlong=manifest.request["overlong"],
+    )
+    rows = torch.zeros(len(layers), int(encoded.rows["words"][0]), backbone.info.dim)
+    # A budget of one token makes every window a batch of its own.
+    for batch in token_batches(
+        encoded, 0, 1, batch_tokens=1, pad_id=backbone.pad_id, pooling=manifest.pooling, arrays=("words",)
+    ):
+        for layer, states in zip(
+            rows, backbone.layers(batch.input_ids, batch.lengths, layers), strict=True
+        ):
+            pool(states, batch.plans["words"], layer)
+    return rows[:, torch.from_numpy(picked)].transpose(0, 1)

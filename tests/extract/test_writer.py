@@ -1,0 +1,69 @@
+"""The writer thread: order, back-pressure and errors."""
+
+import threading
+import time
+
+import pytest
+
+from probekit.extract.writer import WriterThread
+
+
+def test_items_are_written_in_order_by_one_other_thread():
+    seen = []
+    with WriterThread(lambda item: seen.append((item, threading.current_thread().name))) as writer:
+        for item in range(20):
+            writer.put(item)
+    assert [item for item, _ in seen] == list(range(20))
+    assert {name for _, name in seen} == {"probekit-writer"}
+
+
+def test_put_waits_while_one_item_is_written_and_one_waits():
+    release = threading.Event()
+    written = []
+
+    def write(item):
+        release.wait(10)
+        written.append(item)
+
+    with WriterThread(write) as writer:
+        writer.put(0)
+        writer.put(1)
+        blocked = threading.Thread(target=writer.put, args=(2,))
+        blocked.start()
+        blocked.join(0.2)
+        assert blocked.is_alive()
+        release.set()
+        blocked.join(10)
+    assert written == [0, 1, 2]
+
+
+def test_an_error_reaches_the_caller_and_later_items_are_dropped():
+    written = []
+
+    def write(item):
+        if item == 1:
+            raise OSError("disk full")
+        written.append(item)
+
+    with pytest.raises(OSError, match="disk full"), WriterThread(write) as writer:
+        for item in range(50):
+            writer.put(item)
+            time.sleep(0.001)
+    assert written == [0]
+
+
+def test_an_error_of_the_last_item_is_raised_on_leaving():
+    def write(item):
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"), WriterThread(write) as writer:
+        writer.put(0)
+
+
+def test_the_caller_s_own_error_wins():
+    def write(item):
+        raise OSError("disk full")
+
+    with pytest.raises(KeyError), WriterThread(write) as writer:
+        writer.put(0)
+        raise KeyError("mine")

@@ -1,6 +1,5 @@
 """Mean and deviation per layer and channel, in one pass over blocks of rows."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -27,9 +26,8 @@ class Moments:
         z = block.float() if block.element_size() < 4 else block
         about = z.mean(0)
         centred = z - about
-        rest = centred.mean(
-            0
-        ).double()  # what rounding left of the mean: the corrected two-pass sum
+        # The corrected two-pass sum: rest is what rounding left of the mean.
+        rest = centred.mean(0).double()
         mean = about.double() + rest
         squares = centred.square_().sum(0).double() - rows * rest.square()
         if self._mean is None or self._squares is None:
@@ -44,4 +42,4 @@ class Moments:
     def result(self) -> tuple[Float[Tensor, "layers dim"], Float[Tensor, "layers dim"]]:
         """Return mean and population deviation in float64; call after at least one row."""
         assert self._mean is not None and self._squares is not None
-        return self._mean, (self._squares / self.count).sqrt()
+        return self._mean, (self._squares.clamp(min=0) / self.count).sqrt()

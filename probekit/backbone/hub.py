@@ -83,6 +83,18 @@ def fetch(repo: str, commit: str, names: Iterable[str]) -> Path:
     return folder
 
 
+def note_revision(repo: str, revision: str | None) -> None:
+    """Let the Hub cache note which commit a branch or tag names, for a later run offline.
+
+    Raises:
+        HubError: the repository is gated, or the Hub is unreachable.
+    """
+    from huggingface_hub import hf_hub_download
+
+    with translated(repo, revision):
+        hf_hub_download(repo, "config.json", revision=revision, etag_timeout=SECONDS)
+
+
 def cached_snapshot(repo: str, commit: str) -> Path:
     """Return the folder of a commit that the local Hub cache holds."""
     from huggingface_hub import try_to_load_from_cache

@@ -13,7 +13,7 @@ from probekit.backbone.files import (
     local_weights,
     pick_weights,
 )
-from probekit.errors import BackboneError, MissingFileError, OptionError
+from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
 
 Kind = Literal["hub", "folder", "gguf"]
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -136,17 +136,29 @@ def _folder_source(model: str, path: Path) -> ModelSource:
 def _hub_source(model: str, revision: str | None) -> ModelSource:
     listing = hub.list_files(model, revision)
     if listing.files is None:
-        folder = hub.cached_snapshot(model, listing.commit)
-        weights = local_weights(folder)
+        folder, weights = _cached_files(model, listing.commit)
     else:
-        folder, weights = _hub_files(model, listing.commit, listing.files)
+        folder, weights = _hub_files(model, revision, listing.commit, listing.files)
     return ModelSource(
         name=model, kind="hub", folder=folder, weights=weights, revision=listing.commit
     )
 
 
+def _cached_files(model: str, commit: str) -> tuple[Path, tuple[WeightFile, ...]]:
+    """Find the files of a commit that the Hub cache holds."""
+    folder = hub.cached_snapshot(model, commit)
+    try:
+        return folder, local_weights(folder)
+    except BackboneError as error:
+        raise HubError(
+            f"the Hub cannot be asked, and the cached copy of {model!r} at {commit[:8]} is "
+            "incomplete: its weights are not all there. Run once with the network, or give a "
+            "local folder or a .gguf file."
+        ) from error
+
+
 def _hub_files(
-    model: str, commit: str, files: dict[str, str | None]
+    model: str, revision: str | None, commit: str, files: dict[str, str | None]
 ) -> tuple[Path, tuple[WeightFile, ...]]:
     """Fetch the small files of a repository, and say which weight files it would need."""
     if "config.json" not in files:
@@ -154,6 +166,7 @@ def _hub_files(
             f"model {model!r}: the repository holds no config.json, so it is no transformers "
             "model. Choose another repository, or a .gguf file on this disk."
         )
+    hub.note_revision(model, revision)
     wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + index_files(files)
     folder = hub.fetch(model, commit, wanted)
     names = pick_weights(folder, files)

@@ -102,7 +102,7 @@ def in_block(name: str) -> bool:
 
 
 def _recorder(last: list[str], name: str) -> Callable[..., None]:
-    def record(module: nn.Module, arguments: tuple[Tensor, ...], output: object) -> None:
+    def record(module: nn.Module, arguments: object, output: object) -> None:
         last.append(name)
 
     return record

@@ -17,23 +17,17 @@ def load_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
     """Load the tokenizer of a model; padding and truncation that its file may set are off.
 
     A byte-level tokenizer (RoBERTa, GPT-2, Llama 3) marks a word by the space before it, so each
-    pre-split word gets one: by ``add_prefix_space=True`` where the whole pre-tokenizer is byte
-    level, else by a rule in front of its own splitting (where that option would put a space
-    before every digit and punctuation mark inside the word).
+    pre-split word gets one. The option ``add_prefix_space=True`` of ``from_pretrained`` does so
+    for some classes only (not for generic ones, nor for GGUF files), so the rule is put into the
+    tokenizer itself.
 
     Raises:
         BackboneError: there is none, it has no fast version, or it glues words together.
     """
     tokenizer = _load(source)
-    inner = tokenizer.backend_tokenizer
-    if _glues(tokenizer) and isinstance(inner.pre_tokenizer, pre_tokenizers.ByteLevel):
-        if source.kind == "gguf":
-            # the option of from_pretrained does not reach the backend of a GGUF tokenizer
-            inner.pre_tokenizer = _with_prefix_space(inner)
-        else:
-            tokenizer = _load(source, add_prefix_space=True)
-    elif _glues(tokenizer):
-        _prepend_space(inner)
+    if _glues(tokenizer):
+        _put_space_before_words(tokenizer.backend_tokenizer)
+        tokenizer.add_prefix_space = True
     try:
         check_word_separation(tokenizer)
     except BackboneError as error:
@@ -45,10 +39,28 @@ def load_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _load(source: ModelSource, **options: Any) -> PreTrainedTokenizerFast:
-    if source.gguf_file:
-        options["gguf_file"] = source.gguf_file
-    elif not has_vocabulary(source.folder):
+def _put_space_before_words(inner: Tokenizer) -> None:
+    """Make a tokenizer read each text, and each pre-split word, as if a space came before it.
+
+    Where the pre-tokenizer is byte level alone, its own option does it. Where it splits before
+    that (Llama 3 at digits and punctuation), the option would put a space before every piece of
+    a word; there the space goes in front of all rules.
+    """
+    if isinstance(inner.pre_tokenizer, pre_tokenizers.ByteLevel):
+        state = json.loads(inner.to_str())["pre_tokenizer"]
+        inner.pre_tokenizer = pre_tokenizers.ByteLevel(
+            add_prefix_space=True, trim_offsets=state["trim_offsets"], use_regex=state["use_regex"]
+        )
+        return
+    rules = [normalizers.Prepend(" ")]
+    if inner.normalizer is not None:
+        rules.append(inner.normalizer)
+    inner.normalizer = normalizers.Sequence(rules)
+
+
+def _load(source: ModelSource) -> PreTrainedTokenizerFast:
+    options: dict[str, Any] = {"gguf_file": source.gguf_file} if source.gguf_file else {}
+    if not source.gguf_file and not has_vocabulary(source.folder):
         raise BackboneError(
             f"model {source.name!r}: no tokenizer files (tokenizer.json, vocab.txt, ...) beside "
             "its config.json. Save the tokenizer into the same folder."
@@ -80,24 +92,6 @@ def _glues(tokenizer: PreTrainedTokenizerFast) -> bool:
     except BackboneError:
         return True
     return False
-
-
-def _with_prefix_space(inner: Tokenizer) -> pre_tokenizers.ByteLevel:
-    """Return the byte-level pre-tokenizer of ``inner`` again, with a space before each word."""
-    state = json.loads(inner.to_str())["pre_tokenizer"]
-    return pre_tokenizers.ByteLevel(
-        add_prefix_space=True,
-        trim_offsets=state["trim_offsets"],
-        use_regex=state["use_regex"],
-    )
-
-
-def _prepend_space(inner: Tokenizer) -> None:
-    """Put a space before each text or pre-split word, ahead of all other rules."""
-    rules = [normalizers.Prepend(" ")]
-    if inner.normalizer is not None:
-        rules.append(inner.normalizer)
-    inner.normalizer = normalizers.Sequence(rules)
 
 
 def padding_id(tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> int:

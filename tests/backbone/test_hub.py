@@ -1,0 +1,155 @@
+"""Models from the Hub, over real HTTP to a local server, and every way that fails."""
+
+import shutil
+import time
+
+import huggingface_hub.constants
+import pytest
+import torch
+
+from probekit.backbone import hub as hub_module
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.errors import BackboneError, HubError
+from tests.hub_server import HubServer, dead_endpoint, redirect
+
+NAME = "models/org/tiny"
+
+
+@pytest.fixture
+def served(tiny_folder, tmp_path, monkeypatch):
+    """Return a function that serves a tiny model as org/tiny and points the clients at it."""
+    servers = []
+
+    def serve(**options):
+        folder = shutil.copytree(tiny_folder("bert"), tmp_path / "served", dirs_exist_ok=True)
+        server = HubServer({NAME: folder}, **options)
+        server.__enter__()
+        servers.append(server)
+        server.redirect(monkeypatch, tmp_path / "home")
+        return server
+
+    yield serve
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+def test_the_hub_and_a_local_copy_are_the_same_model(served, tiny_folder):
+    hub = served()
+    inspection = inspect_backbone("org/tiny")
+    assert not any("safetensors" in request for request in hub.requests), "inspected, not loaded"
+    local = inspect_backbone(str(tiny_folder("bert")))
+    expected = local.info.to_json() | {
+        "name": "org/tiny",
+        "source": "hub",
+        "revision": inspection.info.revision,
+    }
+    assert inspection.info.to_json() == expected
+    assert len(inspection.info.revision) == 40
+    found = load_backbone(inspection, compute_dtype="float32")
+    reference = load_backbone(local, compute_dtype="float32")
+    ids, lengths = torch.tensor([[5, 6, 7]]), torch.tensor([3])
+    for one, other in zip(found.layers(ids, lengths), reference.layers(ids, lengths), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_revision(served):
+    served()
+    commit = inspect_backbone("org/tiny").info.revision
+    assert inspect_backbone("org/tiny", revision=commit).info.revision == commit
+
+
+def test_a_missing_revision(served):
+    served()
+    with pytest.raises(HubError, match="has no revision 'v9'"):
+        inspect_backbone("org/tiny", revision="v9")
+
+
+def test_a_missing_repository(served):
+    served()
+    with pytest.raises(HubError, match="'org/other' does not exist"):
+        inspect_backbone("org/other")
+
+
+@pytest.mark.parametrize("fault", ["gated-401", "gated-403"])
+def test_a_gated_repository(fault, served):
+    served(faults={NAME: fault})
+    with pytest.raises(HubError, match="'org/tiny' is gated"):
+        inspect_backbone("org/tiny")
+
+
+def test_a_repository_without_a_configuration(served, tmp_path):
+    served()
+    (tmp_path / "served" / "config.json").unlink()
+    with pytest.raises(BackboneError, match=r"holds no config\.json"):
+        inspect_backbone("org/tiny")
+
+
+def test_an_ill_hub_fails_within_seconds(served):
+    served(faults={NAME: "error-500"})
+    start = time.monotonic()
+    with pytest.raises(HubError, match="HTTP 500") as caught:
+        inspect_backbone("org/tiny")
+    assert time.monotonic() - start < 10
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unreachable_hub_says_what_works_without_it(monkeypatch, tmp_path):
+    redirect(monkeypatch, dead_endpoint(), tmp_path)
+    start = time.monotonic()
+    with pytest.raises(HubError, match="cannot be reached") as caught:
+        inspect_backbone("org/tiny")
+    assert time.monotonic() - start < 5
+    for option in ("local model folder", ".gguf file", "HF_HUB_OFFLINE"):
+        assert option in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_was_fetched_before_serves_without_the_hub(served, monkeypatch, tmp_path, caplog):
+    served()
+    first = inspect_backbone("org/tiny")
+    load_backbone(first, compute_dtype="float32")
+    redirect(monkeypatch, dead_endpoint(), tmp_path / "home")
+    again = inspect_backbone("org/tiny")
+    assert again.info == first.info
+    assert "using the cached copy of org/tiny" in caplog.text
+    load_backbone(again, compute_dtype="float32")
+
+
+def test_offline_asks_nobody(served, monkeypatch):
+    hub = served()
+    first = inspect_backbone("org/tiny")
+    load_backbone(first, compute_dtype="float32")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    asked = len(hub.requests)
+    again = inspect_backbone("org/tiny")
+    load_backbone(again, compute_dtype="float32")
+    assert again.info == first.info
+    assert len(hub.requests) == asked
+    with pytest.raises(HubError, match=r"offline \(HF_HUB_OFFLINE\), and 'org/none' is not in"):
+        inspect_backbone("org/none")
+
+
+def test_offline_with_weights_never_fetched(served, monkeypatch):
+    served()
+    inspect_backbone("org/tiny")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(HubError, match="incomplete: its weights are not all there"):
+        inspect_backbone("org/tiny")
+
+
+def test_a_broken_download_is_resumed(served, monkeypatch):
+    served(drops={NAME + "/model.safetensors": 1})
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    load_backbone(inspect_backbone("org/tiny"), compute_dtype="float32")
+
+
+def test_a_download_that_keeps_breaking(served, monkeypatch):
+    served(drops={NAME + "/model.safetensors": 1000})
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    with pytest.raises(HubError) as caught:
+        load_backbone(inspect_backbone("org/tiny"), compute_dtype="float32")
+    assert "\n" not in str(caught.value)
+
+
+def test_time_limit_is_seconds():
+    assert hub_module.SECONDS <= 15

@@ -1,0 +1,185 @@
+"""Running a backbone: equality with transformers, padding, batches, wrong input."""
+
+import logging
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoModel
+
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.errors import BackboneError, OptionError
+
+KINDS = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
+# largest row error |a - b| / |b| between two ways to compute the same thing
+TOLERANCE = {"float32": 1e-5, "bfloat16": 3e-2, "float16": 3e-3}
+SENTENCES = tuple(
+    text.split()
+    for text in (
+        "EU rejects German call .",
+        "Peter Blackburn",
+        "The village choir of Washington won 3 - 1 against Jordan on Sunday night !",
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def loaded(tiny_folder):
+    cache = {}
+
+    def load(kind, dtype="float32"):
+        if (kind, dtype) not in cache:
+            inspection = inspect_backbone(str(tiny_folder(kind)))
+            cache[kind, dtype] = load_backbone(inspection, compute_dtype=dtype)
+        return cache[kind, dtype]
+
+    return load
+
+
+def _encode(backbone, sentences=SENTENCES):
+    encoded = [
+        backbone.tokenizer(words, is_split_into_words=True)["input_ids"] for words in sentences
+    ]
+    return [torch.tensor(ids) for ids in encoded]
+
+
+def _pad(rows, pad_id, extra=0):
+    lengths = torch.tensor([len(row) for row in rows])
+    batch = torch.full((len(rows), int(lengths.max()) + extra), pad_id)
+    for target, row in zip(batch, rows, strict=True):
+        target[: len(row)] = row
+    return batch, lengths
+
+
+def _row_error(found, expected):
+    gap = (found.float() - expected.float()).norm(dim=-1)
+    return (gap / expected.float().norm(dim=-1)).max().item()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_are_hidden_states_bit_for_bit(kind, dtype, loaded, tiny_folder):
+    backbone = loaded(kind, dtype)
+    reference = AutoModel.from_pretrained(tiny_folder(kind), dtype=getattr(torch, dtype)).eval()
+    batch, lengths = _pad(_encode(backbone), backbone.pad_id)
+    mask = (torch.arange(batch.shape[1]) < lengths[:, None]).long()
+    with torch.no_grad():
+        padded = reference(batch, attention_mask=mask, output_hidden_states=True)
+        whole = reference(batch[2:], attention_mask=mask[2:], output_hidden_states=True)
+    for ids, sizes, expected in ((batch, lengths, padded), (batch[2:], lengths[2:], whole)):
+        found = backbone.layers(ids, sizes)
+        assert len(found) == backbone.info.n_blocks + 1 == len(expected.hidden_states)
+        for layer, state in zip(found, expected.hidden_states, strict=True):
+            assert layer.dtype == getattr(torch, dtype)
+            assert torch.equal(layer, state)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keep_gives_exactly_the_layers_asked_for(kind, loaded):
+    backbone = loaded(kind)
+    batch, lengths = _pad(_encode(backbone), backbone.pad_id)
+    every = backbone.layers(batch, lengths)
+    found = backbone.layers(batch, lengths, keep=(3, 0, 0))
+    assert len(found) == 3
+    for state, layer in zip(found, (3, 0, 0), strict=True):
+        assert torch.equal(state, every[layer])
+
+
+@pytest.mark.parametrize("keep", [(4,), (-1,), (0, 99), ()])
+def test_a_layer_that_does_not_exist_is_refused(keep, loaded):
+    backbone = loaded("bert")
+    with pytest.raises(OptionError, match=r"layers .* has layers 0 \(embeddings\) to 3"):
+        backbone.layers(torch.tensor([[5, 6]]), torch.tensor([2]), keep=keep)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_and_neighbours_do_not_matter(kind, dtype, loaded):
+    backbone = loaded(kind, dtype)
+    rows = _encode(backbone)
+    batch, lengths = _pad(rows, backbone.pad_id, extra=5)
+    together = backbone.layers(batch, lengths)
+    for index, row in enumerate(rows):
+        alone = backbone.layers(row[None], torch.tensor([len(row)]))
+        for state, single in zip(together, alone, strict=True):
+            error = _row_error(state[index, : len(row)], single[0])
+            assert error <= TOLERANCE[dtype], f"row {index}: {error}"
+
+
+@settings(max_examples=20, deadline=None)
+@given(fill=st.integers(0, 50), extra=st.integers(1, 8), seed=st.integers(0, 99))
+def test_a_decoder_ignores_what_fills_the_padding(fill, extra, seed, loaded):
+    backbone = loaded("llama")
+    row = torch.randint(0, 50, (6,), generator=torch.Generator().manual_seed(seed))
+    batch, lengths = _pad([row], fill, extra)
+    alone = backbone.layers(row[None], torch.tensor([6]))
+    padded = backbone.layers(batch, lengths)
+    for state, single in zip(padded, alone, strict=True):
+        assert _row_error(state[:, :6], single) <= TOLERANCE["float32"]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_no_pad_token_is_no_obstacle(kind, loaded):
+    backbone = loaded(kind)
+    assert backbone.tokenizer.pad_token_id is None
+    assert 0 <= backbone.pad_id < backbone.info.vocab_size
+
+
+def test_model_is_frozen_and_evaluating(loaded):
+    model = loaded("bert")._model
+    assert not model.training
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+    state = loaded("bert").layers(torch.tensor([[5, 6]]), torch.tensor([2]))[-1]
+    assert not state.requires_grad
+
+
+def test_a_token_id_without_embedding_is_refused(loaded):
+    backbone = loaded("bert")
+    ids = torch.tensor([[5, backbone.info.vocab_size]])
+    with pytest.raises(BackboneError, match="tokenizer belongs to another model"):
+        backbone.layers(ids, torch.tensor([2]))
+
+
+def test_loading_says_nothing(tiny_folder, capfd):
+    inspection = inspect_backbone(str(tiny_folder("bert")))
+    before = logging.getLogger("transformers").level
+    load_backbone(inspection, compute_dtype="float32")
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger("transformers").level == before
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_final_norm_turns_the_last_block_into_the_last_layer(kind, loaded):
+    backbone = loaded(kind)
+    model = backbone._model
+    blocks = model.h if kind == "gpt2" else model.layers
+    seen = []
+    handle = blocks[-1].register_forward_hook(lambda module, args, out: seen.append(out))
+    last = backbone.layers(torch.tensor([[5, 6, 7]]), torch.tensor([3]))[-1]
+    handle.remove()
+    block = seen[-1][0] if isinstance(seen[-1], tuple) else seen[-1]
+    torch.testing.assert_close(backbone.final_norm(block), last)
+    assert set(backbone.final_norm.tensors()) == {"weight", "bias"}
+    assert backbone.final_norm.to_json()["kind"] == ("layernorm" if kind == "gpt2" else "rmsnorm")
+
+
+def test_an_encoder_has_no_final_norm(loaded):
+    assert loaded("bert").final_norm is None
+    assert not loaded("bert").info.final_norm
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "text"),
+    [
+        ("float64", "cpu", "--compute-dtype 'float64' is unknown"),
+        ("auto", "gpu", "--device 'gpu' is unknown"),
+        ("auto", "cuda:99", "cuda"),
+    ],
+)
+def test_wrong_dtype_or_device(dtype, device, text, tiny_folder):
+    if device.startswith("cuda") and torch.cuda.is_available():
+        pytest.skip("a CUDA device is here")
+    inspection = inspect_backbone(str(tiny_folder("bert")))
+    with pytest.raises(OptionError, match=text):
+        load_backbone(inspection, device=device, compute_dtype=dtype)

@@ -1,0 +1,226 @@
+"""What MODEL may be, and every way it can be wrong, without a network."""
+
+import json
+import shutil
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.errors import BackboneError, HubError, MissingFileError, OptionError, ProbekitError
+from tests import tiny
+from tests.hub_server import dead_endpoint, redirect
+
+
+@pytest.fixture
+def copy(tiny_folder, tmp_path):
+    """Return a function that copies a tiny model to where a test may damage it."""
+
+    def make(kind="bert"):
+        return shutil.copytree(tiny_folder(kind), tmp_path / kind)
+
+    return make
+
+
+def _edit(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["./nowhere", "/no/such/model", "~/no-such-model", "a/b/c", "x.gguf", "tests/nowhere", "no/"],
+)
+def test_a_path_that_does_not_exist_fails_at_once(model, monkeypatch, tmp_path):
+    redirect(monkeypatch, "http://10.255.255.1", tmp_path)  # would hang until the time limit
+    start = time.monotonic()
+    with pytest.raises(MissingFileError, match="no such file or folder") as caught:
+        inspect_backbone(model)
+    assert time.monotonic() - start < 1
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["two words", "a//b", "", "-x"])
+def test_neither_path_nor_id(model):
+    with pytest.raises((OptionError, MissingFileError)):
+        inspect_backbone(model)
+
+
+def test_facts_of_a_folder(tiny_folder):
+    folder = tiny_folder("roberta")
+    info = inspect_backbone(str(folder)).info
+    assert info.source == "folder"
+    assert info.name == str(folder)
+    assert info.architecture == "RobertaModel"
+    assert (info.n_blocks, info.dim, info.max_length) == (3, 32, 64)
+    assert (info.causal, info.final_norm, info.revision) == (False, False, None)
+    assert info.vocab_size == len(tiny.tokenizer_of("roberta"))
+    assert json.loads(json.dumps(info.to_json()))["dim"] == 32
+
+
+def test_max_length_takes_the_smaller_of_tokenizer_and_positions(copy):
+    folder = copy("roberta")
+    _edit(folder / "tokenizer_config.json", model_max_length=int(1e30))
+    assert inspect_backbone(str(folder)).info.max_length == 64  # 66 rows of position embeddings
+    _edit(folder / "tokenizer_config.json", model_max_length=20)
+    assert inspect_backbone(str(folder)).info.max_length == 20
+
+
+def test_a_folder_named_like_a_hub_id_is_found(copy, monkeypatch):
+    folder = copy()
+    monkeypatch.chdir(folder.parent)
+    assert inspect_backbone("bert").info.source == "folder"
+
+
+def test_a_results_folder_named_like_a_hub_id_does_not_hide_the_hub(tmp_path, monkeypatch):
+    (tmp_path / "roberta-large").mkdir()
+    monkeypatch.chdir(tmp_path)
+    redirect(monkeypatch, dead_endpoint(), tmp_path / "home")
+    with pytest.raises(HubError, match="cannot be reached"):
+        inspect_backbone("roberta-large")
+
+
+def test_revision_of_a_local_model(tiny_folder):
+    with pytest.raises(OptionError, match="--revision main applies to a Hub repository"):
+        inspect_backbone(str(tiny_folder("bert")), revision="main")
+
+
+def test_encoder_decoder_is_refused(tiny_folder):
+    with pytest.raises(BackboneError, match=r"encoder-decoder \(t5\).*not supported"):
+        inspect_backbone(str(tiny_folder("t5")))
+
+
+def _no_config(folder):
+    (folder / "config.json").unlink()
+
+
+def _broken_config(folder):
+    (folder / "config.json").write_text("{")
+
+
+def _unknown_type(folder):
+    _edit(folder / "config.json", model_type="no-such-type")
+
+
+def _own_code(folder):
+    _edit(folder / "config.json", model_type="mine", auto_map={"AutoConfig": "code.Config"})
+
+
+def _odd_width(folder):
+    _edit(folder / "config.json", hidden_size=33)
+
+
+def _no_weights(folder):
+    (folder / "model.safetensors").unlink()
+
+
+def _no_tokenizer(folder):
+    for name in ("tokenizer.json", "vocab.txt"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _broken_tokenizer(folder):
+    (folder / "tokenizer.json").write_text("{}")
+
+
+def _slow_tokenizer(folder):
+    for path in folder.glob("*token*"):
+        path.unlink()
+    (folder / "vocab.json").write_text('{"<unk>": 0, "a": 1}')
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "CTRLTokenizer"}')
+
+
+def _missing_shard(folder):
+    index = {"metadata": {}, "weight_map": {"a": "model-1.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "model.safetensors").unlink()
+
+
+def _broken_index(folder):
+    (folder / "model.safetensors.index.json").write_text("[]")
+    (folder / "model.safetensors").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (_no_config, "holds no config.json"),
+        (_broken_config, "configuration .* cannot be used"),
+        (_unknown_type, "configuration .* cannot be used"),
+        (_own_code, "configuration .* cannot be used"),
+        (_odd_width, "cannot build a bert model"),
+        (_no_weights, "no weights"),
+        (_no_tokenizer, "no tokenizer files"),
+        (_broken_tokenizer, "tokenizer cannot be loaded"),
+        (_slow_tokenizer, "no fast version"),
+        (_missing_shard, "1 of 1 weight shards are missing"),
+        (_broken_index, "cannot read the list of shards"),
+    ],
+)
+def test_a_folder_that_is_no_backbone(damage, text, copy):
+    folder = copy()
+    damage(folder)
+    with pytest.raises(BackboneError, match=text) as caught:
+        inspect_backbone(str(folder))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_gguf(tmp_path):
+    (tmp_path / "model.bin").touch()
+    with pytest.raises(BackboneError, match=r"not a \.gguf file"):
+        inspect_backbone(str(tmp_path / "model.bin"))
+
+
+def test_damaged_weights(copy):
+    folder = copy()
+    (folder / "model.safetensors").write_bytes(b"nothing")
+    inspection = inspect_backbone(str(folder))
+    with pytest.raises(BackboneError, match=r"weights in .* cannot be loaded"):
+        load_backbone(inspection)
+
+
+def _without(state):
+    del state["encoder.layer.1.output.dense.weight"]
+
+
+def _left_over(state):
+    state["encoder.layer.7.output.dense.weight"] = torch.zeros(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (_without, r"1 missing \(encoder\.layer\.1\.output\.dense\.weight\)"),
+        (_left_over, r"1 unknown \(encoder\.layer\.7\.output\.dense\.weight\)"),
+    ],
+)
+def test_weights_that_do_not_fit(change, text, copy):
+    folder = copy()
+    state = load_file(folder / "model.safetensors")
+    change(state)
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackboneError, match=text):
+        load_backbone(inspect_backbone(str(folder)), compute_dtype="float32")
+
+
+def test_weights_of_another_shape(copy):
+    folder = copy()
+    _edit(folder / "config.json", intermediate_size=40)
+    with pytest.raises(BackboneError, match="weights"):
+        load_backbone(inspect_backbone(str(folder)), compute_dtype="float32")
+
+
+def test_poolers_and_heads_are_not_missed(copy):
+    folder = copy()
+    state = load_file(folder / "model.safetensors")
+    state = {key: value for key, value in state.items() if not key.startswith("pooler")}
+    state["cls.predictions.bias"] = torch.zeros(4)
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    load_backbone(inspect_backbone(str(folder)), compute_dtype="float32")
+
+
+def test_every_error_is_the_projects_own(tmp_path):
+    with pytest.raises(ProbekitError):
+        inspect_backbone(str(tmp_path))

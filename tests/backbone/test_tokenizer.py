@@ -1,0 +1,109 @@
+"""Loading tokenizers of every kind so that pre-split words stay words."""
+
+import pytest
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from probekit.backbone.source import ModelSource
+from probekit.backbone.tokenizer import load_tokenizer, padding_id
+from probekit.data.alignment import check_word_separation
+from probekit.errors import BackboneError
+from tests import tiny
+
+WORDS = ["EU", "rejects", "3-1", "Don't", "U.S."]
+
+
+def _source(folder):
+    return ModelSource(name="a model", kind="folder", folder=folder, weights=())
+
+
+def _byte_level_parts():
+    state = tiny.tokenizer_of("gpt2").backend_tokenizer
+    return models.BPE(*tiny._byte_level(400, ["<|endoftext|>"])), state
+
+
+def _saved(folder, pre_tokenizer, normalizer=None, model=None):
+    inner = Tokenizer(model or _byte_level_parts()[0])
+    inner.pre_tokenizer = pre_tokenizer
+    if normalizer is not None:
+        inner.normalizer = normalizer
+    PreTrainedTokenizerFast(tokenizer_object=inner).save_pretrained(folder)
+    (folder / "config.json").write_text('{"model_type": "llama"}')
+    return folder
+
+
+def _byte_level(**options):
+    return pre_tokenizers.ByteLevel(add_prefix_space=False, **options)
+
+
+LAYOUTS = {
+    "llama-3": lambda: pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(" ?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+|\\s+"), "isolated"),
+         _byte_level(use_regex=False)]
+    ),
+    "smollm": lambda: pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), _byte_level()]
+    ),
+    "plain": _byte_level,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "llama", "deberta-v2"])
+def test_tiny_tokenizers_keep_words_apart(kind, tiny_folder):
+    tokenizer = load_tokenizer(_source(tiny_folder(kind)))
+    check_word_separation(tokenizer)
+    assert tokenizer.padding_side == "right"
+    found = tokenizer(WORDS, is_split_into_words=True)
+    assert sorted({word for word in found.word_ids() if word is not None}) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_byte_level_words_are_tokenised_as_in_running_text(layout, tmp_path):
+    """The option add_prefix_space would also put spaces inside words (before a digit or a dot)."""
+    inner = Tokenizer(_byte_level_parts()[0])
+    inner.pre_tokenizer = LAYOUTS[layout]()
+    expected = inner.encode(" " + " ".join(WORDS), add_special_tokens=False).tokens
+    tokenizer = load_tokenizer(_source(_saved(tmp_path, LAYOUTS[layout]())))
+    found = tokenizer(WORDS, is_split_into_words=True, add_special_tokens=False)
+    assert found.tokens() == expected
+
+
+def test_rules_that_were_there_before_stay(tmp_path):
+    folder = _saved(tmp_path, LAYOUTS["smollm"](), normalizers.Lowercase())
+    tokenizer = load_tokenizer(_source(folder))
+    upper = tokenizer(["EU", "REJECTS"], is_split_into_words=True)["input_ids"]
+    assert upper == tokenizer(["eu", "rejects"], is_split_into_words=True)["input_ids"]
+
+
+@pytest.mark.parametrize("kind", ["roberta", "gpt2"])
+def test_the_result_is_that_of_the_option_where_the_option_works(kind, tiny_folder):
+    found = load_tokenizer(_source(tiny_folder(kind)))
+    expected = AutoTokenizer.from_pretrained(tiny_folder(kind), add_prefix_space=True)
+    for words in (WORDS, *(text.split() for text in tiny.SENTENCES)):
+        one, other = (each(words, is_split_into_words=True) for each in (found, expected))
+        assert one["input_ids"] == other["input_ids"]
+        assert one.word_ids() == other.word_ids()
+
+
+def test_a_tokenizer_that_glues_words_whatever_is_done(tmp_path):
+    """Words without any space marker: this one deletes the spaces, then merges over the gap."""
+    pieces = [*sorted({letter for text in tiny.SENTENCES for letter in text}), "<unk>", "bc"]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    model = models.BPE(vocabulary, [("b", "c")], unk_token="<unk>")
+    never = pre_tokenizers.Split(Regex("x^"), "isolated")
+    folder = _saved(tmp_path, never, normalizers.Replace(" ", ""), model)
+    with pytest.raises(BackboneError, match="glues pre-split words together"):
+        load_tokenizer(_source(folder))
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_padding_id(kind):
+    tokenizer = tiny.tokenizer_of(kind)
+    assert padding_id(tokenizer, 400) == (0 if kind == "bert" else tokenizer.eos_token_id)
+
+
+def test_padding_id_stays_inside_the_embeddings():
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=_byte_level_parts()[1])
+    assert padding_id(tokenizer, 400) == 0
+    tokenizer.add_special_tokens({"pad_token": "<new>"})
+    assert padding_id(tokenizer, tokenizer.pad_token_id) == 0

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LEVELS = [
-    {"errors", "registry", "fingerprint", "seeding", "layers", "hardware"},
+    {"errors", "registry", "fingerprint", "seeding", "layers", "hardware", "quantities"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "data", "features"},
     {"backbone", "train", "engines"},
@@ -47,7 +47,7 @@ def _violations(source: str, path: Path) -> list[str]:
     own = _package(path)
     assert own in LEVEL, f"{path}: give {own!r} an import level"
     imported = _imported(ast.parse(source), path) - {own}
-    return [f"{path}: {own} imports {name}" for name in imported if LEVEL.get(name, 99) >= LEVEL[own]]
+    return [f"{path}: {own} imports {n}" for n in imported if LEVEL.get(n, 99) >= LEVEL[own]]
 
 
 @pytest.mark.parametrize("path", FILES[1:], ids=lambda p: str(p.relative_to(ROOT)))

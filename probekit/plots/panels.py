@@ -24,7 +24,9 @@ MAX_PANELS = 12
 _PANEL_HEIGHT = 2.2  # inches
 _LEGEND_LINE = 0.165  # height of a legend line, inches
 _CHARACTER = 0.06  # mean width of a 7 pt character, inches
-_HANDLE = 0.55  # width of a legend's line sample and spaces, inches
+_TITLE_CHARACTER = 0.066  # mean width of an 8 pt character, inches
+_AXIS = 0.5  # width of the y axis with its label, inches
+_HANDLE = 0.6  # width of a legend's line sample and spaces, inches
 
 
 @dataclass(frozen=True)
@@ -103,12 +105,17 @@ def panel_figure(panels: Sequence[Panel]) -> PanelFigure:
         if panel is None:
             axes.remove()
             continue
-        title_room = int(width / columns / (_CHARACTER * 1.15))
-        axes.set_title(textwrap.fill(panel.title, title_room), loc="left")
+        axes.set_title(title_text(panel.title, width / columns - _AXIS), loc="left")
         axes.grid(axis="y")
         if index % columns == 0 or panel.metric != pairs[index - 1][1].metric:
             axes.set_ylabel(f"dev {metric_text(panel.metric)}")
     return PanelFigure(figure, pairs[: len(panels)], styles)
+
+
+def title_text(title: str, width: float) -> str:
+    """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
+    glued = title.replace(" ", "\xa0").replace(",\xa0", ", ")
+    return textwrap.fill(glued, int(width / _TITLE_CHARACTER)).replace("\xa0", " ")
 
 
 def _legend_columns(names: Sequence[str], width: float) -> int:
@@ -135,7 +142,7 @@ def add_legend(drawn: PanelFigure, counts: Iterable[int], extra: Sequence[Line2D
         ncols=_legend_columns(names, drawn.figure.get_figwidth()),
         title=_points_text(set(counts)),
         frameon=False,
-        handlelength=2.6,
+        handlelength=3.2,
         columnspacing=1.2,
         borderaxespad=0.2,
     )

@@ -41,7 +41,7 @@ RC: dict[Any, Any] = {
 # Okabe and Ito's colours for all kinds of colour vision, with grey for the yellow, which is too
 # light for lines on white. The counts of colours, markers and dashes have no common factor, so
 # that no two curves share more than one of them.
-_COLOURS = ("#000000", "#8C8C8C", "#56B4E9", "#0072B2", "#CC79A7", "#009E73", "#D55E00", "#E69F00")
+_COLOURS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C")
 _MARKERS = (
     ("o", 3.8),
     ("s", 3.5),
@@ -60,12 +60,20 @@ _DASHES: tuple[Any, ...] = (
     (0, (4, 1.5)),
     (0, (1.3, 1.1)),
     (0, (4, 1.2, 1.2, 1.2)),
-    (0, (7, 1.5)),
+    (0, (5, 1, 1, 1, 1, 1)),
 )
-_HEADS = (
-    *("last", "mean", "p32", "scalar-mix", "attention-fusion", "concat", "dwatt"),
-    *("extra-layers", "concat-ffn", "depth-lstm"),
-)
+_HEADS = {
+    "last": 0,
+    "mean": 7,
+    "p32": 3,
+    "scalar-mix": 2,
+    "attention-fusion": 6,
+    "concat": 5,
+    "dwatt": 4,
+    "extra-layers": 1,
+    "concat-ffn": 8,
+    "depth-lstm": 9,
+}
 
 MAX_CURVES = 12
 
@@ -104,7 +112,7 @@ def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
             f"(at most {MAX_CURVES}); pass fewer runs files, or fewer of their records."
         )
     if all(name in _HEADS for name in names):
-        return {name: _style(_HEADS.index(name)) for name in names}
+        return {name: _style(_HEADS[name]) for name in names}
     return {name: _style(index) for index, name in enumerate(names)}
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from probekit.errors import RecordError
-from probekit.plots.panels import new_figure
+from probekit.plots.panels import new_figure, title_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
 from probekit.results.groups import series, varying
 from probekit.results.interval import Interval
@@ -66,11 +66,14 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
     records = with_weights(records, raw)
     grid = _grid({name: mean_weights(group, raw, name) for name, group in series(records).items()})
     with matplotlib.rc_context(RC):
-        figure = new_figure(*_size(grid))
+        width, names = _widths(grid)
+        title = title_text(_title(records), width - names)
+        height = sum(_row_heights(grid)) + _LINE * title.count("\n") + _AROUND
+        figure = new_figure(width, height)
         heights = [sum(_row_heights(grid)), _BAR]
         axes, bar = figure.subplots(2, 1, gridspec_kw={"height_ratios": heights})
         mesh = _draw_cells(axes, grid, raw)
-        axes.set_title(_title(records), loc="left")
+        axes.set_title(title, loc="left")
         figure.colorbar(mesh, cax=bar, orientation="horizontal", label=_label(records, raw))
         bar.spines[:].set_visible(False)
         _print_values(axes, mesh, grid, figure, decimals=1 if raw else 2)
@@ -93,10 +96,10 @@ def _grid(rows: Mapping[str, Mapping[int, Interval]]) -> _Grid:
     return _Grid(names, list(range(top + 1)), values)
 
 
-def _size(grid: _Grid) -> tuple[float, float]:
+def _widths(grid: _Grid) -> tuple[float, float]:
+    """Return the width of the figure, and of the names in it, in inches."""
     names = max(len(line) for name in grid.names for line in name.split("\n")) * _CHARACTER + 0.3
-    width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + len(grid.layers) * _CELL))
-    return width, sum(_row_heights(grid)) + _AROUND
+    return min(PAGE_WIDTH, max(COLUMN_WIDTH, names + len(grid.layers) * _CELL)), names
 
 
 def _row_heights(grid: _Grid) -> list[float]:
@@ -140,7 +143,7 @@ def _print_values(axes: Axes, mesh: QuadMesh, grid: _Grid, figure: Figure, decim
     if cell < longest * size * 0.6 / 72 + 0.03:
         return
     for row, column in np.argwhere(~np.isnan(grid.values)):
-        colour = mesh.cmap(mesh.norm(grid.values[row, column]))
+        colour = list(mesh.cmap(mesh.norm(grid.values[row, column])))
         axes.text(
             column,
             centres[row],
@@ -152,10 +155,10 @@ def _print_values(axes: Axes, mesh: QuadMesh, grid: _Grid, figure: Figure, decim
         )
 
 
-def _readable_on(colour: tuple[float, ...]) -> str:
-    """Return black or white, whichever contrasts more (relative luminance after WCAG 2)."""
-    red, green, blue = (((part + 0.055) / 1.055) ** 2.4 for part in colour[:3])
-    return "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 else "black"
+def _readable_on(colour: Sequence[float]) -> str:
+    """Return black or white, whichever stands out (luma after Rec. 601)."""
+    red, green, blue = colour[:3]
+    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.52 else "black"
 
 
 def _title(records: Sequence[Record]) -> str:

@@ -69,7 +69,7 @@ def grouped(records: Iterable[Record], names: Sequence[str]) -> dict[Key, list[R
 
 
 def _rank(names: Sequence[str], key: Key) -> list[Any]:
-    """Sort heads as listed, numbers by size and None last."""
+    """Sort heads as listed, raw layers before normalised ones, numbers by size, None last."""
     return [_rank_one(name, value) for name, value in zip(names, key, strict=True)]
 
 
@@ -78,6 +78,8 @@ def _rank_one(name: str, value: Any) -> tuple[int, Any]:
         return (2, 0)
     if name == "head" and value in HEAD_ORDER:
         return (0, HEAD_ORDER.index(value))
+    if (name, value) == ("normalize", "none"):
+        return (0, 0)
     return (1, value)
 
 

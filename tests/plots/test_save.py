@@ -1,0 +1,64 @@
+"""Figures are written whole, the same bytes every time, in three formats."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from probekit.errors import OptionError, StorageError
+from probekit.plots import plot_depth, plot_weights, save_figure
+from tests.results.samples import HEADS, make_record
+
+ROOT = Path(__file__).parents[2]
+MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+WRITE = """
+import sys
+from tests.plots.test_save import figures
+from probekit.plots import save_figure
+for name, figure in figures().items():
+    for suffix in (".png", ".svg", ".pdf"):
+        save_figure(figure, f"{sys.argv[1]}/{name}{suffix}")
+"""
+
+
+def figures():
+    depths = [make_record("p32", seed, depth=depth) for depth in range(5) for seed in (0, 1)]
+    return {"weights": plot_weights([make_record(h) for h in HEADS]), "depth": plot_depth(depths)}
+
+
+def test_same_figure_gives_same_bytes_in_another_process(tmp_path):
+    for number in range(2):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", WRITE, str(tmp_path / str(number))], cwd=ROOT
+        )
+        assert done.returncode == 0
+    written = sorted((tmp_path / "0").iterdir())
+    assert len(written) == 6
+    for path in written:
+        content = path.read_bytes()
+        assert content.startswith(MAGIC[path.suffix])
+        assert content == (tmp_path / "1" / path.name).read_bytes()
+        assert b"Matplotlib v" not in content and b"<dc:date>" not in content
+
+
+def test_png_has_200_dots_per_inch(tmp_path):
+    figure = figures()["depth"]
+    with Image.open(save_figure(figure, tmp_path / "new" / "depth.png")) as image:
+        expected = [round(200 * inches) for inches in figure.get_size_inches()]
+        assert image.size == pytest.approx(expected, abs=1)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["depth.png"]
+
+
+@pytest.mark.parametrize("name", ["depth.jpg", "depth"])
+def test_other_suffix_lists_the_three(tmp_path, name):
+    with pytest.raises(OptionError, match=r"\.png, \.svg, \.pdf"):
+        save_figure(figures()["depth"], tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unwritable_place(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot write the figure"):
+        save_figure(figures()["depth"], tmp_path / "file" / "depth.png")

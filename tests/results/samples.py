@@ -1,0 +1,50 @@
+"""Records with made-up outcomes."""
+
+from typing import Any
+
+import numpy as np
+
+from probekit.results import Record
+
+HEADS = ("last", "mean", "p32", "scalar-mix", "attention-fusion", "concat", "dwatt")
+
+
+def make_record(head: str = "p32", seed: int = 0, n_blocks: int = 4, **changes: Any) -> Record:
+    """Return a record of a head on a model with ``n_blocks`` blocks; ``changes`` override it."""
+    depth = changes.get("depth")
+    top = n_blocks if depth is None else depth
+    layers = [top] if head == "last" else list(range(head != "scalar-mix", top + 1)) or [0]
+    raw = np.cos(np.array(layers) + seed)
+    soft = np.exp(raw) / np.exp(raw).sum()
+    score = 0.5 + 0.3 * np.sin(top / n_blocks * 2) + 0.01 * seed + 0.001 * len(head)
+    values: dict[str, Any] = {
+        "model": "org/tiny-model",
+        "task": "conll",
+        "label": "ner",
+        "labels_fingerprint": "ab" * 32,
+        "entry": "train-01234567",
+        "head": head,
+        "decoder": "linear",
+        "layers": layers,
+        "normalize": "none",
+        "protocol": "full",
+        "seed": seed,
+        "epochs": 5,
+        "lr": 2e-3,
+        "batch_size": 16,
+        "optimizer": "adamw",
+        "metric": "span-f1",
+        "eval_score": score,
+        "eval_last": score - 0.01,
+        "best_epoch": 4,
+        "test_score": score - 0.05,
+        "curve": [[10 * step, 1 / step, score * step / 5] for step in range(1, 6)],
+        "weights": dict(zip(layers, soft, strict=True)),
+        "raw_weights": dict(zip(layers, raw, strict=True)) if head == "p32" else None,
+        "n_params": 1000 + len(layers),
+        "train_seconds": 1.5,
+        "version": "0.1.0",
+    } | changes
+    options = [values.get(name) for name in ("model", "task", "label", "head", "depth", "shots")]
+    options += [values["normalize"], values["lr"], seed]
+    return Record(**{"key": repr(options)} | values)

@@ -1,0 +1,97 @@
+"""Grouping over seeds: the right options tell records apart, in an order of values alone."""
+
+import random
+
+import pytest
+
+from probekit.errors import RecordError, UnknownNameError
+from probekit.results.groups import (
+    HEAD_ORDER,
+    OPTIONS,
+    check_seeds,
+    choose_on_dev,
+    distinguishing,
+    grouped,
+    series,
+)
+from probekit.results.record import Record
+from tests.results.samples import HEADS, make_record
+
+
+def test_options_are_the_inputs_of_a_record():
+    outcomes = "eval_score eval_last best_epoch test_score scores curve weights raw_weights "
+    outcomes += "n_params train_seconds predictions version key seed"
+    assert set(OPTIONS) | set(outcomes.split()) == set(Record.__dataclass_fields__)
+
+
+def test_order_depends_on_values_alone():
+    records = [make_record(h, shots=k) for h in (*HEADS, "new") for k in (8, 64, 128, None)]
+    expected = [(h, k) for h in [*HEAD_ORDER, "new"] for k in (8, 64, 128, None)]
+    expected = [key for key in expected if key[0] in (*HEADS, "new")]
+    random.Random(0).shuffle(records)
+    assert list(grouped(records, ["head", "shots"])) == expected
+
+
+def test_unknown_option():
+    with pytest.raises(UnknownNameError, match="Did you mean 'shots'"):
+        grouped([make_record()], ["shot"])
+
+
+def test_only_what_tells_records_apart():
+    records = [
+        make_record(head, seed, lr=lr, normalize=normalize)
+        for head, lr in (("last", 2e-3), ("dwatt", 5e-5))
+        for normalize in ("standardize", "none")
+        for seed in (0, 1)
+    ]
+    assert distinguishing(records, ["head"]) == ["normalize"]  # lr and layers follow from the head
+    assert list(series(records)) == [
+        "last, raw",
+        "last, standardize",
+        "dwatt, raw",
+        "dwatt, standardize",
+    ]
+    assert list(series(records, given=["normalize"])) == ["last", "dwatt"]
+
+
+def test_models_with_one_last_name_stay_apart():
+    records = [make_record(model=model) for model in ("a/base", "b/base", "c/large")]
+    assert list(series(records)) == ["p32, a/base", "p32, b/base", "p32, c/large"]
+
+
+def test_a_repeated_seed_names_what_differs():
+    records = [make_record(seed=0, lr=1e-3), make_record(seed=0, lr=1e-4)]
+    with pytest.raises(RecordError, match=r"p32: 2 records share seeds.* differ in lr\."):
+        check_seeds(records, "p32")
+    check_seeds([make_record(seed=0), make_record(seed=1)], "p32")
+
+
+def test_choice_on_dev_is_per_setting_and_ignores_test():
+    best = {("last", 8): 1e-3, ("last", 128): 2e-4, ("p32", 8): 2e-4, ("p32", 128): 2e-4}
+    records = [
+        make_record(
+            head,
+            seed,
+            shots=shots,
+            lr=lr,
+            eval_score=0.6 + (lr == best[head, shots]) * 0.02 + seed / 10,
+            test_score=0.5 - (lr == best[head, shots]) * 0.1,
+        )
+        for head, shots in best
+        for lr in (2e-4, 1e-3)
+        for seed in (0, 1)
+    ]
+    chosen = choose_on_dev(records)
+    assert {(r.head, r.shots): r.lr for r in chosen} == best
+    assert len(chosen) == 8
+
+
+def test_choice_between_unequal_seeds_is_refused():
+    records = [make_record(seed=0, lr=1e-3), make_record(seed=1, lr=1e-4)]
+    with pytest.raises(RecordError, match="different seeds; finish the sweep"):
+        choose_on_dev(records)
+
+
+def test_raw_layers_come_first():
+    records = [make_record(normalize=how) for how in ("standardize", "layernorm", "none")]
+    assert list(series(records)) == ["p32, raw", "p32, layernorm", "p32, standardize"]

@@ -1,0 +1,34 @@
+"""Intervals against scipy's Student t, and against theory: they cover the mean 95 % of the time."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from probekit.results.interval import Interval, interval
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=12).filter(lambda v: np.std(v) > 1e-3))
+def test_equals_scipy(values):
+    low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+    found = interval(values)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9, abs=1e-12)
+    assert found.n == len(values)
+
+
+def test_covers_the_true_mean():
+    draws = np.random.default_rng(0).normal(0.7, 0.1, size=(2000, 5))
+    found = [interval(row) for row in draws.tolist()]
+    covered = np.mean([one.low <= 0.7 <= one.high for one in found])
+    assert covered == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / 2000))
+
+
+def test_one_value_has_no_interval():
+    assert interval([0.25]) == Interval(0.25, None, 1)
+    assert interval([0.25]).low == interval([0.25]).high == 0.25
+
+
+def test_scaled():
+    assert Interval(0.5, 0.25, 3).scaled(100) == Interval(50.0, 25.0, 3)
+    assert Interval(0.5, None, 1).scaled(100) == Interval(50.0, None, 1)

@@ -1,0 +1,201 @@
+"""The results file survives kills, torn lines and several writers at once."""
+
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from probekit.errors import MissingFileError, RecordError, StorageError
+from probekit.results import append_record, existing_keys, load_records
+from tests.results.samples import make_record
+
+ROOT = Path(__file__).parents[2]
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def _records(count):
+    return [make_record(seed=seed) for seed in range(count)]
+
+
+def test_append_and_load(tmp_path):
+    path = tmp_path / "runs" / "model" / "task.jsonl"
+    records = _records(3)
+    assert existing_keys(path) == set()
+    for record in records:
+        append_record(path, record)
+    assert load_records(path) == records
+    assert existing_keys(path) == {record.key for record in records}
+    assert path.read_text().count("\n") == 3
+
+
+def test_every_torn_tail_is_ignored_and_cut_off(tmp_path, caplog):
+    first, second = _records(2)
+    path = tmp_path / "task.jsonl"
+    append_record(path, first)
+    whole = path.read_bytes()
+    append_record(path, second)
+    line = path.read_bytes()[len(whole) :]
+    for cut in (*range(1, 20), len(line) // 2, len(line) - 2):
+        path.write_bytes(whole + line[:cut])
+        assert load_records(path) == [first]
+        append_record(path, second)
+        assert path.read_bytes() == whole + line
+    assert "torn" in caplog.text
+
+
+def test_whole_last_line_without_newline_is_kept(tmp_path):
+    first, second = _records(2)
+    path = tmp_path / "task.jsonl"
+    append_record(path, first)
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    assert load_records(path) == [first]
+    append_record(path, second)
+    assert load_records(path) == [first, second]
+
+
+def test_torn_tail_longer_than_a_block(tmp_path):
+    first, second = _records(2)
+    path = tmp_path / "task.jsonl"
+    append_record(path, first)
+    with path.open("ab") as file:
+        file.write(b'{"model": "' + "é".encode() * 100_000)
+    append_record(path, second)
+    assert load_records(path) == [first, second]
+
+
+def test_a_file_that_holds_no_records_is_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"\x89PNG, or anything else")
+    with pytest.raises(RecordError, match=r"notes\.txt: not a file of records"):
+        append_record(path, make_record())
+    assert path.read_bytes() == b"\x89PNG, or anything else"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b'{"model": "x"', "not a JSON line"),
+        (b"\xff\xfe", "not a JSON line"),
+        (b"[1, 2]", "found list"),
+        (b'{"model": "x"}', "lacks task, label"),
+        (b'{"model": NaN}', "NaN is no JSON number"),
+    ],
+)
+def test_malformed_line_is_named(tmp_path, line, problem):
+    path = tmp_path / "task.jsonl"
+    append_record(path, make_record())
+    good = path.read_bytes()
+    path.write_bytes(good + line + b"\n" + good)
+    with pytest.raises(RecordError, match=problem) as caught:
+        load_records(path)
+    assert str(caught.value).startswith(f"{path}, line 2: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_value_is_named_with_its_line(tmp_path):
+    path = tmp_path / "task.jsonl"
+    path.write_text(json.dumps(make_record().to_json() | {"seed": "zero"}) + "\n")
+    with pytest.raises(RecordError, match="line 1: record field 'seed'"):
+        load_records(path)
+
+
+def test_unknown_fields_are_noted_once_per_file(tmp_path, caplog):
+    path = tmp_path / "task.jsonl"
+    lines = [json.dumps(record.to_json() | {"colour": 1}) + "\n" for record in _records(3)]
+    path.write_text("".join(lines))
+    with caplog.at_level(logging.INFO):
+        assert load_records(path) == _records(3)
+    assert caplog.text.count("colour") == 1
+
+
+def test_last_of_equal_keys_counts(tmp_path):
+    path = tmp_path / "task.jsonl"
+    for score in (0.25, 0.5):
+        append_record(path, make_record(key="same", eval_score=score))
+    append_record(path, make_record(key="other"))
+    loaded = load_records([path, path])
+    assert [(record.key, record.eval_score == 0.5) for record in loaded] == [
+        ("same", True),
+        ("other", False),
+    ]
+
+
+def test_folder_stands_for_its_files(tmp_path):
+    append_record(tmp_path / "b" / "x.jsonl", make_record(seed=1))
+    append_record(tmp_path / "a" / "x.jsonl", make_record(seed=0))
+    assert load_records(tmp_path) == _records(2)
+
+
+def test_missing_paths(tmp_path):
+    with pytest.raises(MissingFileError, match="no such file"):
+        load_records(tmp_path / "none.jsonl")
+    with pytest.raises(MissingFileError, match="holds no results file"):
+        load_records([tmp_path])
+
+
+def test_unwritable_place_is_a_storage_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot append a record"):
+        append_record(tmp_path / "file" / "task.jsonl", make_record())
+
+
+def test_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "task.jsonl"
+    append_record(path, make_record())
+    before = path.read_bytes()
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:7]))
+    with pytest.raises(StorageError, match="disk is full"):
+        append_record(path, make_record(seed=1))
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+
+
+def _append_many(path, writer):
+    for number in range(20):
+        append_record(path, make_record(seed=1000 * writer + number))
+
+
+def test_several_processes_append_whole_lines(tmp_path):
+    path = tmp_path / "task.jsonl"
+    writers = [SPAWN.Process(target=_append_many, args=(path, number)) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+        assert writer.exitcode == 0
+    expected = sorted(1000 * writer + number for writer in range(4) for number in range(20))
+    assert sorted(record.seed for record in load_records(path)) == expected
+
+
+KILLED_MID_WRITE = """
+import os, sys
+from probekit.results import append_record
+from tests.results.samples import make_record
+write = os.write
+def torn(file, data):
+    write(file, data[: len(data) // 2])
+    os.kill(os.getpid(), 9)
+os.write = torn
+append_record(sys.argv[1], make_record(seed=1))
+"""
+
+
+def test_kill_in_the_middle_of_a_write(tmp_path):
+    path = tmp_path / "task.jsonl"
+    append_record(path, make_record(seed=0))
+    done = subprocess.run([sys.executable, "-c", KILLED_MID_WRITE, str(path)], cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL
+    assert not path.read_bytes().endswith(b"\n")
+    assert load_records(path) == [make_record(seed=0)]
+    started = time.monotonic()
+    append_record(path, make_record(seed=1))  # the dead process's lock does not hold us up
+    assert time.monotonic() - started < 5
+    assert load_records(path) == _records(2)

@@ -1,0 +1,91 @@
+"""A record is plain, finite, and survives JSON; bad values are refused by field."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.errors import RecordError
+from probekit.results import Record
+from tests.results.samples import make_record
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(
+    weights=st.dictionaries(st.integers(0, 99), FINITE),
+    raw=st.none() | st.dictionaries(st.integers(0, 99), FINITE),
+    curve=st.lists(st.tuples(st.integers(0, 10**9), FINITE, FINITE)),
+    score=FINITE,
+    text=st.text(),
+)
+def test_json_round_trip(weights, raw, curve, score, text):
+    record = make_record(
+        weights=weights, raw_weights=raw, curve=curve, eval_score=score, entry=text
+    )
+    line = json.dumps(record.to_json(), allow_nan=False)
+    assert Record.from_json(json.loads(line)) == record
+
+
+def test_values_become_plain():
+    record = make_record(
+        layers=np.array([1, 2]),
+        eval_score=np.float32(0.5),
+        n_params=np.int64(7),
+        weights={1: np.float32(0.25), 2: np.float64(0.75)},
+    )
+    assert record.layers == (1, 2)
+    assert type(record.eval_score) is float and type(record.n_params) is int
+    assert record.weights == {1: 0.25, 2: 0.75}
+    assert {type(layer) for layer in record.weights} == {int}
+    assert json.loads(json.dumps(record.to_json()))["weights"] == {"1": 0.25, "2": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("eval_score", float("nan")),
+        ("test_score", float("inf")),
+        ("eval_score", None),
+        ("eval_score", "0.5"),
+        ("seed", 0.5),
+        ("seed", True),
+        ("model", 3),
+        ("layers", 3),
+        ("layers", [0.5]),
+        ("weights", {1: float("nan")}),
+        ("weights", {"first": 0.5}),
+        ("weights", [0.5]),
+        ("raw_weights", {1: float("-inf")}),
+        ("curve", [[1, 0.5]]),
+        ("curve", [[1, float("nan"), 0.5]]),
+        ("scores", {"f1": None}),
+        ("predictions", 1),
+    ],
+)
+def test_bad_value_names_its_field(field, value):
+    with pytest.raises(RecordError, match=f"'{field}'"):
+        make_record(**{field: value})
+
+
+def test_missing_fields_are_listed():
+    data = make_record().to_json()
+    del data["head"], data["seed"]
+    with pytest.raises(RecordError, match="lacks head, seed"):
+        Record.from_json(data)
+
+
+def test_fields_with_a_default_may_be_missing():
+    record = make_record(raw_weights=None, test_score=None)
+    data = {name: value for name, value in record.to_json().items() if value is not None}
+    assert Record.from_json(data) == record
+
+
+def test_unknown_fields_of_newer_versions_are_noted(caplog):
+    record = make_record()
+    with caplog.at_level(logging.INFO):
+        assert Record.from_json(record.to_json() | {"colour": "red"}) == record
+    assert "colour" in caplog.text

@@ -1,0 +1,153 @@
+"""Tables: means and intervals over seeds, the columns that matter, three styles."""
+
+import json
+
+import pytest
+from scipy import stats
+
+from probekit.errors import RecordError, UnknownNameError
+from probekit.report import caption, depth_table, summarise, table, weights_table
+from tests.results.samples import HEADS, make_record
+
+SCORES = (0.70, 0.72, 0.77)
+
+
+def _three_seeds(**options):
+    return [
+        make_record(seed=seed, eval_score=score, eval_last=score, test_score=score / 2, **options)
+        for seed, score in enumerate(SCORES)
+    ]
+
+
+def test_summary_is_over_seeds():
+    records = _three_seeds(head="last") + _three_seeds(head="dwatt", n_params=7)
+    first, second = summarise(list(reversed(records)))
+    assert (first.options["head"], second.options["head"]) == ("last", "dwatt")
+    assert first.seeds == (0, 1, 2) and first.n == 3
+    low, high = stats.t.interval(0.95, 2, sum(SCORES) / 3, stats.sem(SCORES))
+    assert (first.eval_score.low, first.eval_score.high) == pytest.approx((low, high))
+    assert first.test_score.mean == pytest.approx(sum(SCORES) / 6)
+    assert second.n_params == 7
+
+
+def test_summary_by_chosen_options():
+    records = [make_record(h, shots=k) for h in ("last", "p32") for k in (8, 128)]
+    assert [row.options for row in summarise(records, by=["shots", "head"])] == [
+        {"shots": k, "head": h} for k in (8, 128) for h in ("last", "p32")
+    ]
+
+
+def test_summary_refuses_to_mix_runs():
+    with pytest.raises(RecordError, match=r"differ in lr"):
+        summarise([make_record(lr=lr) for lr in (1e-3, 1e-4)], by=["head"])
+    mixed = [make_record(seed=0), make_record(seed=1, label="pos", metric="accuracy")]
+    with pytest.raises(RecordError, match="cannot average accuracy and span-f1"):
+        summarise(mixed, by=["head"])
+
+
+def test_no_records_says_what_to_run():
+    with pytest.raises(RecordError, match="run `probekit train` or `probekit sweep` first"):
+        summarise([])
+
+
+def test_text_table_lines_up():
+    records = _three_seeds(head="last", shots=8, n_params=1234567)
+    records += [make_record("p32", shots=128, test_score=None, eval_score=1.0, eval_last=0.05)]
+    expected = """\
+head  shots  seeds       dev best      dev last          test     params  seconds
+----  -----  -----  -------------  ------------  ------------  ---------  -------
+last      8      3   73.00 ± 8.96  73.00 ± 8.96  36.50 ± 4.48  1,234,567      1.5
+p32     128      1  100.00          5.00             -             1,004      1.5
+"""
+    assert table(summarise(records)) == expected
+
+
+def test_markdown_table():
+    lines = table(summarise(_three_seeds(head="last", task="a|b")), "markdown").splitlines()
+    assert lines[0].startswith("| head | shots | seeds | dev best |")
+    assert lines[1] == "| :--- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    assert lines[2].startswith("| last | all | 3 | 73.00 ± 8.96 |")
+    both = table(summarise([make_record(task="a|b"), make_record(task="c")]), "markdown")
+    assert "| a\\|b |" in both
+
+
+def test_json_lines_hold_everything():
+    row = json.loads(table(summarise(_three_seeds(head="last")), "jsonl"))
+    assert row["options"]["head"] == "last" and row["options"]["lr"] == 0.002
+    assert row["eval_score"]["n"] == 3
+    assert row["eval_score"]["mean"] == pytest.approx(0.73)
+
+
+def test_columns_are_the_options_that_vary():
+    def columns(*records):
+        return table(summarise(list(records))).splitlines()[0].split("  ")[:5]
+
+    def shown(*records):
+        return {name.strip() for name in columns(*records)} & {
+            *("layers", "lr", "normalize", "label", "metric", "entry", "model")
+        }
+
+    assert shown(make_record("last"), make_record("p32")) == set()  # layers follow from the head
+    assert shown(make_record(), make_record(layers=[1], key="x")) == {"layers"}
+    assert shown(make_record(), make_record(lr=1.0)) == {"lr"}
+    assert shown(make_record(), make_record(label="pos", metric="accuracy")) == {"label"}
+    assert shown(make_record(), make_record(model="b", entry="other")) == {"model"}
+
+
+def test_unknown_style():
+    with pytest.raises(UnknownNameError, match="Did you mean 'markdown'"):
+        table([], "markdwn")
+
+
+def test_caption_names_metric_and_interval():
+    assert caption(summarise(_three_seeds())).startswith("span F1 (%); mean ± half width")
+    assert "one seed" in caption(summarise([make_record()]))
+
+
+def test_depth_table():
+    records = [
+        make_record("last", seed, depth=depth, normalize=normalize, eval_score=0.1 * depth + 0.5)
+        for seed in (0, 1)
+        for depth in (0, 1, 2)
+        for normalize in ("none", "standardize")
+    ]
+    expected = """\
+layer       last, raw  last, standardize
+-------  ------------  -----------------
+0 = emb  50.00 ± 0.00       50.00 ± 0.00
+1        60.00 ± 0.00       60.00 ± 0.00
+2        70.00 ± 0.00       70.00 ± 0.00
+"""
+    assert depth_table([*records, make_record()]) == expected
+    rows = [json.loads(line) for line in depth_table(records, style="jsonl").splitlines()]
+    assert rows[0] == {"series": "last, raw", "layer": 0, "mean": 0.5, "half": 0.0, "n": 2}
+
+
+def test_depth_table_shows_gaps_and_other_scores():
+    records = [make_record("last", depth=0), make_record("p32", depth=1, test_score=0.25)]
+    lines = depth_table(records, score="test_score", style="markdown").splitlines()
+    assert lines[2].endswith("| - |") and lines[3] == "| 1 | - | 25.00 |"
+
+
+def test_depth_table_needs_depths():
+    with pytest.raises(RecordError, match="run `probekit depth` first"):
+        depth_table([make_record()])
+
+
+def test_weights_table():
+    records = [make_record("p32", weights={1: 0.25, 2: 0.75}), make_record("last", weights={})]
+    records += [make_record("scalar-mix", s, weights={0: s, 1: 0.0, 2: 1 - s}) for s in (0, 1)]
+    assert weights_table(records).splitlines() == [
+        "layer      p32     scalar-mix",
+        "-------  -----  -------------",
+        "0 = emb      -  0.500 ± 6.353",
+        "1        0.250  0.000 ± 0.000",
+        "2        0.750  0.500 ± 6.353",
+    ]
+
+
+def test_weights_before_the_softmax():
+    text = weights_table([make_record(head) for head in HEADS], raw=True)
+    assert text.splitlines()[0].split() == ["layer", "p32"]
+    with pytest.raises(RecordError, match=r"weights before the softmax; run `probekit train`"):
+        weights_table([make_record("last")], raw=True)

@@ -23,9 +23,8 @@ def hold_out(split: Split, amount: float | int, seed: int) -> tuple[Split, Split
         OptionError: nothing would be held out, or nothing would remain.
     """
     total = len(split.examples)
-    count = max(1, round(amount * total)) if isinstance(amount, float) else amount
-    usable = 0.0 < amount < 1.0 if isinstance(amount, float) else amount > 0
-    if not usable or not 0 < count < total:
+    count = _count(amount, total)
+    if not 0 < count < total:
         raise OptionError(
             f"cannot hold out {amount} of the {total} examples of split {split.name!r} of "
             f"{split.task}; expected a fraction between 0 and 1, or 1 to {total - 1} examples."
@@ -38,6 +37,13 @@ def hold_out(split: Split, amount: float | int, seed: int) -> tuple[Split, Split
         _part(split, "train", rest, f"{split.origin}, without {how}"),
         _part(split, "dev", sorted(held), f"{split.origin}, {how}"),
     )
+
+
+def _count(amount: float | int, total: int) -> int:
+    """Return the number of examples that ``amount`` means; 0 for a fraction outside 0..1."""
+    if not isinstance(amount, float):
+        return amount
+    return max(1, round(amount * total)) if 0.0 < amount < 1.0 else 0
 
 
 def _part(split: Split, name: str, numbers: Sequence[int], origin: str) -> Split:

@@ -119,7 +119,7 @@ def _sentences(fields: Fields, choice: Choice) -> Sentences:
 
 
 def _label(where: str, choice: Choice, names: Sequence[str], lists: Sequence[str]) -> str | None:
-    if choice.label is None:
+    if choice.label is None or not lists:
         return only_label(where, lists)
     return names[place_of(where, "--label", choice.label, names)]
 

@@ -1,0 +1,291 @@
+"""Tasks from the Hub: the real `datasets` code against the local Hub, and what goes wrong."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from probekit.errors import HubError, OptionError
+from probekit.tasks import get_task
+from probekit.tasks.conll import NER, POS
+from probekit.tasks.ud import UPOS
+from tests.hub_server import HubServer, dead_endpoint, redirect, run_python
+
+TOKENS = [["EU", "rejects", "German"], ["Peter", "Blackburn"]]
+NER_TAGS = [[3, 0, 7], [1, 2]]
+NER_NAMES = (("B-ORG", "O", "B-MISC"), ("B-PER", "I-PER"))
+POS_TAGS = [[22, 42, 16], [22, 22]]
+CHUNK_TAGS = [[11, 21, 11], [11, 12]]
+
+
+def label_feature(names: tuple[str, ...] | None) -> dict[str, object]:
+    """A list feature as `datasets` writes it into a Parquet file."""
+    inner: dict[str, object] = {"_type": "ClassLabel", "names": list(names)} if names else {}
+    return {"_type": "List", "feature": inner or {"dtype": "int64", "_type": "Value"}}
+
+
+def write_repo(
+    folder: Path, columns: Mapping[str, list[object]], names: Mapping[str, tuple[str, ...]]
+) -> Path:
+    """Write one Parquet file per split, with ClassLabel names where given."""
+    folder.mkdir(parents=True)
+    table = pa.table(dict(columns))
+    features = {"tokens": {"_type": "List", "feature": {"dtype": "string", "_type": "Value"}}}
+    for column in columns:
+        if column in names:
+            features[column] = label_feature(names[column])  # type: ignore[assignment]
+    if names:
+        rest = {c: label_feature(None) for c in columns if c not in features}
+        info = {"info": {"features": features | rest}}
+        table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
+    for split in ("train", "validation", "test"):
+        pq.write_table(table, folder / f"{split}-00000-of-00001.parquet")
+    return folder
+
+
+def conll_columns() -> dict[str, list[object]]:
+    return {
+        "tokens": list(TOKENS),
+        "ner_tags": list(NER_TAGS),
+        "pos_tags": list(POS_TAGS),
+        "chunk_tags": list(CHUNK_TAGS),
+    }
+
+
+@pytest.fixture
+def conll_repo(tmp_path: Path) -> Path:
+    return write_repo(tmp_path / "repo", conll_columns(), {"ner_tags": NER, "pos_tags": POS})
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """`datasets` without its progress bars, as the terminal has them."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    yield
+    datasets.enable_progress_bars()
+
+
+def serve(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, repos: dict[str, Path], **faults: str
+) -> HubServer:
+    server = HubServer(repos, {name.replace("__", "/"): fault for name, fault in faults.items()})
+    server.redirect(monkeypatch, tmp_path / "home")
+    return server
+
+
+def test_conll_loads_with_label_names_and_commit(
+    quick: None, conll_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": conll_repo}) as hub:
+        split = get_task("conll").read("dev", None)
+        commit = hub.load("datasets/lhoestq/conll2003").commit
+    assert [example.words for example in split.examples] == [tuple(row) for row in TOKENS]
+    assert [example.id for example in split.examples] == ["dev-0", "dev-1"]
+    assert split.labels["ner"] == NER_NAMES
+    assert split.labels["pos"] == (("NNP", "VBZ", "JJ"), ("NNP", "NNP"))
+    # No names in the repository: those of the published script.
+    assert split.labels["chunk"] == (("B-NP", "B-VP", "B-NP"), ("B-NP", "I-NP"))
+    assert split.origin == f"hub:lhoestq/conll2003@{commit} (default)"
+
+
+def test_a_repository_that_numbers_its_labels_differently(
+    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tuple(reversed(NER))
+    columns = conll_columns() | {"ner_tags": [[5, 8, 1], [7, 6]]}
+    repo = write_repo(tmp_path / "repo", columns, {"ner_tags": other})
+    with serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": repo}):
+        assert get_task("conll").read("train", None).labels["ner"] == NER_NAMES
+
+
+def test_a_changed_repository_is_read_again(
+    quick: None, conll_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": conll_repo}):
+        old = get_task("conll").read("train", None)
+        changed = conll_columns() | {"tokens": [["Eu", "rejects", "German"], TOKENS[1]]}
+        write_repo(tmp_path / "new", changed, {})
+        for file in (tmp_path / "new").iterdir():
+            (conll_repo / file.name).write_bytes(file.read_bytes())
+        new = get_task("conll").read("train", None)
+    assert new.examples[0].words == ("Eu", "rejects", "German")
+    assert old.origin != new.origin
+    assert old.text_fingerprint() != new.text_fingerprint()
+
+
+def test_the_next_repository_is_tried(
+    quick: None, conll_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "script"
+    script.mkdir()
+    (script / "conll2003.py").write_text("raise SystemExit('must not run')")
+    repos = {
+        "datasets/lhoestq/conll2003": script,
+        "datasets/eriktks/conll2003@refs/convert/parquet": conll_repo,
+    }
+    with serve(monkeypatch, tmp_path, repos):
+        split = get_task("conll").read("test", None)
+    assert split.labels["ner"] == NER_NAMES
+    assert split.origin.startswith("hub:eriktks/conll2003@")
+
+
+def test_all_failures_in_one_message(
+    quick: None, conll_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repos = {
+        "datasets/lhoestq/conll2003": conll_repo,
+        "datasets/tomaarsen/conll2003": conll_repo,
+        "datasets/eriktks/conll2003": conll_repo,
+    }
+    faults = {
+        "datasets__lhoestq__conll2003": "gated-403",
+        "datasets__tomaarsen__conll2003": "error-500",
+    }
+    started = time.monotonic()
+    with (
+        serve(monkeypatch, tmp_path, repos, **faults),
+        pytest.raises(HubError) as caught,
+    ):
+        get_task("conll").read("train", None)
+    message = str(caught.value)
+    for part in ("lhoestq/conll2003: ", "gated", "tomaarsen/conll2003: ", "500", "--data DIR"):
+        assert part in message
+    assert "eriktks/conll2003@refs/convert/parquet: RevisionNotFoundError" in message
+    assert "\n" not in message
+    assert time.monotonic() - started < 20
+
+
+def test_a_missing_repository(quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve(monkeypatch, tmp_path, {}), pytest.raises(HubError, match=r"wnut_17: .*NotFound"):
+        get_task("wnut17").read("train", None)
+
+
+def test_an_unreachable_hub_fails_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    redirect(monkeypatch, dead_endpoint(), tmp_path)
+    started = time.monotonic()
+    with pytest.raises(HubError, match="the Hub is unreachable") as caught:
+        get_task("conll").read("train", None)
+    assert time.monotonic() - started < 5
+    assert "tomaarsen" not in str(caught.value)
+    assert "--data DIR" in str(caught.value)
+
+
+def test_a_dropped_connection_is_survived(
+    quick: None, conll_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "datasets/lhoestq/conll2003"
+    with HubServer({name: conll_repo}, drops={f"{name}/train-00000-of-00001.parquet": 1}) as hub:
+        hub.redirect(monkeypatch, tmp_path / "home")
+        split = get_task("conll").read("train", None)
+        assert hub.drops[f"{name}/train-00000-of-00001.parquet"] == 0
+    assert split.labels["ner"] == NER_NAMES
+
+
+def test_wikiann_and_ud_take_their_configuration(
+    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ner = {"tokens": list(TOKENS), "ner_tags": [[3, 0, 5], [1, 2]]}
+    upos = {
+        "tokens": list(TOKENS),
+        "upos": [["PROPN", "VERB", "ADJ"], ["PROPN", "PROPN"]],
+        "xpos": [["_", "_", "_"], ["_", "_"]],
+        "sent_id": ["s1", "s2"],
+    }
+    repos = {
+        "datasets/unimelb-nlp/wikiann": tmp_path / "wikiann",
+        "datasets/universal-dependencies/universal_dependencies": tmp_path / "ud",
+    }
+    write_repo(tmp_path / "wikiann" / "de", ner, {})
+    write_repo(tmp_path / "ud" / "en_ewt", upos, {})
+    for folder, config in (("wikiann", "de"), ("ud", "en_ewt")):
+        card = f"---\nconfigs:\n- config_name: {config}\n  data_dir: {config}\n---\n"
+        (tmp_path / folder / "README.md").write_text(card)
+    with serve(monkeypatch, tmp_path, repos):
+        german = get_task("wikiann/de").read("train", None)
+        treebank = get_task("ud/en_ewt").read("dev", None)
+        with pytest.raises(HubError, match=r"wikiann \(fr\): ValueError: BuilderConfig 'fr'"):
+            get_task("wikiann/fr").read("train", None)
+    assert german.labels["ner"] == (("B-ORG", "O", "B-LOC"), ("B-PER", "I-PER"))
+    assert german.origin.endswith(" (de)")
+    assert treebank.labels == {"upos": (("PROPN", "VERB", "ADJ"), ("PROPN", "PROPN"))}
+    assert [example.id for example in treebank.examples] == ["s1", "s2"]
+    assert {"PROPN", "VERB", "ADJ"} < set(UPOS)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ner_tags": [[3, 0, 99], [1, 2]]}, "holds 99, not one of 9"),
+        ({"tokens": None, "words": TOKENS}, "has no column tokens"),
+    ],
+)
+def test_columns_that_do_not_fit(
+    quick: None,
+    change: dict[str, list[object] | None],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    columns = {name: rows for name, rows in (conll_columns() | change).items() if rows is not None}
+    repo = write_repo(tmp_path / "repo", columns, {})
+    with (
+        serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": repo}),
+        pytest.raises(HubError, match=message),
+    ):
+        get_task("conll").read("train", None)
+
+
+def test_unlabelled_split_has_no_column(
+    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = conll_columns() | {"ner_tags": [[-1, -1, -1], [-1, -1]]}
+    repo = write_repo(tmp_path / "repo", columns, {})
+    with serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": repo}):
+        split = get_task("conll").read("test", None)
+    assert set(split.labels) == {"pos", "chunk"}
+
+
+@pytest.mark.parametrize("name", ["atis", "snips", "matis/de"])
+def test_tasks_without_a_repository_say_where_to_get_them(name: str) -> None:
+    with pytest.raises(OptionError, match=rf"{name} needs --data DIR.*https://"):
+        get_task(name).read("train", None)
+
+
+OFFLINE = """
+import os, sys, time
+if sys.argv[1] == "offline":
+    os.environ["HF_HUB_OFFLINE"] = "1"
+from probekit.errors import HubError
+from probekit.tasks import get_task
+started = time.monotonic()
+try:
+    split = get_task("conll").read("train", None)
+    print(split.origin, split.text_fingerprint())
+except HubError as error:
+    print(time.monotonic() - started, error)
+"""
+
+
+def test_offline_uses_the_copy_downloaded_before(conll_repo: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with HubServer({"datasets/lhoestq/conll2003": conll_repo}) as hub:
+        online = hub.run_python(OFFLINE, home, "online")
+        asked = len(hub.requests)
+        offline = hub.run_python(OFFLINE, home, "offline")
+        assert len(hub.requests) == asked
+    assert "hub:lhoestq/conll2003@" in online.stdout, online.stderr
+    assert offline.stdout == online.stdout, offline.stderr
+
+
+def test_offline_without_a_copy_fails_at_once(tmp_path: Path) -> None:
+    result = run_python(dead_endpoint(), OFFLINE, tmp_path / "home", "offline")
+    seconds, _, message = result.stdout.partition(" ")
+    assert float(seconds) < 10, result.stderr
+    assert "tomaarsen/conll2003: " in message
+    assert "offline" in message.lower()

@@ -1,0 +1,129 @@
+"""Finding a task by name, its fingerprints, and holding out a part of a split."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.errors import OptionError, UnknownNameError
+from probekit.tasks import Example, Split, get_task, hold_out
+
+
+def make_split(n: int = 10) -> Split:
+    examples = tuple(Example(f"train-{i}", (f"w{i}", "x")) for i in range(n))
+    labels = {"pos": tuple((f"T{i}", "X") for i in range(n))}
+    return Split(task="toy", name="train", examples=examples, labels=labels, origin="made up")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("conl", r"unknown task 'conl'. Did you mean 'conll'\? Choose from: atis, conll.*your own"),
+        ("glue/rte", r"unknown task 'glue'"),
+        ("org/unknown", r"unknown task 'org'"),
+    ],
+)
+def test_unknown_names(name: str, message: str) -> None:
+    with pytest.raises(UnknownNameError, match=message):
+        get_task(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("wikiann", {}, r"wikiann: expected wikiann/LANG, as in wikiann/de"),
+        ("wikiann/", {}, r"expected wikiann/LANG"),
+        ("conll/en", {}, r"conll/en: the task conll has no variants"),
+        ("wikiann/../x", {}, r"'../x' is no lang name"),
+        ("conll", {"text": "0"}, r"--text is for your own files"),
+        ("conll", {"kind": "sentence"}, r"--kind sentence: only tagging is available"),
+        ("./x.csv", {"kind": "regression"}, r"--kind regression: only tagging is available"),
+    ],
+)
+def test_options_that_do_not_fit(name: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        get_task(name, **options)
+
+
+def test_unknown_kind_and_label() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown kind 'taging'. Did you mean 'tagging'"):
+        get_task("conll", kind="taging")
+    with pytest.raises(UnknownNameError, match=r"label column of conll 'upos'.*chunk, ner, pos"):
+        get_task("conll", label="upos")
+
+
+def test_the_chosen_label_comes_first() -> None:
+    assert get_task("conll").columns == ("ner", "pos", "chunk")
+    assert get_task("conll", label="pos", kind="tagging").columns == ("pos", "ner", "chunk")
+
+
+def test_a_name_wins_over_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "conll").mkdir()
+    (tmp_path / "conll" / "train.conll").write_text("a X\n")
+    monkeypatch.chdir(tmp_path)
+    assert get_task("conll").columns == ("ner", "pos", "chunk")
+    assert get_task("./conll").columns == ("1",)
+
+
+def test_fingerprints_see_what_they_should() -> None:
+    split = make_split(3)
+    first = split.examples[0]
+    other_word = replace(split, examples=(Example(first.id, ("w", "x")), *split.examples[1:]))
+    other_id = replace(split, examples=(Example("a", first.words), *split.examples[1:]))
+    joined = replace(split, examples=(Example(first.id, ("w0x",)), *split.examples[1:]))
+    texts = {s.text_fingerprint() for s in (split, other_word, other_id, joined)}
+    assert len(texts) == 4
+    relabelled = replace(split, labels={"pos": (("T9", "X"), *split.labels["pos"][1:])})
+    assert relabelled.text_fingerprint() == split.text_fingerprint()
+    assert relabelled.labels_fingerprint("pos") != split.labels_fingerprint("pos")
+    assert other_word.labels_fingerprint("pos") == split.labels_fingerprint("pos")
+    assert other_id.labels_fingerprint("pos") != split.labels_fingerprint("pos")
+    assert replace(split, origin="else").text_fingerprint() == split.text_fingerprint()
+    with pytest.raises(UnknownNameError, match=r"'ner'.*Choose from: pos"):
+        split.labels_fingerprint("ner")
+
+
+@given(st.integers(2, 40), st.integers(0, 5), st.data())
+def test_hold_out_divides_the_split(n: int, seed: int, data: st.DataObject) -> None:
+    split = make_split(n)
+    count = data.draw(st.integers(1, n - 1))
+    train, dev = hold_out(split, count, seed)
+    assert (train.name, dev.name) == ("train", "dev")
+    assert len(dev.examples) == count
+    assert sorted([*train.examples, *dev.examples], key=lambda e: int(e.id[6:])) == list(
+        split.examples
+    )
+    for part in (train, dev):
+        numbers = [int(example.id.removeprefix("train-")) for example in part.examples]
+        assert numbers == sorted(numbers)
+        assert part.labels["pos"] == tuple((f"T{i}", "X") for i in numbers)
+    assert hold_out(split, count, seed) == (train, dev)
+
+
+def test_hold_out_by_fraction_and_seed() -> None:
+    split = make_split(50)
+    draws = {hold_out(split, 0.2, seed)[1].text_fingerprint() for seed in range(5)}
+    assert len(draws) == 5
+    assert len(hold_out(split, 0.2, 0)[1].examples) == 10
+    assert len(hold_out(split, 0.001, 0)[1].examples) == 1
+    assert "hold-out 0.2, seed 3" in hold_out(split, 0.2, 3)[1].origin
+
+
+@pytest.mark.parametrize("amount", [0, -1, 10, 11, 0.0, 1.0, -0.5, 1.5, 0.99, float("nan")])
+def test_hold_out_of_nothing_or_everything(amount: float) -> None:
+    with pytest.raises(OptionError, match=r"cannot hold out .* of the 10 examples"):
+        hold_out(make_split(10), amount, 0)
+
+
+def test_importing_the_tasks_imports_no_heavy_library() -> None:
+    code = (
+        "import sys, probekit.tasks; "
+        "print({'torch', 'transformers', 'datasets', 'huggingface_hub', 'pyarrow', 'numpy'}"
+        " & set(sys.modules))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "set()", result.stderr

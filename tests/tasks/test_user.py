@@ -1,0 +1,339 @@
+"""The user's own files: every form, the choice of columns, and what can be wrong in them."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.errors import DataError, MissingFileError, OptionError, UnknownNameError
+from probekit.tasks import Split, Task, get_task
+
+WORDS = [("New", "York", "!"), ("no",)]
+TAGS = (("B-LOC", "I-LOC", "O"), ("O",))
+CONLLU = "1\tgo\tgo\tVERB\tVB\t_\t0\troot\t_\t_\n\n"
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def task_of(path: Path, text: str | None = None, label: str | None = None) -> Task:
+    return get_task(str(path), kind="tagging", text=text, label=label)
+
+
+def train(path: Path, text: str | None = None, label: str | None = None) -> Split:
+    return task_of(path, text, label).read("train")
+
+
+def words(split: Split) -> list[tuple[str, ...]]:
+    return [example.words for example in split.examples]
+
+
+def json_lines(*rows: object) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def write_all_forms(folder: Path) -> dict[str, Path]:
+    """The same two sentences in every form, with one label column called "ner"."""
+    rows = [list(zip(w, t, strict=True)) for w, t in zip(WORDS, TAGS, strict=True)]
+    blocks = ["".join(f"{word}\t{tag}\n" for word, tag in row) for row in rows]
+    table = {"tokens": [list(w) for w in WORDS], "ner": [list(t) for t in TAGS]}
+    pq.write_table(pa.table(table), folder / "a.parquet")
+    objects = [{"tokens": w, "ner": t} for w, t in zip(WORDS, TAGS, strict=True)]
+    tsv = "\n".join(blocks)
+    return {
+        ".parquet": folder / "a.parquet",
+        ".jsonl": write(folder / "a.jsonl", json_lines(*objects)),
+        ".conll": write(folder / "a.conll", tsv),
+        ".conll blanks": write(folder / "b.conll", tsv.replace("\t", " ")),
+        ".tsv": write(folder / "a.tsv", tsv),
+        ".tsv header": write(folder / "b.tsv", f"token\tner\n{tsv}"),
+        ".csv": write(folder / "a.csv", tsv.replace("\t", ",")),
+        ".csv header": write(folder / "b.csv", "token,ner\n" + tsv.replace("\t", ",")),
+        ".csv empty cells": write(
+            folder / "c.csv", "token,ner\r\n" + tsv.replace("\t", ",").replace("\n\n", "\r\n,\r\n")
+        ),
+        "folder": write(folder / "folder" / "train.conll", tsv).parent,
+    }
+
+
+def test_every_form_gives_the_same_split(tmp_path: Path) -> None:
+    splits = {form: train(path) for form, path in write_all_forms(tmp_path).items()}
+    for form, split in splits.items():
+        assert words(split) == WORDS, form
+        assert list(split.labels.values()) == [TAGS], form
+        assert split.text_fingerprint() == splits[".conll"].text_fingerprint(), form
+    assert set(splits[".jsonl"].labels) == {"ner"}
+    assert set(splits[".csv header"].labels) == {"ner"}
+    assert set(splits[".conll"].labels) == {"1"}
+
+
+def test_entities_are_scored_by_span_f1_and_others_by_accuracy(tmp_path: Path) -> None:
+    entities = task_of(write(tmp_path / "a.conll", "a B-X\nb O\n"))
+    parts = task_of(write(tmp_path / "b.conll", "a NN\nb B\n"))
+    assert entities.metrics == {"1": "span-f1"}
+    assert parts.metrics == {"1": "accuracy"}
+
+
+def test_conll_columns_by_index(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.conll", "0 the DT B-NP\n1 cat NN I-NP\n")
+    split = train(path, text="1", label="2")
+    assert words(split) == [("the", "cat")]
+    assert split.labels == {"2": (("DT", "NN"),)}
+    assert train(path, text="1", label="-1").labels == {"3": (("B-NP", "I-NP"),)}
+    assert train(path, text="1").labels == {"3": (("B-NP", "I-NP"),)}
+    with pytest.raises(OptionError, match=r"--label 4: .*x.conll has 4 columns; expected -4 to 3"):
+        train(path, label="4")
+    with pytest.raises(UnknownNameError, match=r"--label column of .*'pos'.*0, 1, 2, 3"):
+        train(path, label="pos")
+
+
+def test_unlabelled_text(tmp_path: Path) -> None:
+    for file, content in {
+        "a.conll": "only\nwords\n",
+        "a.tsv": "only\nwords\n",
+        "a.jsonl": json_lines({"tokens": ["only", "words"]}),
+    }.items():
+        task = task_of(write(tmp_path / file, content))
+        assert (task.columns, task.read("train").labels) == ((), {}), file
+        assert words(task.read("train")) == [("only", "words")], file
+
+
+def test_several_label_columns_are_listed(tmp_path: Path) -> None:
+    paths = {
+        "a.jsonl": json_lines({"tokens": ["a"], "pos": ["X"], "ner": ["O"]}),
+        "a.csv": "token,pos,ner\na,X,O\n",
+    }
+    for file, content in paths.items():
+        path = write(tmp_path / file, content)
+        with pytest.raises(OptionError, match=r"several label columns: pos, ner\..*--label"):
+            task_of(path)
+        assert train(path, label="pos").labels == {"pos": (("X",),)}
+        assert train(path, label="-1").labels == {"ner": (("O",),)}
+        with pytest.raises(UnknownNameError, match=r"'nerr'.*Did you mean 'ner'"):
+            task_of(path, label="nerr")
+    path = write(tmp_path / "a.conllu", CONLLU)
+    with pytest.raises(OptionError, match=r"several label columns: lemma, upos, xpos"):
+        task_of(path)
+    assert train(path, label="upos").labels == {"upos": (("VERB",),)}
+    assert train(path, label="4").labels == {"xpos": (("VB",),)}
+
+
+def test_text_column(tmp_path: Path) -> None:
+    content = json_lines({"a": ["x"], "b": ["y"], "n": 3, "s": "text", "nested": [["z"]]})
+    path = write(tmp_path / "a.jsonl", content)
+    with pytest.raises(OptionError, match=r"which column holds the words\? a, b\..*--text"):
+        task_of(path)
+    split = train(path, text="b", label="a")
+    assert (words(split), split.labels) == ([("y",)], {"a": (("x",),)})
+    with pytest.raises(DataError, match=r"line 1: expected a list of strings in column 's'"):
+        train(path, text="s", label="a")
+    with pytest.raises(DataError, match="no column with a list of words"):
+        task_of(write(tmp_path / "b.jsonl", json_lines({"text": "a b"})))
+
+
+def test_parquet_class_labels_become_names(tmp_path: Path) -> None:
+    inner = {"_type": "ClassLabel", "names": ["O", "B-X"]}
+    table = pa.table({"tokens": [["a", "b"], ["c"]], "ner": [[1, 0], [0]], "id": [7, 9]})
+    for feature in (
+        {"_type": "List", "feature": inner},
+        {"_type": "Sequence", "feature": inner},
+        [inner],
+    ):
+        meta = {"huggingface": json.dumps({"info": {"features": {"ner": feature}}})}
+        pq.write_table(table.replace_schema_metadata(meta), tmp_path / "a.parquet")
+        split = train(tmp_path / "a.parquet")
+        assert split.labels == {"ner": (("B-X", "O"), ("O",))}
+    assert [example.id for example in split.examples] == ["7", "9"]
+    pq.write_table(table, tmp_path / "b.parquet")
+    assert train(tmp_path / "b.parquet").labels == {"ner": (("1", "0"), ("0",))}
+
+
+def test_splits_of_a_folder(tmp_path: Path) -> None:
+    for file in ("train.conll", "validation.conll", "testb.conll", "notes.conll", "README.md"):
+        write(tmp_path / "f" / file, f"{file.partition('.')[0]} O\n")
+    task = task_of(tmp_path / "f")
+    assert task.splits == ("train", "dev", "test")
+    assert words(task.read("dev")) == [("validation",)]
+    assert task.read("dev").examples[0].id == "dev-0"
+    write(tmp_path / "f" / "val.jsonl", "")
+    with pytest.raises(DataError, match=r"val.jsonl and validation.conll are both 'dev'"):
+        task_of(tmp_path / "f")
+
+
+def test_splits_of_a_treebank_folder(tmp_path: Path) -> None:
+    write(tmp_path / "en_x-ud-train.conllu", CONLLU)
+    write(tmp_path / "en_x-ud-test.conllu", CONLLU)
+    assert task_of(tmp_path, label="upos").splits == ("train", "test")
+
+
+@pytest.mark.parametrize(
+    ("stem", "split"),
+    [
+        ("train", "train"),
+        ("dev", "dev"),
+        ("valid", "dev"),
+        ("validation", "dev"),
+        ("val", "dev"),
+        ("testa", "dev"),
+        ("test", "test"),
+        ("testb", "test"),
+        ("Test", "test"),
+        ("mine", "train"),
+    ],
+)
+def test_a_single_file_is_the_split_that_its_name_says(
+    tmp_path: Path, stem: str, split: str
+) -> None:
+    task = task_of(write(tmp_path / f"{stem}.conll", "a O\n"))
+    assert task.splits == (split,)
+    with pytest.raises(UnknownNameError, match=rf"Choose from: {split}\."):
+        task.read("other")
+
+
+def test_the_label_of_the_first_split_holds_for_all(tmp_path: Path) -> None:
+    write(tmp_path / "train.conll", "a X B-NP O\n")
+    write(tmp_path / "dev.conll", "a O\n")
+    write(tmp_path / "test.conll", "a\n")
+    task = task_of(tmp_path)
+    assert task.read("test").labels == {}
+    with pytest.raises(OptionError, match=r"--label 3: .*dev.conll has 2 columns"):
+        task.read("dev")
+
+
+def test_a_split_without_labels(tmp_path: Path) -> None:
+    for file, labelled, blind in (
+        ("jsonl", json_lines({"tokens": ["a"], "t": ["X"]}), json_lines({"tokens": ["a"]})),
+        ("csv", "token,t\na,X\n", "token\na\n"),
+    ):
+        write(tmp_path / file / f"train.{file}", labelled)
+        write(tmp_path / file / f"test.{file}", blind)
+        task = task_of(tmp_path / file)
+        assert task.read("train").labels == {"t": (("X",),)}
+        assert task.read("test").labels == {}
+        with pytest.raises(DataError, match=r"no labels in column 't'"):
+            task_of(tmp_path / file / f"test.{file}", label="t")
+
+
+def test_slug_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = write(tmp_path / "one" / "my data.conll", "a O\n")
+    two = write(tmp_path / "two" / "my data.conll", "a O\n")
+    slugs = {task_of(path).slug for path in (one, two)}
+    assert len(slugs) == 2
+    assert all(slug.startswith("my-data-") and len(slug) == 16 for slug in slugs)
+    monkeypatch.chdir(one.parent)
+    relative = get_task("my data.conll")
+    assert relative.slug == task_of(one).slug
+    assert relative.name == "my data.conll"
+
+
+def test_data_beside_a_path_is_refused(tmp_path: Path) -> None:
+    task = task_of(write(tmp_path / "a.conll", "a O\n"))
+    with pytest.raises(OptionError, match=r"leave --data .* out"):
+        task.read("train", tmp_path)
+
+
+def test_a_lone_quotation_mark(tmp_path: Path) -> None:
+    assert words(train(write(tmp_path / "a.tsv", 'say\tO\n"\tO\nhi\tO\n'))) == [("say", '"', "hi")]
+    assert words(train(write(tmp_path / "a.csv", 'say,O\n"""",O\n",",O\n'))) == [("say", '"', ",")]
+    with pytest.raises(DataError, match=r"b.csv, line 2: .*\"\"\"\""):
+        train(write(tmp_path / "b.csv", 'say,O\n",O\nhi,O\n"end,O\n'))
+    with pytest.raises(DataError, match=r"c.csv, line 2"):
+        train(write(tmp_path / "c.csv", 'say,O\n",O\nhi,O\n'))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("a.conll", "", r"split 'train' of .*a.conll is empty"),
+        ("a.conll", "\n \t\n", "is empty"),
+        ("a.conll", "a O\nb B_X\nc B-X\n", r"a.conll, line 2: 'B_X' in column '1' is no BIO tag"),
+        ("a.conll", "a S-X\nb B-X\n", r"line 1: 'S-X'.*convert other schemes"),
+        ("a.conll", "a\tO\nb O\n", r"line 2: expected 2 columns divided by a TAB.*found 1"),
+        ("a.conll", b"a O\n\n\xff O\n", r"line 3: not UTF-8"),
+        ("a.tsv", "", "is empty"),
+        ("a.tsv", "token\ttag\n", "is empty"),
+        ("a.tsv", "a\tO\nb\n", r"line 2: expected 2 cells.*found 1"),
+        ("a.csv", "a,O\nb,,O\n", r"line 2: expected 2 cells.*found 3"),
+        ("a.csv", "token,tag\na,X\n\nb,\n", r"line 4: an empty label in column 'tag'"),
+        ("a.jsonl", "", "is empty"),
+        ("a.jsonl", '{"tokens": ["a"]}\n{"tokens"\n', r"a.jsonl, line 2: not JSON"),
+        ("a.jsonl", "[1]\n", r"line 1: expected one JSON object per line, found list"),
+        ("a.jsonl", '{"tokens": ["\\ud800"]}\n', r"line 1: half of a surrogate pair"),
+        ("a.jsonl", json_lines({"tokens": []}), r"line 1: an example without words"),
+        ("a.jsonl", json_lines({"tokens": ["a"], "id": 1}) * 2, r"line 2: the id '1' occurs twice"),
+        (
+            "a.jsonl",
+            "\n" + json_lines({"tokens": ["a", "b"], "t": ["X"]}),
+            r"a.jsonl, line 2: 2 words but 1 labels in column 't'",
+        ),
+        (
+            "a.jsonl",
+            json_lines({"tokens": ["a"], "t": ["X"]}, {"tokens": ["a"]}),
+            r"line 2: no labels in column 't', which other examples",
+        ),
+        (
+            "a.jsonl",
+            json_lines({"tokens": ["a"], "t": ["X"]}, {"t": ["X"]}),
+            r"line 2: no words in column 'tokens'",
+        ),
+        ("a.parquet", "PAR1 but not really", r"a.parquet: not a readable Parquet file"),
+        ("a.conllu", CONLLU + "1\tx\n", r"a.conllu, line 3: expected 10 columns"),
+    ],
+)
+def test_malformed(tmp_path: Path, file: str, content: str | bytes, message: str) -> None:
+    path = write(tmp_path / file, content)
+    with pytest.raises(DataError, match=message) as caught:
+        train(path, label="upos" if file.endswith("conllu") else None)
+    assert "\n" not in str(caught.value)
+
+
+def test_paths_that_are_no_data(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match=r"absent.conll: no such file or folder"):
+        task_of(tmp_path / "absent.conll")
+    with pytest.raises(MissingFileError, match=r"\./absent: no such file or folder"):
+        get_task("./absent")
+    with pytest.raises(DataError, match=r"unknown format '.txt'; expected .conll, .conllu"):
+        task_of(write(tmp_path / "a.txt", "a O\n"))
+    with pytest.raises(DataError, match="no file is named after a split; expected train, dev"):
+        task_of(tmp_path)
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.text(
+                    st.characters(exclude_characters="\t\n\r\ufeff", codec="utf-8"), min_size=1
+                ),
+                st.sampled_from(["NN", "VB", "X"]),
+            ).filter(lambda pair: pair[0].strip(" ") not in ("", "-DOCSTART-")),
+            min_size=1,
+            max_size=4,
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_any_words_come_back(
+    tmp_path_factory: pytest.TempPathFactory, sentences: list[list[tuple[str, str]]]
+) -> None:
+    blocks = ["".join(f"{word}\t{tag}\n" for word, tag in rows) for rows in sentences]
+    objects = [{"tokens": [w for w, _ in rows], "t": [t for _, t in rows]} for rows in sentences]
+    folder = tmp_path_factory.mktemp("any")
+    expected = [tuple(word for word, _ in rows) for rows in sentences]
+    for path in (
+        write(folder / "a.conll", "\n".join(blocks)),
+        write(folder / "a.jsonl", json_lines(*objects)),
+    ):
+        split = train(path)
+        assert words(split) == expected
+        assert next(iter(split.labels.values())) == tuple(
+            tuple(tag for _, tag in rows) for rows in sentences
+        )

@@ -11,6 +11,7 @@ from probekit.plots.axis import step_axis
 from probekit.plots.lines import draw_band
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
+from probekit.registry import choose
 from probekit.results.groups import check_seeds
 from probekit.results.interval import Interval, interval
 from probekit.results.record import Record
@@ -29,9 +30,11 @@ def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Fi
         along: the x axis.
 
     Raises:
+        UnknownNameError: there is no such axis.
         RecordError: no record has a curve of two points, or a curve would average over more than
             seeds.
     """
+    choose("learning axis", along, _AXIS_TEXT)
     records = [record for record in records if len(record.curve) > 1]
     if not records:
         raise RecordError(

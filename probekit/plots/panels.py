@@ -70,7 +70,7 @@ def split_panels(records: Sequence[Record], by: Sequence[str], along: Sequence[s
     if len(panels) > MAX_PANELS:
         raise RecordError(
             f"{len(panels)} panels (one per {', '.join(names)}) are too many for one figure "
-            f"(at most {MAX_PANELS}); pass fewer runs files."
+            f"(at most {MAX_PANELS}); choose some, such as --where task=conll."
         )
     for name, members in series(records, given=[*names, *along]).items():
         for key, group in grouped(members, names).items():

@@ -109,7 +109,7 @@ def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
     if len(names) > MAX_CURVES:
         raise RecordError(
             f"{len(names)} curves ({names[0]}; {names[1]}; ...) are too many for one figure "
-            f"(at most {MAX_CURVES}); pass fewer runs files, or fewer of their records."
+            f"(at most {MAX_CURVES}); choose some, such as --where head=last,p32."
         )
     if all(name in _HEADS for name in names):
         return {name: _style(_HEADS[name]) for name in names}

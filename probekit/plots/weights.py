@@ -84,8 +84,8 @@ def _grid(rows: Mapping[str, Mapping[int, Interval]]) -> _Grid:
     rows = {name: row for name, row in rows.items() if len(row) > 1} or rows
     if len(rows) > MAX_ROWS:
         raise RecordError(
-            f"{len(rows)} rows are too many for one heatmap (at most {MAX_ROWS}); pass fewer runs "
-            "files, or fewer of their records."
+            f"{len(rows)} rows are too many for one heatmap (at most {MAX_ROWS}); choose some, "
+            "such as --where shots=128."
         )
     top = max(layer for row in rows.values() for layer in row)
     values = np.full((len(rows), top + 1), np.nan)

@@ -2,5 +2,6 @@
 
 from probekit.results.log import append_record, existing_keys, load_records
 from probekit.results.record import Record
+from probekit.results.select import select
 
-__all__ = ["Record", "append_record", "existing_keys", "load_records"]
+__all__ = ["Record", "append_record", "existing_keys", "load_records", "select"]

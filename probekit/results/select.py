@@ -1,15 +1,14 @@
-"""Choose records by the values of their fields."""
+"""Select records by the values of their options, such as ``shots=8,128`` and ``head=p32``."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any
 
 from probekit.errors import OptionError, RecordError
 from probekit.registry import choose
+from probekit.results.groups import OPTIONS, grouped
+from probekit.results.names import model_text, value_text
 from probekit.results.record import Record
 
-_FIELDS = {field.name: field for field in fields(Record)}
+_NAMES = dict.fromkeys((*OPTIONS, "seed"))
 
 
 def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
@@ -17,34 +16,43 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
 
     Args:
         records: any records.
-        conditions: ``field=value`` each; values are compared as numbers where both are numbers,
-            ``none`` stands for an unset field.
+        conditions: each ``name=value`` or ``name=value,value``; a value is written as tables
+            print it (``all`` or ``none`` for an option that was not set), a number in any
+            notation, a model by its name or the last part of it.
 
     Raises:
-        OptionError: a condition is not of that form.
-        UnknownNameError: there is no such field.
-        RecordError: no record is left; the message lists the values that there are.
+        OptionError: a condition is malformed.
+        UnknownNameError: a name is no option of a record.
+        RecordError: no record is left; the message lists the values that occur.
     """
-    chosen = list(records)
+    kept = list(records)
     for condition in conditions:
-        name, equals, text = condition.partition("=")
-        if not equals:
-            raise OptionError(f"--where {condition!r}: write field=value, such as shots=128.")
-        choose("record field", name, _FIELDS)
-        kept = [record for record in chosen if getattr(record, name) == _value(text)]
-        if chosen and not kept:
-            found = sorted({str(getattr(record, name)) for record in chosen})
-            raise RecordError(
-                f"--where {condition}: no such record; {name} is one of: {', '.join(found)}."
-            )
-        chosen = kept
-    return chosen
+        name, equals, values = condition.partition("=")
+        if not equals or not values:
+            raise OptionError(f"condition {condition!r}: write name=value, such as shots=128.")
+        choose("option", name, _NAMES)
+        wanted = [value.strip() for value in values.split(",")]
+        left = [record for record in kept if any(_is(record, name, value) for value in wanted)]
+        if kept and not left:
+            raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
+        kept = left
+    return kept
 
 
-def _value(text: str) -> Any:
-    if text.lower() == "none":
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def _is(record: Record, name: str, wanted: str) -> bool:
+    value = getattr(record, name)
+    if value is None:
+        return wanted.lower() in ("all", "none", value_text(name, value))
+    if isinstance(value, int | float):
+        try:
+            return float(wanted) == value
+        except ValueError:
+            return False
+    texts = [str(value), value_text(name, value)]
+    return wanted in ([*texts, model_text(value)] if name == "model" else texts)
+
+
+def _occurring(records: Sequence[Record], name: str) -> str:
+    if name == "seed":
+        return " or ".join(str(seed) for seed in sorted({record.seed for record in records}))
+    return " or ".join(value_text(name, value) for (value,) in grouped(records, [name]))

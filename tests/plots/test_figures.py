@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import QuadMesh
 
-from probekit.errors import RecordError
+from probekit.errors import RecordError, UnknownNameError
 from probekit.plots import PLOTS, plot_depth, plot_fewshot, plot_learning, plot_weights
 from tests.results.samples import HEADS, make_record
 
@@ -292,6 +292,11 @@ def test_learning_curve(along, x):
 def test_shots_have_their_own_panels_in_learning():
     titles = [axes.get_title(loc="left") for axes in plot_learning(_fewshot()).axes]
     assert titles == [f"tiny-model, conll, ner,\n{k} shots" for k in (8, 32, 128)]
+
+
+def test_unknown_learning_axis():
+    with pytest.raises(UnknownNameError, match="Did you mean 'epoch'"):
+        plot_learning(_records(), along="epochs")
 
 
 def test_learning_needs_a_curve():

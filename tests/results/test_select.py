@@ -1,0 +1,51 @@
+"""Records are selected by what tables print."""
+
+import pytest
+
+from probekit.errors import OptionError, RecordError, UnknownNameError
+from probekit.results import select
+from tests.results.samples import make_record
+
+RECORDS = [
+    make_record(head, shots=shots, lr=lr)
+    for head in ("last", "p32")
+    for shots in (8, 128, None)
+    for lr in (2e-3, 5e-5)
+]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "count"),
+    [
+        ([], 12),
+        (["head=p32"], 6),
+        (["head=p32,last"], 12),
+        (["shots=8, 128"], 8),
+        (["shots=all"], 4),
+        (["lr=5e-5"], 6),
+        (["lr=0.002", "head=last", "shots=8"], 1),
+        (["model=org/tiny-model"], 12),
+        (["model=tiny-model", "normalize=none", "layers=1-4"], 6),
+        (["seed=0"], 12),
+    ],
+)
+def test_select(conditions, count):
+    assert len(select(RECORDS, conditions)) == count
+
+
+def test_nothing_left_lists_what_occurs():
+    with pytest.raises(RecordError, match=r"no records with shots=16; shots is 8 or 128 or all\."):
+        select(RECORDS, ["shots=16"])
+    with pytest.raises(RecordError, match=r"seed is 0\."):
+        select(RECORDS, ["seed=one"])
+
+
+def test_malformed_condition():
+    with pytest.raises(OptionError, match="write name=value"):
+        select(RECORDS, ["shots"])
+    with pytest.raises(UnknownNameError, match="Did you mean 'shots'"):
+        select(RECORDS, ["shot=8"])
+
+
+def test_no_records_stay_none():
+    assert select([], ["shots=8"]) == []

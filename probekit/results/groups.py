@@ -141,7 +141,7 @@ def check_seeds(records: Sequence[Record], what: str) -> None:
     differing = ", ".join(varying(records)) or "no option; remove the duplicates"
     raise RecordError(
         f"{what}: {len(records)} records share seeds, so a mean over seeds would mix runs; "
-        f"they differ in {differing}. Choose some (--where name=value), or group by these options too."
+        f"they differ in {differing}. Choose some (--where name=value), or group by these too."
     )
 
 

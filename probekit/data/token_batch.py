@@ -81,8 +81,8 @@ class _Run:
         self._bounds = bounds_of(self.lengths)
         self._subwords = split.subwords[tokens]
         self._first, self._last = split.word_first[words], split.word_last[words]
+        # negative, so before every window, for a word without subwords
         owner = split.word_window[words].astype(np.int64) - windows.start
-        owner[split.word_window[words] < 0] = len(self.lengths)  # after every window
         self._words = np.argsort(owner, kind="stable")
         self._word_bounds = np.searchsorted(owner[self._words], np.arange(len(self.lengths) + 1))
 

@@ -10,21 +10,23 @@ def tasks(json: options.Json = False) -> None:
     from probekit.cli.output import print_table
     from probekit.tasks import TASKS
 
-    rows = [
-        {
-            "task": name,
-            "kind": family.kind,
-            "labels": ", ".join(family.columns),
-            "metric": ", ".join(dict.fromkeys(family.metrics.values())),
-            "published files read with --data DIR": family.files,
-        }
-        for name, family in TASKS.items()
-    ]
+    rows = []
+    for name, family in TASKS.items():
+        task = family.sample()
+        rows.append(
+            {
+                "task": f"{name}/{family.variant}" if family.variant else name,
+                "kind": task.kind,
+                "labels": ", ".join(task.columns),
+                "metric": ", ".join(dict.fromkeys(task.metrics.values())),
+                "text": family.summary,
+            }
+        )
     print_table(rows, json=json)
     if not json:
         typer.echo(
-            "\nYour own data: give the path of a .conll, .conllu, .jsonl, .parquet, .csv or .tsv "
-            "file, or of a folder with one file per split, as TASK."
+            "\nThe first label column is the default. Your own data: give the path of a .conll, "
+            ".conllu, .jsonl, .parquet, .csv or .tsv file, or of a folder with one file per split."
         )
 
 

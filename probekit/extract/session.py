@@ -10,7 +10,7 @@ from typing import Any
 
 from probekit.backbone import Backbone, Inspection, load_backbone
 from probekit.data.encoded import encode_words
-from probekit.errors import OptionError
+from probekit.errors import OptionError, StateRangeError
 from probekit.extract.compute import ComputedUnit, compute_unit
 from probekit.extract.describe import example_table, make_manifest, small_files
 from probekit.extract.estimate import check_free_space
@@ -109,15 +109,7 @@ class Session:
         plan, first = self._settle_dtype(plan, folder)
         identity = plan_json(plan, request, self._compute_dtype)
         with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
-            write_units(
-                self.backbone,
-                plan,
-                builder,
-                computed=first,
-                remedy=shlex.join([*self.command, "--dtype", "bfloat16"]),
-                progress=self.progress,
-                title=split.name,
-            )
+            self._write(split, plan, builder, first)
             manifest = make_manifest(
                 split=split,
                 task=self.task,
@@ -129,6 +121,23 @@ class Session:
             )
             examples = example_table(split, plan)
             return builder.complete(manifest, examples.table, small_files(self.backbone))
+
+    def _write(
+        self, split: Split, plan: Plan, builder: EntryBuilder, first: ComputedUnit | None
+    ) -> None:
+        try:
+            write_units(
+                self.backbone,
+                plan,
+                builder,
+                computed=first,
+                remedy=shlex.join([*self.command, "--dtype", "bfloat16"]),
+                progress=self.progress,
+                title=split.name,
+            )
+        except StateRangeError:  # resuming would meet the same value again
+            builder.discard()
+            raise
 
     def _announce(self, split: Split, plan: Plan, folder: Path) -> None:
         """Say what will be written, where, and how long it will take."""

@@ -164,6 +164,12 @@ class EntryBuilder:
         self.close()
         return Entry.open(self.path)
 
+    def discard(self) -> None:
+        """Stop building and remove what was built: it can never become an entry."""
+        self._writer.close()
+        shutil.rmtree(self.partial)
+        self.close()
+
     def close(self) -> None:
         """Stop building, keep what is done, and give the lock back."""
         self._writer.close()

@@ -1,0 +1,303 @@
+"""Extraction against an independent reference: the model run by hand, sentence by sentence."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from probekit.errors import (
+    DataError,
+    EntryError,
+    OptionError,
+    StateRangeError,
+    StorageError,
+)
+from probekit.extract import ExtractOptions, extract
+from probekit.extract import plan as plan_module
+from probekit.store.entry import Entry
+from probekit.store.labels import labels_for, read_labels
+from tests import tiny
+from tests.extract.corpus import write_corpus
+
+FAMILIES = {"bert": "first", "roberta": "first", "gpt2": "last", "llama": "last"}
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session", params=FAMILIES)
+def family(request, tmp_path_factory):
+    return request.param, tiny.build(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory):
+    return str(tiny.build("bert", tmp_path_factory.mktemp("bert")))
+
+
+@pytest.fixture
+def small_units(monkeypatch):
+    """Several units and several chunks per unit, from a corpus of a few hundred words."""
+    monkeypatch.setattr(plan_module, "_UNIT_BYTES", 20_000)
+    monkeypatch.setattr(plan_module, "chunk_rows_for", lambda dim, dtype, rows: 16)
+
+
+def run(model, corpus, cache, split="train", **options):
+    wanted = ExtractOptions(**{"compute_dtype": "float32", "dtype": "float32", **options})
+    (entry,) = extract(
+        str(model), str(corpus), kind="tagging", label="2", splits=[split], cache=cache,
+        options=wanted, device="cpu",
+    )  # fmt: skip
+    return entry
+
+
+def all_rows(entry, array="words"):
+    return entry.arrays[array].read(torch.from_numpy(entry.examples.rows)).float()
+
+
+def reference_rows(folder, entry, pooling, **tokenizer_options):
+    """Every word's row, by transformers alone: one sentence at a time, in float32."""
+    tokenizer = AutoTokenizer.from_pretrained(folder, **tokenizer_options)
+    model = AutoModel.from_pretrained(folder).eval()
+    rows = []
+    for i in range(len(entry.examples)):
+        encoded = tokenizer(
+            list(entry.examples.words(i)), is_split_into_words=True, return_tensors="pt"
+        )
+        with torch.no_grad():
+            states = torch.stack(model(**encoded, output_hidden_states=True).hidden_states)[:, 0]
+        word_ids = np.array([-1 if w is None else w for w in encoded.word_ids(0)])
+        for word in range(len(entry.examples.words(i))):
+            places = np.flatnonzero(word_ids == word)
+            if not len(places):
+                rows.append(torch.zeros(states.shape[0], states.shape[2]))
+            elif pooling == "mean":
+                rows.append(states[:, places].mean(1))
+            else:
+                rows.append(states[:, places[0 if pooling == "first" else -1]])
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+@pytest.mark.usefixtures("small_units")
+def test_rows_equal_the_model_run_by_hand(family, corpus, tmp_path, backend):
+    kind, folder = family
+    entry = run(folder, corpus, tmp_path, format=backend)
+    prefix = {"add_prefix_space": True} if kind in ("roberta", "gpt2") else {}
+    expected = reference_rows(folder, entry, FAMILIES[kind], **prefix)
+    assert entry.manifest.pooling == FAMILIES[kind]
+    assert entry.arrays["words"].spec.n_row_chunks > 4
+    torch.testing.assert_close(all_rows(entry), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["first", "last", "mean"])
+def test_every_pooling(bert, corpus, tmp_path, pooling):
+    entry = run(bert, corpus, tmp_path, pooling=pooling)
+    expected = reference_rows(bert, entry, pooling)
+    torch.testing.assert_close(all_rows(entry), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_deleted_word_keeps_its_row_and_is_marked(bert, corpus, tmp_path):
+    entry = run(bert, corpus, tmp_path)
+    deleted = np.flatnonzero(~entry.examples.valid)
+    words = entry.examples.flat("words")
+    assert [words[i] for i in deleted] == ["\u200b"]
+    assert entry.manifest.counts["words"] == entry.manifest.counts["valid_words"] + 1
+    assert not all_rows(entry)[deleted].any()
+
+
+@pytest.mark.usefixtures("small_units")
+def test_tokens_hold_the_last_layer_of_every_subword(bert, corpus, tmp_path):
+    entry = run(bert, corpus, tmp_path)
+    model = AutoModel.from_pretrained(bert).eval()
+    array = entry.arrays["tokens"]
+    assert tuple(array.layers) == (entry.manifest.n_blocks,)
+    for i in range(len(entry.examples)):
+        ids = entry.examples.table["subwords"][i].as_py()
+        start = int(entry.examples.token_start[i])
+        with torch.no_grad():
+            expected = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+        found = array.read(slice(start, start + len(ids)))[:, 0]
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("small_units")
+def test_backends_and_batch_sizes_agree(bert, corpus, tmp_path):
+    zarr = run(bert, corpus, tmp_path / "a")
+    hdf5 = run(bert, corpus, tmp_path / "b", format="hdf5")
+    small = run(bert, corpus, tmp_path / "c", batch_tokens=32)
+    assert torch.equal(all_rows(zarr), all_rows(hdf5))
+    torch.testing.assert_close(all_rows(small), all_rows(zarr), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float16", 1e-3), ("bfloat16", 1e-2), ("int8", 1e-2)]
+)
+@pytest.mark.usefixtures("small_units")
+def test_stored_dtypes_stay_near_their_own_float32_rows(bert, corpus, tmp_path, dtype, tolerance):
+    exact = all_rows(run(bert, corpus, tmp_path))
+    stored = all_rows(run(bert, corpus, tmp_path, dtype=dtype))
+    valid = exact.norm(dim=-1) > 0
+    errors = (stored - exact).norm(dim=-1)[valid] / exact.norm(dim=-1)[valid]
+    assert 0 < errors.median() < tolerance
+
+
+def test_long_sentences_read_in_windows_see_less_context_but_every_word(bert, corpus, tmp_path):
+    whole = run(bert, corpus, tmp_path)
+    windows = run(bert, corpus, tmp_path, max_length=12)
+    assert windows.manifest.counts["windows"] > len(windows.examples)
+    assert windows.manifest.counts["valid_words"] == whole.manifest.counts["valid_words"]
+    # Layer 0 has absolute positions but no context; a sentence that fits is the same throughout.
+    short = whole.examples.n_rows <= 5
+    rows = np.repeat(short, whole.examples.n_rows)
+    torch.testing.assert_close(
+        all_rows(windows)[rows], all_rows(whole)[rows], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_truncate_counts_and_error_names_the_sentence(bert, corpus, tmp_path):
+    cut = run(bert, corpus, tmp_path, max_length=12, overlong="truncate")
+    lost = cut.manifest.counts["words"] - cut.manifest.counts["valid_words"]
+    assert cut.manifest.counts["truncated_words"] > 0
+    assert lost >= cut.manifest.counts["truncated_words"]
+    with pytest.raises(DataError, match=r"example train-\d+ .*limit of 12.*--overlong"):
+        run(bert, corpus, tmp_path / "none", max_length=12, overlong="error")
+    assert not list((tmp_path / "none").rglob("*partial*"))
+
+
+def test_a_limit_beyond_the_model_s_is_refused(bert, corpus, tmp_path):
+    with pytest.raises(OptionError, match="at most 64"):
+        run(bert, corpus, tmp_path, max_length=65)
+
+
+def test_layers_keep_and_limit_narrow_the_entry(bert, corpus, tmp_path):
+    whole = run(bert, corpus, tmp_path)
+    narrow = run(bert, corpus, tmp_path, layers="0,-1", keep=("words",), limit=10)
+    assert tuple(narrow.arrays) == ("words",)
+    assert tuple(narrow.arrays["words"].layers) == (0, 3)
+    assert len(narrow.examples) == 10
+    assert set(narrow.examples.token_start) == {-1}
+    count = int(narrow.examples.n_rows.sum())
+    torch.testing.assert_close(
+        all_rows(narrow), all_rows(whole)[:count][:, [0, 3]], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_complete_entry_is_not_computed_again(bert, corpus, tmp_path, monkeypatch):
+    first = run(bert, corpus, tmp_path)
+    before = {p: p.stat().st_mtime_ns for p in first.path.rglob("*") if p.is_file()}
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr("probekit.extract.session.load_backbone", refuse)
+    again = run(bert, corpus, tmp_path)
+    assert again.path == first.path
+    assert {p: p.stat().st_mtime_ns for p in first.path.rglob("*") if p.is_file()} == before
+
+
+def test_the_key_follows_what_was_asked_and_nothing_else(bert, corpus, tmp_path):
+    base = run(bert, corpus, tmp_path)
+    same = run(bert, corpus, tmp_path / "elsewhere", batch_tokens=64)
+    assert same.manifest.key == base.manifest.key
+    for option in ({"dtype": "float16"}, {"pooling": "mean"}, {"layers": "0"}, {"format": "hdf5"}):
+        assert run(bert, corpus, tmp_path, **option).manifest.key != base.manifest.key
+    auto = run(bert, corpus, tmp_path, compute_dtype="auto")
+    assert auto.manifest.request["compute_dtype"] == "auto"
+    assert auto.manifest.compute_dtype in ("float32", "bfloat16")
+
+
+def test_corrected_labels_leave_the_entry_and_its_key_alone(bert, corpus, tmp_path):
+    first = run(bert, corpus, tmp_path / "cache")
+    (before,) = labels_for(first, "2")
+    path = corpus / "train.conll"
+    original = path.read_text("utf-8")
+    try:
+        path.write_text(original.replace("Maria\tN0\tO", "Maria\tN0\tB-PER"), "utf-8")
+        again = run(bert, corpus, tmp_path / "cache")
+    finally:
+        path.write_text(original, "utf-8")
+    newest, oldest = labels_for(again, "2")
+    assert again.path == first.path
+    assert oldest == before
+    assert newest.fingerprint != before.fingerprint
+    assert "B-PER" in {label for row in read_labels(newest.path).values for label in row}
+
+
+def test_statistics_are_those_of_the_rows(bert, corpus, tmp_path):
+    entry = run(bert, corpus, tmp_path)
+    expected = all_rows(entry).abs().amax(dim=(0, 2)).tolist()
+    assert entry.manifest.statistics["max_abs"]["words"] == pytest.approx(expected, rel=1e-6)
+    assert entry.manifest.statistics["non_finite"]["words"] == [0] * 4
+
+
+@pytest.fixture
+def wide_bert(tmp_path):
+    """A model whose embeddings exceed float16: the norm behind them multiplies by 100,000."""
+    folder = tiny.build("bert", tmp_path / "wide")
+    model = AutoModel.from_pretrained(folder)
+    with torch.no_grad():
+        model.embeddings.LayerNorm.weight.mul_(1e5)
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_auto_becomes_bfloat16_where_float16_overflows(wide_bert, corpus, tmp_path, caplog):
+    entry = run(wide_bert, corpus, tmp_path, dtype="auto")
+    assert entry.manifest.request["dtype"] == "auto"
+    assert entry.manifest.dtype == "bfloat16"
+    assert entry.manifest.statistics["max_abs"]["words"][0] > 65504
+    assert torch.isfinite(all_rows(entry)).all()
+
+
+@pytest.mark.usefixtures("small_units")
+def test_float16_that_overflows_is_refused_with_the_command_to_rerun(wide_bert, corpus, tmp_path):
+    with pytest.raises(StateRangeError, match=r"layer 0 of examples train-0 .*--dtype bfloat16"):
+        run(wide_bert, corpus, tmp_path / "c", dtype="float16")
+    assert not list((tmp_path / "c").rglob("*.partial"))
+
+
+def test_a_nan_never_reaches_the_disk(corpus, tmp_path):
+    folder = tiny.build("bert", tmp_path / "broken")
+    model = AutoModel.from_pretrained(folder)
+    with torch.no_grad():
+        model.encoder.layer[1].output.dense.bias[3] = float("nan")
+    model.save_pretrained(folder)
+    with pytest.raises(StateRangeError, match="layer 2 of examples .* NaN"):
+        run(folder, corpus, tmp_path / "c")
+    assert not list((tmp_path / "c").rglob("*.partial"))
+
+
+def test_a_full_disk_is_noticed_before_anything_is_written(bert, corpus, tmp_path, monkeypatch):
+    usage = type("usage", (), {"free": 1000})
+    monkeypatch.setattr("probekit.extract.estimate.shutil.disk_usage", lambda path: usage)
+    with pytest.raises(StorageError, match=r"has 1\.0 kB free, and this extraction writes"):
+        run(bert, corpus, tmp_path / "c")
+    assert not list(tmp_path.glob("c/**/*"))
+
+
+def test_overwrite_replaces_a_damaged_entry(bert, corpus, tmp_path):
+    entry = run(bert, corpus, tmp_path)
+    (entry.path / "features.zarr" / "words" / "c.0.1.0").unlink()
+    with pytest.raises(EntryError, match=r"words.*--overwrite"):
+        run(bert, corpus, tmp_path)
+    (again,) = extract(
+        bert, str(corpus), kind="tagging", label="2", splits=["train"], cache=tmp_path,
+        options=ExtractOptions(compute_dtype="float32", dtype="float32"), overwrite=True,
+        device="cpu",
+    )  # fmt: skip
+    assert torch.isfinite(all_rows(Entry.open(again.path))).all()
+
+
+def test_options_check_themselves():
+    for wrong in (
+        {"dtype": "float8"}, {"compute_dtype": "x"}, {"pooling": "max"}, {"overlong": "cut"},
+        {"keep": ("cls",)}, {"keep": ()}, {"limit": 0}, {"max_length": -1}, {"format": "npz"},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"--|format"):
+            ExtractOptions(**wrong)
+    assert dataclasses.asdict(ExtractOptions())["format"] == "zarr"

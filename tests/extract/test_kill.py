@@ -1,0 +1,90 @@
+"""An extraction killed with SIGKILL at random moments resumes to the same bytes."""
+
+import hashlib
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from probekit.maintenance import check_chunks
+from tests import tiny
+from tests.extract.corpus import write_corpus
+from tests.extract.killed import run
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kill")
+    model = tiny.build("bert", folder / "model")
+    return str(model), str(write_corpus(folder / "corpus", sentences=120))
+
+
+@pytest.fixture(scope="module")
+def processes():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.extract.killed"])
+    return context
+
+
+def digests(cache):
+    """Digest of every file but the manifest, whose creation time differs, by name."""
+    (entry,) = cache.glob("*/*/train-*[0-9a-f]")
+    return {
+        str(path.relative_to(entry)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(entry.rglob("*"))
+        if path.is_file() and path.name != "manifest.json"
+    }
+
+
+def finish(processes, inputs, cache, backend):
+    child = processes.Process(target=run, args=(*inputs, cache, backend))
+    child.start()
+    child.join(120)
+    assert child.exitcode == 0
+
+
+def kill_after(processes, inputs, cache, backend, units, delay):
+    """Start an extraction and kill it some moment after ``units`` units are marked done."""
+    child = processes.Process(target=run, args=(*inputs, cache, backend))
+    child.start()
+    while child.is_alive() and marked(cache) < units:
+        time.sleep(0.001)
+    time.sleep(delay)
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    return child.exitcode
+
+
+def marked(cache):
+    return len(list(cache.glob("*/*/*.partial/building/units/*.json")))
+
+
+def check_kills(processes, inputs, folder, backend, kills):
+    finish(processes, inputs, folder / "whole", backend)
+    expected = digests(folder / "whole")
+    dice = random.Random(f"{backend} {kills}")
+    halfway = 0
+    for kill in range(kills):
+        cache = folder / f"killed{kill}"
+        code = kill_after(
+            processes, inputs, cache, backend, dice.randrange(12), dice.uniform(0, 0.02)
+        )
+        halfway += code == -signal.SIGKILL and marked(cache) > 0
+        finish(processes, inputs, cache, backend)
+        assert digests(cache) == expected
+        check_chunks(next(cache.glob("*/*/train-*[0-9a-f]")))
+    assert halfway >= kills // 2, "most kills must hit a run that has done some of its units"
+
+
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+def test_five_kills_resume_bit_for_bit(processes, inputs, tmp_path, backend):
+    check_kills(processes, inputs, tmp_path, backend, kills=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+def test_twenty_kills_resume_bit_for_bit(processes, inputs, tmp_path, backend):
+    check_kills(processes, inputs, tmp_path, backend, kills=20)

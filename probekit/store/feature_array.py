@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor
 
 from probekit.errors import OptionError
@@ -63,15 +63,15 @@ class FeatureArray:
 
     def read(
         self,
-        rows: Int64[Tensor, " rows"] | slice,
+        rows: Tensor | slice,
         layers: Sequence[int] | None = None,
         out: Tensor | None = None,
     ) -> Float[Tensor, "rows layers dim"]:
         """Return rows of layers, as a copy.
 
         Args:
-            rows: row numbers in any order, repeats allowed, or a slice of step 1. Slices and
-                runs of consecutive rows are read fastest.
+            rows: int64 row numbers (n,) in any order, repeats allowed, or a slice of step 1.
+                Slices and runs of consecutive rows are read fastest.
             layers: layer numbers (not positions) in any order; all stored layers if None.
             out: buffer to fill and return, shape (n, k, dim), of `dtype`, laid out as by `empty`.
 
@@ -80,23 +80,18 @@ class FeatureArray:
             contiguous, which is what products batched over layers want.
 
         Raises:
-            OptionError: a row or layer that is not stored, or an ``out`` that does not fit.
+            OptionError: a row or layer that is not stored, row numbers that are not int64, or an
+                ``out`` that does not fit.
         """
         index = self._layer_indices(layers)
-        run = rows if isinstance(rows, slice) else _as_run(rows)
-        count = 0
-        if run is not None:
-            run = self._bounds(run)
-            count = run.stop - run.start
-        elif isinstance(rows, Tensor):
-            self._check_rows(rows)
-            count = len(rows)
+        wanted = self._bounds(rows) if isinstance(rows, slice) else self._checked_rows(rows)
+        count = wanted.stop - wanted.start if isinstance(wanted, slice) else len(wanted)
         result = self.empty(count, len(index)) if out is None else self._checked(out, count, index)
         target = result.permute(1, 0, 2)
-        if run is not None:
-            self._read_run(run.start, run.stop, index, target)
-        elif isinstance(rows, Tensor):
-            self._gather(rows, index, target)
+        if isinstance(wanted, slice):
+            self._read_run(wanted.start, wanted.stop, index, target)
+        else:
+            self._gather(wanted, index, target)
         return result
 
     def _read_run(self, start: int, stop: int, index: list[int], target: Tensor) -> None:
@@ -168,15 +163,24 @@ class FeatureArray:
             )
         return slice(start, stop)
 
-    def _check_rows(self, rows: Tensor) -> None:
+    def _checked_rows(self, rows: Tensor) -> Tensor | slice:
+        """Check row numbers; return them, or the slice that they spell out."""
+        if rows.dtype != torch.int64 or rows.dim() != 1:
+            raise OptionError(
+                f"array {self.spec.name!r}: expected row numbers as a 1-d int64 tensor, found "
+                f"{rows.dim()}-d {rows.dtype}."
+            )
         if not len(rows):
-            return
+            return slice(0, 0)
         low, high = map(int, torch.aminmax(rows))
         if low < 0 or high >= self.rows:
             raise OptionError(
                 f"array {self.spec.name!r}: row {low if low < 0 else high} does not exist; "
                 f"it has rows 0..{self.rows - 1}."
             )
+        first, last = int(rows[0]), int(rows[-1])
+        consecutive = last - first == len(rows) - 1 and bool((rows.diff() == 1).all())
+        return slice(first, last + 1) if consecutive else rows
 
     def _checked(self, out: Tensor, count: int, index: list[int]) -> Tensor:
         shape = (count, len(index), self.dim)
@@ -191,19 +195,6 @@ class FeatureArray:
                 "make it with FeatureArray.empty."
             )
         return out
-
-
-def _as_run(rows: Tensor) -> slice | None:
-    """Return the slice that ``rows`` spells out, or None if they are not consecutive."""
-    if rows.dtype != torch.int64 or rows.dim() != 1:
-        raise OptionError(
-            f"expected row numbers as a 1-d int64 tensor, found {rows.dim()}-d {rows.dtype}."
-        )
-    if not len(rows):
-        return slice(0, 0)
-    first, last = int(rows[0]), int(rows[-1])
-    consecutive = last - first == len(rows) - 1 and bool((rows.diff() == 1).all())
-    return slice(first, last + 1) if consecutive else None
 
 
 def _gather_rows(

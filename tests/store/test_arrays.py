@@ -1,0 +1,121 @@
+"""Array descriptions and the codec."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.errors import EntryError, OptionError
+from probekit.store.arrays import FEATURE_DTYPES, ArraySpec, chunk_rows_for
+from probekit.store.codec import decode_chunk, encode_chunk, fits
+
+
+def spec(**changes):
+    fields = {"name": "words", "rows": 64, "layers": (0, 2), "dim": 8, "dtype": "float16"}
+    return ArraySpec(**{**fields, "chunk_rows": 32, **changes})
+
+
+@given(
+    dim=st.integers(1, 10_000),
+    dtype=st.sampled_from(FEATURE_DTYPES),
+    rows=st.integers(1, 10**7),
+)
+def test_chunk_rows(dim, dtype, rows):
+    found = chunk_rows_for(dim, dtype, rows)
+    width = {"float16": 2, "bfloat16": 2, "float32": 4, "int8": 1}[dtype]
+    assert found >= 16 and found & (found - 1) == 0
+    assert found == 16 or found < 2 * rows
+    assert found == 16 or found * dim * width <= 4 * 2**20 * 1.5
+    if found < rows and found > 16:
+        assert found * dim * width >= 4 * 2**20 / 1.5
+
+
+def test_chunks_of_real_models_are_several_megabytes():
+    assert chunk_rows_for(768, "float16", 203_621) == 2048  # 3 MiB
+    assert chunk_rows_for(1024, "float16", 203_621) == 2048  # 4 MiB
+    assert chunk_rows_for(384, "int8", 203_621) == 8192  # 3 MiB
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": 33},
+        {"rows": 0},
+        {"dim": 0},
+        {"layers": ()},
+        {"layers": (2, 1)},
+        {"layers": (1, 1)},
+        {"layers": (-1, 1)},
+    ],
+    ids=str,
+)
+def test_impossible_specs(changes):
+    with pytest.raises(OptionError):
+        spec(**changes)
+
+
+def test_specs_survive_json():
+    assert ArraySpec.from_json(json.loads(json.dumps(spec().to_json()))) == spec()
+    with pytest.raises(EntryError, match="cannot read the array description"):
+        ArraySpec.from_json({**spec().to_json(), "colour": 1})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nbytes"), [("float16", 2048), ("float32", 4096), ("int8", 1664)]
+)
+def test_size_on_disk(dtype, nbytes):
+    """64 x 2 x 8 values; int8 adds 64 x 2 norms and 2 x 2 x 8 scales of four bytes."""
+    assert spec(dtype=dtype).nbytes == nbytes
+
+
+def test_the_arrays_of_int8_share_one_grid():
+    arrays = spec(dtype="int8").plain()
+    assert [array.name for array in arrays] == ["words", "words_norm", "words_scale"]
+    assert {array.grid for array in arrays} == {(2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest"), [("float16", 65504.0), ("bfloat16", 3.38e38), ("float32", 3.4e38)]
+)
+def test_fits(dtype, largest):
+    assert fits(dtype, largest)
+    assert not fits(dtype, float("inf")) and not fits(dtype, float("nan"))
+    assert fits(dtype, 65505.0) == (dtype != "float16")
+
+
+def test_int8_keeps_ordinary_rows_beside_massive_activations():
+    """Rows like those of a decoder: a few channels 30,000 times the others in a few rows."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(512, 256, generator=generator)
+    rows[::100, 7] = 29_303
+    rows[:, 11] *= 70
+    rows[5] = 0
+    rows[:, 9] = 0
+    array = spec(rows=512, layers=(0,), dim=256, dtype="int8", chunk_rows=512)
+    back = decode_chunk(array, encode_chunk(array, rows, layer=0, row_chunk=0))
+    kept = torch.arange(512) != 5
+    errors = ((back - rows).norm(dim=1) / rows.norm(dim=1))[kept]
+    assert errors.median() < 1e-2 and errors.max() < 5e-2
+    assert not back[5].any() and not back[:, 9].any()
+
+
+@pytest.mark.parametrize("dtype", FEATURE_DTYPES)
+@pytest.mark.parametrize("source", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_unused_tail_is_zero_whatever_comes_in(dtype, source):
+    array = spec(dtype=dtype)
+    stored = encode_chunk(array, torch.ones(3, 8, dtype=source), layer=2, row_chunk=1)
+    assert {name: values.shape for name, values in stored.items()} == {
+        plain.name: plain.chunks for plain in array.plain()
+    }
+    assert not stored["words"][3:].any()
+    back = decode_chunk(array, stored)
+    np.testing.assert_allclose(back[:3].float().numpy(), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", FEATURE_DTYPES)
+def test_empty_block(dtype):
+    stored = encode_chunk(spec(dtype=dtype), torch.ones(0, 8), layer=0, row_chunk=0)
+    assert not any(values.any() for values in stored.values())

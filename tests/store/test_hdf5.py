@@ -1,0 +1,79 @@
+"""The HDF5 backend keeps the store's contract."""
+
+import os
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from probekit.errors import EntryError
+from probekit.store.entry import Entry
+from tests.store import synthetic
+from tests.store.contract import StoreContract
+
+
+def rewrite(file, **options):
+    """Write the file anew with h5py's own defaults, as another program would."""
+    with h5py.File(file, "r") as source:
+        arrays = {name: (data[:], data.chunks) for name, data in source.items()}
+    with h5py.File(file, "w") as target:
+        for name, (values, chunks) in arrays.items():
+            target.create_dataset(name, data=values, chunks=chunks, **options)
+
+
+class TestHdf5(StoreContract):
+    backend = "hdf5"
+
+    def read_independently(self, entry, name):
+        with h5py.File(self.store(entry.path), "r") as file:
+            return file[name][:]
+
+    def remove_chunk(self, entry):
+        with h5py.File(self.store(entry.path), "r") as file:
+            arrays = {name: (data[:], data.chunks) for name, data in file.items()}
+        with h5py.File(self.store(entry.path), "w") as file:
+            for name, (values, chunks) in arrays.items():
+                data = file.create_dataset(name, values.shape, values.dtype, chunks=chunks)
+                for chunk in data.iter_chunks():
+                    missing = name == "words" and (chunk[0].start, chunk[1].start) == (16, 2)
+                    if not missing:
+                        data[chunk] = values[chunk]
+
+    def shorten_chunk(self, entry):
+        os.truncate(self.store(entry.path), self.store(entry.path).stat().st_size - 1)
+
+    def test_not_hdf5(self, fresh):
+        self.store(fresh.path).write_bytes(b"something else")
+        with pytest.raises(EntryError, match="does not open as HDF5"):
+            Entry.open(fresh.path)
+
+    def test_missing_array(self, fresh):
+        with h5py.File(self.store(fresh.path), "r+") as file:
+            del file["tokens"]
+        with pytest.raises(EntryError, match="has no array 'tokens'"):
+            Entry.open(fresh.path)
+
+    def test_compression_is_refused(self, fresh):
+        rewrite(self.store(fresh.path), compression="gzip")
+        with pytest.raises(EntryError, match="codecs filters"):
+            Entry.open(fresh.path)
+
+    def test_rewritten_file_reads_the_same(self, fresh):
+        """Chunks then lie anywhere, between B-tree nodes."""
+        expected = {name: array.read(slice(None)) for name, array in fresh.arrays.items()}
+        rewrite(self.store(fresh.path))
+        opened = Entry.open(fresh.path)
+        rows = torch.tensor([90, 3, 3, 50])
+        for name, array in opened.arrays.items():
+            assert torch.equal(array.read(slice(None)), expected[name])
+            assert torch.equal(array.read(rows), expected[name][rows])
+
+    def test_file_opens_at_any_moment(self, path):
+        """Its structure never changes after creation."""
+        with self.open(path) as builder:
+            for unit in range(3):
+                synthetic.write(builder, [unit])
+                with h5py.File(builder.partial / "features.h5", "r", locking=False) as file:
+                    assert file["words"].shape[2] == synthetic.DIM
+                    assert np.isfinite(file["words"][:29]).all()

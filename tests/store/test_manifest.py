@@ -1,0 +1,66 @@
+"""The manifest and strict JSON."""
+
+import dataclasses
+import json
+
+import pytest
+
+from probekit.errors import EntryError, OptionError
+from probekit.store.manifest import Manifest
+from tests.store import synthetic
+
+
+def sample():
+    return synthetic.manifest("zarr", "float16")
+
+
+def test_survives_json():
+    assert Manifest.from_json(sample().to_json(), "m.json") == sample()
+
+
+def test_nan_is_refused():
+    manifest = dataclasses.replace(sample(), statistics={"max_abs": {"words": [float("nan")]}})
+    with pytest.raises(ValueError, match="JSON"):
+        manifest.to_json()
+
+
+@pytest.mark.parametrize("key", ["", "abc", "G" * 64])
+def test_key_is_a_digest(key):
+    with pytest.raises(OptionError, match="64 hex digits"):
+        dataclasses.replace(sample(), key=key)
+
+
+def test_arrays_have_distinct_names():
+    with pytest.raises(OptionError, match="distinct names"):
+        dataclasses.replace(sample(), arrays=sample().arrays[:1] * 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format_version": 0}, "extract the entry again"),
+        ({"format_version": 9}, "upgrade probekit"),
+        ({"colour": 1}, r"unknown fields \['colour'\]"),
+        ({"key": "x"}, "64 hex digits"),
+        ({"arrays": [{"name": "words"}]}, "cannot read the array"),
+        ({"arrays": 3}, "m.json: "),
+    ],
+    ids=str,
+)
+def test_unusable_manifests(change, says):
+    text = json.dumps(json.loads(sample().to_json()) | change)
+    with pytest.raises(EntryError, match=rf"m\.json.*{says}|{says}"):
+        Manifest.from_json(text, "m.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{"])
+def test_not_an_object(text):
+    with pytest.raises(EntryError, match=r"m\.json"):
+        Manifest.from_json(text, "m.json")
+
+
+def test_a_missing_field_is_named():
+    values = json.loads(sample().to_json())
+    del values["causal"]
+    with pytest.raises(EntryError, match=r"missing fields \['causal'\]"):
+        Manifest.from_json(json.dumps(values), "m.json")

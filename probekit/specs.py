@@ -10,9 +10,8 @@ from probekit.decoders import DECODERS
 from probekit.errors import OptionError
 from probekit.fingerprint import digest
 from probekit.heads import HEADS
+from probekit.heads.normalization import NORMALIZATIONS
 from probekit.registry import choose
-
-NORMALIZATIONS = ("none", "layernorm", "standardize", "final-norm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,7 @@ class TrainSpec:
 
     Raises:
         OptionError: a value cannot be used.
-        UnknownNameError: no such head or decoder.
+        UnknownNameError: no such head, decoder or normalisation.
     """
 
     model: str
@@ -73,10 +72,7 @@ class TrainSpec:
         choose("head", self.head, HEADS)
         if self.decoder is not None:
             choose("decoder", self.decoder, DECODERS)
-        if self.normalize not in NORMALIZATIONS:
-            raise OptionError(
-                f"--normalize {self.normalize!r} is none of: {', '.join(NORMALIZATIONS)}."
-            )
+        choose("normalization", self.normalize, NORMALIZATIONS)
         if self.shots is not None and self.fraction is not None:
             raise OptionError("--shots and --fraction were both given; choose one.")
         for option in ("shots", "epochs", "batch_size", "evals"):

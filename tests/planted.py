@@ -3,6 +3,7 @@
 ``plant`` builds entries whose rows hold the label's own direction, plus noise, in chosen layers.
 """
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +82,7 @@ def _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request
     path = entry_folder(root, MODEL, TASK, split, key)
     plan = {"arrays": [spec.to_json()], "backend": "zarr", "units": [0]}
     bounds = np.concatenate([[0], np.cumsum(lengths)])
-    pieces = list(zip(bounds[:-1], bounds[1:], strict=True))
+    pieces = list(itertools.pairwise(bounds))
     ids = [f"{split}-{n}" for n in range(len(lengths))]
     empty = [[] for _ in ids]
     examples = ExampleTable.from_columns(

@@ -8,7 +8,7 @@ import logging
 import multiprocessing
 import queue
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing.context import SpawnContext
 from typing import Any
@@ -22,7 +22,9 @@ _steps: Any = None
 """In a worker: the queue that takes the steps done."""
 
 
-def run_local(tasks: Sequence[Task], *, workers: int, report: Report) -> Iterator[tuple[int, Any]]:
+def run_local(
+    tasks: Sequence[Task], *, workers: int, report: Report
+) -> Generator[tuple[int, Any], None, None]:
     """Run tasks here, in order, or on several worker processes (see ``Engine``).
 
     Raises:
@@ -37,7 +39,9 @@ def run_local(tasks: Sequence[Task], *, workers: int, report: Report) -> Iterato
     yield from _run_spawned(tasks, min(workers, len(tasks)), report)
 
 
-def _run_spawned(tasks: Sequence[Task], workers: int, report: Report) -> Iterator[tuple[int, Any]]:
+def _run_spawned(
+    tasks: Sequence[Task], workers: int, report: Report
+) -> Generator[tuple[int, Any], None, None]:
     context = multiprocessing.get_context("spawn")
     steps = context.Queue()
     pool = _start_pool(context, workers, steps)

@@ -1,6 +1,6 @@
 """What an engine is: a function that runs tasks and yields their results as they finish."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol
 
 Report = Callable[[int], None]
@@ -11,11 +11,14 @@ Task = Callable[[Report], Any]
 
 
 class Engine(Protocol):
-    """Run tasks and yield ``(position, result)`` as each of them finishes, in any order."""
+    """Run tasks and yield ``(position, result)`` as each of them finishes, in any order.
+
+    Closing the generator stops what still runs.
+    """
 
     def __call__(
         self, tasks: Sequence[Task], *, workers: int, report: Report
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         """Run ``tasks`` on ``workers`` workers.
 
         Args:

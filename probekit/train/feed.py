@@ -12,7 +12,7 @@ from torch import Tensor
 from probekit.features.view import bounds_of
 from probekit.train.rows import Rows, gather, row_bytes
 
-Step = Int64[np.ndarray, " batch"]
+Step = Int64[np.ndarray, " _"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,34 @@
+"""Truncated depth: one probe at every depth, as the runs of one sweep.
+
+They share sample, order and every read, so all depths are trained in one pass over the cache.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from probekit.errors import OptionError
+from probekit.specs import TrainSpec
+
+
+def depth_specs(base: TrainSpec, n_blocks: int, every: int = 1) -> list[TrainSpec]:
+    """Return one spec per depth: 0, ``every``, 2 ``every``, ..., and always L.
+
+    At depth n the head sees the layers up to n; depth 0 is the embeddings alone (P-32, section on
+    truncated models).
+
+    Args:
+        base: all other options; its depth is not used.
+        n_blocks: L.
+        every: distance between depths.
+
+    Raises:
+        OptionError: ``every`` is less than 1.
+    """
+    if every < 1:
+        raise OptionError(f"--every must be at least 1; found {every}.")
+    return [replace(base, depth=depth) for depth in depths(n_blocks, every)]
+
+
+def depths(n_blocks: int, every: int = 1) -> Sequence[int]:
+    """Return 0, ``every``, 2 ``every``, ... up to L, and L itself."""
+    return sorted({*range(0, n_blocks + 1, every), n_blocks})

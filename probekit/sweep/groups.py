@@ -1,0 +1,83 @@
+"""Divide the runs of a sweep into groups that share reads, fit memory and keep workers busy."""
+
+from collections.abc import Hashable, Sequence
+
+from probekit.sweep.resolve import Run
+
+_MOST_MEMBERS = 32
+_COPIES = 5
+"""Copies of a head's values: the values, gradients, two moments, the best checkpoint."""
+
+_PER_WORKER = 2
+"""Groups per worker, so that one that ends early finds more work."""
+
+
+def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[Run]]:
+    """Divide runs into groups; the costliest come first.
+
+    Runs of one group read the same entries and labels. Runs of one stream (same sample, same
+    order) stay together as far as possible, since they share every batch.
+
+    Args:
+        runs: what is to be trained.
+        workers: how many groups run at once.
+        memory: bytes that the members of one group may take.
+    """
+    share = sum(map(cost, runs)) / (workers * _PER_WORKER) if workers > 1 else float("inf")
+    groups: list[list[Run]] = []
+    for same in _by(runs, data_key):
+        groups.extend(_fill(sorted(same, key=stream_key), share, memory))
+    return sorted(groups, key=lambda group: -sum(map(cost, group)))
+
+
+def _fill(runs: Sequence[Run], share: float, memory: int) -> list[list[Run]]:
+    groups: list[list[Run]] = [[]]
+    for run in runs:
+        group = groups[-1]
+        full = (
+            len(group) >= _MOST_MEMBERS
+            or sum(map(member_bytes, group)) + member_bytes(run) > memory
+            or sum(map(cost, group)) + cost(run) / 2 > share
+        )
+        if group and full:
+            groups.append([])
+        groups[-1].append(run)
+    return groups
+
+
+def data_key(run: Run) -> tuple[str, str, str | None, float | None]:
+    """Return what runs must share to be in one group: the data."""
+    spec = run.spec
+    return spec.model, spec.task, spec.label, spec.hold_out
+
+
+def stream_key(run: Run) -> tuple[int, float, int, int, int, int]:
+    """Return what runs must share to take the same batches, in an order that can be sorted."""
+    spec = run.spec
+    return (
+        spec.shots or 0,
+        spec.fraction or 0.0,
+        spec.seed,
+        spec.epochs,
+        spec.batch_size,
+        spec.evals,
+    )
+
+
+def member_bytes(run: Run) -> int:
+    """Return the bytes that a head in training takes."""
+    return run.n_params * 4 * _COPIES
+
+
+def cost(run: Run) -> float:
+    """Return the work of a run, in arbitrary units: values touched per step, plus overhead."""
+    overhead = 200_000.0
+    return run.steps * (run.n_params + len(run.options.layers) * 20_000 + overhead)
+
+
+def _by(runs: Sequence[Run], key: object) -> list[list[Run]]:
+    assert callable(key)
+    found: dict[Hashable, list[Run]] = {}
+    for run in runs:
+        found.setdefault(key(run), []).append(run)
+    return list(found.values())

@@ -1,0 +1,153 @@
+"""Run a sweep: skip what is recorded, group the rest, record each group as it finishes."""
+
+import logging
+import uuid
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NoReturn
+
+from tqdm import tqdm
+
+from probekit.engines import ENGINES
+from probekit.errors import OptionError
+from probekit.features import Location
+from probekit.hardware import available_memory
+from probekit.registry import choose
+from probekit.results import Record, append_record, load_records
+from probekit.specs import TrainSpec
+from probekit.sweep.groups import make_groups
+from probekit.sweep.resolve import Run, resolve
+from probekit.sweep.task import GroupTask, Outputs, open_once
+
+logger = logging.getLogger(__name__)
+
+_MEMORY_SHARE = 0.5
+
+
+def run_sweep(
+    plan: Sequence[TrainSpec],
+    *,
+    out: Path,
+    location: Location | None = None,
+    workers: int = 1,
+    engine: str = "local",
+    memory: int | None = None,
+    device: str = "cpu",
+    save: Path | None = None,
+    predictions: bool = False,
+    progress: bool = False,
+) -> list[Record]:
+    """Train every run of a plan that ``out`` has no record of.
+
+    Records are appended to ``out`` as soon as a group of runs is finished, so a sweep that was
+    stopped goes on where it was when it is started again.
+
+    Args:
+        plan: the runs; ``specs.product`` makes them.
+        out: the records file.
+        location: where entries and labels lie.
+        workers: worker processes.
+        engine: a name of ``ENGINES``.
+        memory: bytes that all workers together may use for heads and rows; ``None`` is half of
+            what is free now.
+        device: what computes: ``cpu``, ``cuda``, ``cuda:1``, ``auto``.
+        save: folder to save the trained heads in: one run is saved in it, several in a folder
+            each. A run without its saved head is trained again.
+        predictions: write the dev and test predictions of each run beside ``out``.
+        progress: draw a bar on stderr, counting the steps of all runs.
+
+    Returns:
+        The records of the plan, in its order, new and old.
+
+    Raises:
+        OptionError: an option cannot be used.
+        EntryNotFoundError: the cache does not hold the features.
+        DataError: labels are missing, or do not fit.
+    """
+    start = choose("engine", engine, ENGINES)
+    if workers < 1:
+        raise OptionError(f"--workers must be at least 1; found {workers}.")
+    budget = int(available_memory() * _MEMORY_SHARE) if memory is None else memory
+    place = Location() if location is None else location
+    sweep = uuid.uuid4().hex
+    runs = _resolve(plan, place, sweep)
+    outputs = _outputs(runs, out, save, predictions)
+    known = _known(out)
+    todo = [run for run in runs if not _is_done(run, known, outputs)]
+    if len(todo) < len(runs):
+        logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), out)
+    per_worker = budget // workers
+    groups = make_groups(todo, workers=workers, memory=per_worker // 2)
+    tasks = [
+        GroupTask(
+            specs=tuple(run.spec for run in group),
+            location=place,
+            device=device,
+            memory=per_worker // 2,
+            outputs=outputs,
+            sweep=sweep,
+        )
+        for group in groups
+    ]
+    total = sum(run.steps for run in todo)
+    with tqdm(total=total, desc="train", unit="step", disable=not progress) as bar:
+        done = start(tasks, workers=workers, report=lambda steps: _advance(bar, steps))
+        known.update(_append(done, out))
+    return [known[run.options.key] for run in runs]
+
+
+def _advance(bar: "tqdm[NoReturn]", steps: int) -> None:
+    bar.update(steps)
+
+
+def _append(done: Generator[tuple[int, list[Record]], None, None], out: Path) -> dict[str, Record]:
+    """Append the records of each group as it finishes."""
+    fresh = {}
+    with closing(done):  # Ctrl-C must end the workers, not wait for them
+        for _, records in done:
+            for record in records:
+                append_record(out, record)
+                fresh[record.key] = record
+    return fresh
+
+
+def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> list[Run]:
+    """Settle every spec, each record key once."""
+    runs: dict[str, Run] = {}
+    for spec in plan:
+        splits = open_once(sweep, spec.model, spec.task, spec.label, location)
+        run = resolve(spec, splits)
+        runs.setdefault(run.options.key, run)
+    return list(runs.values())
+
+
+def _known(out: Path) -> dict[str, Record]:
+    return {record.key: record for record in load_records(out)} if out.is_file() else {}
+
+
+def _is_done(run: Run, known: dict[str, Record], outputs: Outputs) -> bool:
+    key = run.options.key
+    wanted = [outputs.predictions[key]] if key in outputs.predictions else []
+    if key in outputs.heads:
+        wanted.append(outputs.heads[key] / "config.json")
+    return key in known and all(path.is_file() for path in wanted)
+
+
+def _outputs(runs: Sequence[Run], out: Path, save: Path | None, predictions: bool) -> Outputs:
+    heads, files = {}, {}
+    for run in runs:
+        key = run.options.key
+        if save is not None:
+            heads[key] = save if len(runs) == 1 else save / _name(run)
+        if predictions:
+            files[key] = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"
+    return Outputs(heads=heads, predictions=files)
+
+
+def _name(run: Run) -> str:
+    """Return a folder name that people can read and that no other run has."""
+    spec = run.spec
+    parts = [spec.head, spec.label, None if spec.depth is None else f"depth{spec.depth}"]
+    parts += [None if spec.shots is None else f"shots{spec.shots}", f"seed{spec.seed}"]
+    return "-".join([*(part for part in parts if part), run.options.key[:8]])

@@ -1,0 +1,200 @@
+"""Saved heads: a folder with model.safetensors and config.json, and the head that it loads to."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from jaxtyping import Float, Int64
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from probekit import __version__
+from probekit.decoders import decoder_from_json
+from probekit.errors import MissingFileError, OptionError, ProbekitError, RecordError, StorageError
+from probekit.features import Splits
+from probekit.heads import head_from_json
+from probekit.heads.normalization import Normalization, normalization_from_json
+from probekit.specs import ResolvedOptions
+from probekit.train.member import Probe
+from probekit.train.result import FitResult
+
+FORMAT_VERSION = 1
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+
+
+class TrainedHead:
+    """A trained head with its decoder and normalisation, ready to predict.
+
+    Attributes:
+        config: everything in ``config.json``.
+        layers: layers that ``predict`` wants along axis 1, ascending.
+        labels: name of each class.
+    """
+
+    def __init__(self, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
+        """Rebuild the modules and load their tensors."""
+        self.config = dict(config)
+        self.layers = tuple(config["layers"])
+        self.labels = tuple(config["labels"])
+        dim, seed = int(config["features"]["dim"]), torch.Generator()
+        head = head_from_json(config["head"]).build(self.layers, dim, seed)
+        decoder = decoder_from_json(config["decoder"]).build(head.width, len(self.labels), seed)
+        self._probe = Probe(head, decoder)
+        self._normalization: Normalization = normalization_from_json(
+            config["normalization"], len(self.layers), dim
+        )
+        head.load_state_dict(_under("head.", state))
+        decoder.load_state_dict(_under("decoder.", state))
+        self._normalization.load_state_dict(_under("normalization.", state))
+        self._probe.eval().requires_grad_(False)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """Load the head that ``save_head`` wrote.
+
+        Raises:
+            MissingFileError: the folder holds no saved head.
+            RecordError: its files are damaged, or of a newer format.
+        """
+        path = Path(folder)
+        config = _read_config(path)
+        try:
+            return cls(config, load_file(path / WEIGHTS))
+        except FileNotFoundError:
+            raise MissingFileError(f"{path}: no saved head here ({WEIGHTS} is missing).") from None
+        except ProbekitError:
+            raise
+        except (SafetensorError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise RecordError(
+                f"{path}: the saved head is damaged ({str(error).splitlines()[0]}). Train it again "
+                "with --save."
+            ) from None
+
+    def predict(
+        self,
+        rows: Float[Tensor, "rows layers dim"],
+        offsets: Int64[Tensor, " bounds"] | None = None,
+    ) -> list[str]:
+        """Return the label name of each row.
+
+        Args:
+            rows: the hidden states of ``layers``, in that order, as the cache would hold them.
+            offsets: bounds of the sentences within the rows; one sentence if not given.
+
+        Raises:
+            OptionError: rows of other layers or another width.
+        """
+        if rows.shape[1:] != (len(self.layers), self._probe.head.dim):
+            raise OptionError(
+                f"this head reads {len(self.layers)} layers of width {self._probe.head.dim}; "
+                f"found {rows.shape[1]} layers of width {rows.shape[2]}."
+            )
+        if not len(rows):
+            return []
+        if offsets is None:
+            offsets = torch.tensor([0, len(rows)])
+        z = rows.transpose(0, 1).float().contiguous().transpose(0, 1)
+        classes = self._probe.predict(self._normalization(z), offsets)
+        return [self.labels[number] for number in classes.tolist()]
+
+
+def describe_training(
+    splits: Splits, options: ResolvedOptions, result: FitResult
+) -> dict[str, Any]:
+    """Return what a saved head's config says of where it comes from.
+
+    Returns:
+        model (name and hashes), features (how rows are made of text), task, label, labels, the
+        metric and its scores, all options of the run.
+    """
+    manifest = splits.entries["train"].manifest
+    return {
+        "model": dict(manifest.model_info),
+        "features": {
+            "dim": manifest.dim,
+            "n_blocks": manifest.n_blocks,
+            "pooling": manifest.pooling,
+            "dtype": manifest.dtype,
+            "compute_dtype": manifest.compute_dtype,
+            "max_length": manifest.request.get("max_length"),
+            "overlong": manifest.request.get("overlong", "stride"),
+            "entry": manifest.key,
+        },
+        "task": splits.task.name,
+        "label": splits.column,
+        "labels": list(splits.label_map.names),
+        "metric": splits.metric,
+        "eval_score": result.eval_score,
+        "test_score": result.test_score,
+        "options": options.to_json(),
+        "key": options.key,
+    }
+
+
+def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path:
+    """Write a trained head to a folder, config.json last.
+
+    Args:
+        folder: created when it does not exist; a head in it is replaced.
+        result: what training returned.
+        about: the rest of config.json (``describe_training``); it must hold ``labels`` and
+            ``features`` with ``dim``.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    config = {
+        "format_version": FORMAT_VERSION,
+        "probekit": __version__,
+        **{name: dict(form) for name, form in result.modules.items()},
+        "layers": list(result.layers),
+        "n_params": result.n_params,
+        **about,
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CONFIG).unlink(missing_ok=True)
+        beside = folder / f"{WEIGHTS}.partial"
+        save_file(dict(result.state), beside)
+        os.replace(beside, folder / WEIGHTS)
+        beside = folder / f"{CONFIG}.partial"
+        beside.write_text(json.dumps(config, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        os.replace(beside, folder / CONFIG)
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot save the head ({error}).") from error
+    return folder
+
+
+def load_head(folder: str | Path) -> TrainedHead:
+    """Load a saved head; the same as ``TrainedHead.from_pretrained``."""
+    return TrainedHead.from_pretrained(folder)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingFileError(
+            f"{folder}: no saved head here (no {CONFIG}). `probekit train --save DIR` makes one."
+        ) from None
+    except ValueError as error:
+        raise RecordError(f"{path} is not JSON ({error}). Train the head again.") from None
+    version = config.get("format_version") if isinstance(config, dict) else None
+    if version != FORMAT_VERSION:
+        remedy = "upgrade probekit" if isinstance(version, int) else "train the head again"
+        raise RecordError(
+            f"{path}: format version {version}, this probekit reads {FORMAT_VERSION}; {remedy}."
+        )
+    return dict(config)
+
+
+def _under(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }

@@ -1,0 +1,157 @@
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.errors import DataError, EntryNotFoundError, UnknownNameError
+from probekit.features import LabelMap, Location, load_labels, open_splits
+from probekit.features.labels import join_labels
+from probekit.features.view import bounds_of, expand_runs
+from probekit.store.labels import labels_folder, write_labels
+from probekit.tasks import Example, Split
+from tests.planted import MODEL, NAMES, TASK, plant, plant_all
+
+
+def open_here(root, **options):
+    return open_splits(MODEL, TASK, "ner", Location(cache=root, **options))
+
+
+def fresh_split(entry, labels):
+    table = entry.examples
+    examples = tuple(Example(name, table.words(n)) for n, name in enumerate(table.ids))
+    return Split(task=TASK, name="train", examples=examples, labels={"ner": labels}, origin="here")
+
+
+def labels_like(entry, name="O"):
+    return tuple((name,) * int(count) for count in entry.examples.n_rows)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), max_size=20))
+def test_runs_expand_to_their_places(runs):
+    starts = np.array([start for start, _ in runs], np.int64)
+    lengths = np.array([length for _, length in runs], np.int64)
+    expected = [start + n for start, length in runs for n in range(length)]
+    assert expand_runs(starts, lengths).tolist() == expected
+    assert bounds_of(lengths)[-1] == len(expected)
+
+
+def test_labels_become_the_classes_of_train(tmp_path):
+    splits = open_here(plant_all(tmp_path))
+    assert splits.label_map.names == tuple(sorted(NAMES))
+    assert splits.metric == "span-f1" and splits.n_blocks == 3
+    assert set(splits.keys) == {"train", "dev", "test"}
+    view = splits.view("dev")
+    names = [view.all_names[number] for number in view.targets]
+    assert names == list(splits.labels["dev"].values)
+
+
+def test_taking_examples_takes_their_rows(tmp_path):
+    view = open_here(plant_all(tmp_path)).view("train")
+    taken = view.take(np.array([7, 2]))
+    first = slice(view.offsets[7], view.offsets[8])
+    second = slice(view.offsets[2], view.offsets[3])
+    assert taken.ids == (view.ids[7], view.ids[2])
+    assert taken.rows.tolist() == [*view.rows[first], *view.rows[second]]
+    assert taken.targets.tolist() == [*view.targets[first], *view.targets[second]]
+    assert taken.lengths.tolist() == view.lengths[[7, 2]].tolist()
+
+
+def test_invalid_words_are_scored_but_not_trained_on(tmp_path):
+    splits = open_here(plant_all(tmp_path, invalid=0.2))
+    valid = splits.entries["train"].examples.valid
+    train = splits.view("train", valid_only=True)
+    assert len(train) == valid.sum() < len(valid) == len(splits.view("train"))
+    assert train.offsets[-1] == len(train)
+    norms = train.array.read(torch.from_numpy(train.rows), [1])[:, 0].norm(dim=-1)
+    assert (norms > 0).all()
+
+
+def test_a_label_unseen_in_train_counts_as_an_error_and_is_reported_once(tmp_path, caplog):
+    plant(tmp_path, names=NAMES[:3])
+    plant(tmp_path, "dev")
+    with caplog.at_level(logging.WARNING):
+        splits = open_here(tmp_path)
+        view = splits.view("dev")
+    unseen = view.targets >= len(splits.label_map)
+    assert view.unseen == ("B-LOC", "I-LOC")
+    assert unseen.sum() == sum(n in view.unseen for n in splits.labels["dev"].values)
+    warnings = [r.getMessage() for r in caplog.records if "does not have" in r.getMessage()]
+    assert len(warnings) == 1 and f"{unseen.sum()} words" in warnings[0]
+
+
+def test_the_newest_labels_count(tmp_path):
+    entry = plant(tmp_path)
+    before = open_here(tmp_path)
+    labels = labels_like(entry, "B-ORG")
+    folder = labels_folder(entry.path)
+    write_labels(folder, "train", "ner", entry.examples.ids, labels, "f" * 64)
+    after = open_here(tmp_path)
+    assert after.label_map.names == ("B-ORG",)
+    assert after.fingerprint != before.fingerprint
+
+
+def test_fresh_labels_replace_the_stored_ones(tmp_path):
+    entry = plant(tmp_path)
+    found = load_labels(entry, "ner", fresh_split(entry, labels_like(entry)))
+    assert set(found.values) == {"O"}
+    stored = load_labels(entry, "ner")
+    assert stored.fingerprint != found.fingerprint
+
+
+def test_fresh_labels_of_another_text_are_refused(tmp_path):
+    entry = plant(tmp_path)
+    good = fresh_split(entry, labels_like(entry))
+    words = good.examples[3].words
+    changed = Example("train-3", (*words[:-1], "other"))
+    examples = (*good.examples[:3], changed, *good.examples[4:])
+    with pytest.raises(DataError, match=rf"word {len(words)} of example 'train-3' is 'other', but"):
+        load_labels(entry, "ner", replace(good, examples=examples))
+    with pytest.raises(UnknownNameError, match="unknown label column 'pos'"):
+        load_labels(entry, "pos", good)
+
+
+def test_labels_that_do_not_fit_name_the_example():
+    with pytest.raises(DataError, match="example 'b' has 2 words in the cache, but 1 labels"):
+        join_labels(["a", "b"], [1, 2], {"a": ["O"], "b": ["O"]}, where="dev")
+    with pytest.raises(DataError, match="no labels for example 'b'"):
+        join_labels(["a", "b"], [1, 2], {"a": ["O"]}, where="dev")
+
+
+def test_no_labels_say_what_to_do(tmp_path):
+    entry = plant(tmp_path)
+    with pytest.raises(DataError, match=r"labels 'pos': none are stored .* --data DIR"):
+        load_labels(entry, "pos")
+    with pytest.raises(UnknownNameError):
+        open_splits(MODEL, TASK, "nerr", Location(cache=tmp_path))
+
+
+def test_several_entries_need_a_choice(tmp_path):
+    plant(tmp_path)
+    other = plant(tmp_path, request="another")
+    with pytest.raises(EntryNotFoundError, match="--entry"):
+        open_here(tmp_path)
+    chosen = open_here(tmp_path, entry=other.manifest.key[:8])
+    assert chosen.keys["train"] == other.manifest.key
+
+
+def test_a_split_without_labels_is_not_scored(tmp_path):
+    plant(tmp_path)
+    test = plant(tmp_path, "test")
+    for path in labels_folder(test.path).glob("test-*"):
+        path.unlink()
+    splits = open_here(tmp_path)
+    assert set(splits.entries) == {"train", "test"}
+    assert set(splits.labels) == {"train"}
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=9), st.lists(st.sampled_from("abcde"), max_size=9))
+def test_encoding_is_undone_by_the_names(train, other):
+    label_map = LabelMap.from_labels([train])
+    numbers, unseen = label_map.encode(other)
+    names = label_map.names + unseen
+    assert [names[number] for number in numbers] == other
+    assert all((name in unseen) == (name not in train) for name in other)

@@ -1,0 +1,72 @@
+import pytest
+
+from probekit.errors import OptionError, UnknownNameError
+from probekit.specs import ResolvedOptions, TrainSpec, product
+
+BASE = TrainSpec(model="m", task="t", head="last")
+
+
+def resolved(**options):
+    spec = TrainSpec(**{"model": "m", "task": "t", "head": "last"} | options)
+    return ResolvedOptions(
+        spec=spec, layers=(1,), metric="f1", entries={"train": "k"}, labels_fingerprint="l"
+    )
+
+
+def test_a_spec_survives_json():
+    spec = TrainSpec(model="m", task="t", head="p32", shots=8, lr=1e-3, layers="0,2")
+    assert TrainSpec.from_json(spec.to_json()) == spec
+    with pytest.raises(OptionError, match="unknown training option 'epoch'"):
+        TrainSpec.from_json({**spec.to_json(), "epoch": 3})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shots": 0}, r"--shots must be a whole number of at least 1; found 0"),
+        ({"shots": 8, "fraction": 0.5}, "choose one"),
+        ({"fraction": 1.5}, r"--fraction must be a number in \(0, 1\]; found 1.5"),
+        ({"fraction": 0}, r"--fraction must be"),
+        ({"epochs": 2.5}, "--epochs must be a whole number"),
+        ({"batch_size": True}, "--batch-size must be a whole number"),
+        ({"seed": -1}, "--seed must be"),
+        ({"lr": 0}, "--lr must be a number above 0; found 0"),
+        ({"mix_lr": "x"}, "--mix-lr must be"),
+        ({"lr": float("nan")}, "--lr must be"),
+        ({"hold_out": 1}, "--hold-out must be a number between 0 and 1"),
+        ({"weight_decay": -1}, "--weight-decay must be 0 or more"),
+        ({"depth": -1}, "--depth must be"),
+        ({"normalize": "l2"}, "normaliz"),
+    ],
+)
+def test_values_that_cannot_be_used(options, message):
+    with pytest.raises((OptionError, UnknownNameError), match=message):
+        TrainSpec(**{"model": "m", "task": "t", "head": "last"} | options)
+
+
+def test_unknown_names():
+    with pytest.raises(UnknownNameError, match="Did you mean 'concat'"):
+        TrainSpec(model="m", task="t", head="concatt")
+    with pytest.raises(UnknownNameError, match="unknown decoder"):
+        TrainSpec(model="m", task="t", head="last", decoder="lin")
+
+
+def test_a_fraction_of_one_is_allowed():
+    assert TrainSpec(model="m", task="t", head="last", fraction=1).protocol == "fraction"
+
+
+def test_a_product_varies_the_last_option_fastest():
+    specs = product(BASE, {"head": ["last", "p32"], "seed": [0, 1, 1]})
+    assert [(spec.head, spec.seed) for spec in specs] == [
+        ("last", 0), ("last", 1), ("p32", 0), ("p32", 1),
+    ]  # fmt: skip
+    with pytest.raises(OptionError, match="unknown training option 'heads'"):
+        product(BASE, {"heads": ["last"]})
+    with pytest.raises(OptionError, match="--batch-size names no value"):
+        product(BASE, {"batch_size": []})
+
+
+def test_the_key_hashes_options_and_data_but_not_the_model_s_name():
+    keys = {resolved(seed=seed, lr=lr).key for seed in (0, 1) for lr in (1e-3, 2e-3)}
+    assert len(keys) == 4
+    assert resolved(model="org/m").key == resolved(model="./m").key

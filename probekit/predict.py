@@ -13,6 +13,7 @@ from probekit.backbone import Backbone, inspect_backbone, load_backbone
 from probekit.data.encoded import EncodedSplit, encode_words
 from probekit.data.token_batch import token_batches
 from probekit.errors import BackboneError, DataError
+from probekit.hardware import pick_device
 from probekit.pooling import pool
 from probekit.train.saved import TrainedHead
 
@@ -91,10 +92,11 @@ def matching_backbone(config: dict[str, Any], model: str | None, device: str) ->
                 f"head was trained on {wanted['name']!r} with {expected[:12]}.... Give the right "
                 "one with --model."
             )
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    compute_dtype = config["features"]["compute_dtype"]
-    return load_backbone(inspection, device=device, compute_dtype=compute_dtype)
+    return load_backbone(
+        inspection,
+        device=pick_device(device),
+        compute_dtype=config["features"]["compute_dtype"],
+    )
 
 
 def read_sentences(lines: Sequence[str]) -> list[list[str]]:

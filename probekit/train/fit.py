@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+import torch
+
 from probekit.features import FeatureView
+from probekit.hardware import pick_device
 from probekit.metrics import Metric
 from probekit.train.freeze import Outcome, freeze
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult
 from probekit.train.scoring import ScoredSplit
-from probekit.train.stream import Report, Stream, StreamSpec, as_device, union
+from probekit.train.stream import Report, Stream, StreamSpec, union
 
 
 def fit_group(
@@ -46,7 +49,7 @@ def fit_group(
     Raises:
         OptionError: a layer that the cache does not hold, or a normalisation that cannot be had.
     """
-    residency = Residency(memory, as_device(device))
+    residency = Residency(memory, torch.device(pick_device(device)))
     layers = union(streams)
     scored_dev = ScoredSplit(residency.rows(dev, layers), metric)
     rows = residency.streams(streams)

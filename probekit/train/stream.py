@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import torch
-
 from probekit.features import FeatureView
 from probekit.train.feed import feed
 from probekit.train.inputs import Inputs
@@ -108,10 +106,3 @@ class Stream:
 def union(streams: Sequence[StreamSpec]) -> tuple[int, ...]:
     """Return all layers that a member of some stream reads, ascending."""
     return tuple(sorted({layer for stream in streams for layer in stream.layers}))
-
-
-def as_device(name: str) -> torch.device:
-    """Return the device called ``name``; ``auto`` is the GPU where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)

@@ -1,0 +1,88 @@
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from probekit.errors import BackboneError, DataError, MissingFileError
+from probekit.extract import ExtractOptions, extract
+from probekit.features import Location
+from probekit.predict import predict, read_sentences
+from probekit.specs import TrainSpec
+from probekit.sweep import run_sweep
+from tests.tiny import SENTENCES, build
+
+
+def write_corpus(folder: Path) -> Path:
+    folder.mkdir()
+    rng = random.Random(0)
+    for split, count in (("train", 24), ("dev", 12)):
+        blocks = []
+        for _ in range(count):
+            words = rng.choice(SENTENCES).split()[: rng.randint(2, 12)]
+            rng.shuffle(words)
+            # A word that the tokenizer deletes must keep its place.
+            words.insert(rng.randrange(len(words)), "\u200b")
+            blocks.append("\n".join(f"{w} {'B-UP' if w[0].isupper() else 'O'}" for w in words))
+        (folder / f"{split}.conll").write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module", params=["bert", "llama"])
+def trained(request, tmp_path_factory):
+    root = tmp_path_factory.mktemp(request.param)
+    model = build(request.param, root / "model", max_positions=24)
+    corpus = write_corpus(root / "corpus")
+    extract(
+        str(model),
+        str(corpus),
+        cache=root / "cache",
+        device="cpu",
+        options=ExtractOptions(compute_dtype="float32"),
+    )
+    (record,) = run_sweep(
+        [
+            TrainSpec(
+                model=str(model), task=str(corpus), head="p32", epochs=5, normalize="standardize"
+            )
+        ],
+        out=root / "runs.jsonl",
+        location=Location(cache=root / "cache"),
+        save=root / "head",
+        predictions=True,
+    )
+    return root, corpus, record
+
+
+def dev_words(corpus: Path) -> list[list[str]]:
+    blocks = (corpus / "dev.conll").read_text("utf-8").strip().split("\n\n")
+    return [[line.split(" ")[0] for line in block.split("\n")] for block in blocks]
+
+
+def test_new_text_gets_the_labels_of_training_time_scoring(trained):
+    root, corpus, record = trained
+    expected = pq.read_table(record.predictions)["predicted"].to_pylist()
+    assert len({label for labels in expected for label in labels}) == 2
+    assert predict(root / "head", dev_words(corpus)) == expected
+
+
+def test_another_model_is_refused(trained, tmp_path):
+    root, _, _ = trained
+    other = build("bert", tmp_path / "other", seed=1, max_positions=24)
+    with pytest.raises(BackboneError, match=r"weights have sha256 .* Give the right one"):
+        predict(root / "head", [["a"]], model=str(other))
+
+
+def test_a_folder_without_a_head(tmp_path):
+    with pytest.raises(MissingFileError, match="no saved head here"):
+        predict(tmp_path, [["a"]])
+
+
+def test_lines_become_words():
+    lines = ["EU  rejects\n", "\n", " a\u00a0b "]
+    assert read_sentences(lines) == [["EU", "rejects"], ["a\u00a0b"]]
+        ["EU", "rejects"],
+        ["a\u00a0b"],
+    ]
+    with pytest.raises(DataError, match="no text to label"):
+        read_sentences(["\n"])

@@ -21,7 +21,7 @@ def kill_once(path, backend, dtype, rng):
     """Start a writer, SIGKILL it at a random moment, and return how many units it had marked."""
     units = path.with_name(path.name + ".partial") / "building" / "units"
     done = len(list(units.glob("*.json")))
-    target = rng.randrange(done, writer_program.N_UNITS)
+    target = rng.randint(done, writer_program.N_UNITS)
     writer = SPAWN.Process(target=writer_program.build, args=(path, backend, dtype, PAUSE))
     writer.start()
     while writer.is_alive() and len(list(units.glob("*.json"))) < target:

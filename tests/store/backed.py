@@ -1,0 +1,48 @@
+"""What every part of the store's contract needs of a backend."""
+
+import pytest
+
+from probekit.store.arrays import FEATURE_DTYPES
+from probekit.store.builder import EntryBuilder
+from tests.store import synthetic
+
+
+class Backed:
+    """Subclasses name the backend and say how to damage what it wrote."""
+
+    backend: str
+
+    def store(self, folder):
+        return folder / {"zarr": "features.zarr", "hdf5": "features.h5"}[self.backend]
+
+    def read_independently(self, entry, name):
+        """Read a plain array with the format's own library."""
+        raise NotImplementedError
+
+    def remove_chunk(self, entry):
+        """Make chunk (1, 2) of ``words`` disappear."""
+        raise NotImplementedError
+
+    def shorten_chunk(self, entry):
+        """Cut the file that holds the last chunk."""
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class", params=FEATURE_DTYPES)
+    @classmethod
+    def entry(cls, request, tmp_path_factory):
+        """An entry of each dtype, not to be damaged."""
+        path = tmp_path_factory.mktemp(request.param) / "train-00000000"
+        return synthetic.build(path, cls.backend, request.param)
+
+    @pytest.fixture
+    def fresh(self, tmp_path):
+        """A float16 entry that a test may damage."""
+        return synthetic.build(tmp_path / "train-00000000", self.backend, "float16")
+
+    @pytest.fixture
+    def path(self, tmp_path):
+        return tmp_path / "train-00000000"
+
+    def open(self, path, dtype="float16", **options):
+        plan = options.pop("plan", synthetic.plan(self.backend, dtype))
+        return EntryBuilder.open(path, plan=plan, **options)

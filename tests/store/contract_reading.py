@@ -1,0 +1,176 @@
+"""The store's contract: reading."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probekit.errors import (
+    EntryError,
+    OptionError,
+)
+from probekit.store.entry import Entry
+from tests.store import synthetic
+from tests.store.backed import Backed
+
+ROW_LISTS = [[], [0], [95, 3, 3, 17, 16, 15, 0], [5, 6, 7], [14, 15, 16, 17, 33], [40, 39, 38]]
+
+
+def stored(values, dtype):
+    """What the store must return for float32 values, computed without torch."""
+    if dtype == "float16":
+        return values.astype(np.float16).astype(np.float32)
+    if dtype == "bfloat16":  # round to nearest, ties to even, on the bits
+        bits = values.view(np.uint32)
+        return (
+            ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+        )
+    return values
+
+
+def stored_int8(values, chunk_rows):
+    """The int8 codec written out in NumPy, on (rows, layers, dim)."""
+    out = np.zeros_like(values)
+    for start in range(0, len(values), chunk_rows):
+        chunk = values[start : start + chunk_rows]
+        norm = np.sqrt((chunk.astype(np.float64) ** 2).sum(axis=2, keepdims=True))
+        unit = chunk / np.where(norm > 0, norm, 1)
+        scale = np.abs(unit).max(axis=0) / 127
+        out[start : start + chunk_rows] = (
+            np.round(unit / np.where(scale > 0, scale, 1)) * scale * norm
+        )
+    return out
+
+
+class ReadingContract(Backed):
+    """Rows and layers, whole and picked, in every dtype."""
+
+    @pytest.mark.parametrize("name", ["words", "tokens"])
+    def test_reads_what_was_written(self, entry, name):
+        array = entry.arrays[name]
+        got = array.read(slice(None)).float().numpy()
+        given_values = synthetic.reference(name)
+        if array.spec.dtype == "int8":
+            expected = stored_int8(given_values, array.spec.chunk_rows)
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+            norms = np.linalg.norm(given_values, axis=2)
+            errors = np.linalg.norm(got - given_values, axis=2)[norms > 0] / norms[norms > 0]
+            assert np.median(errors) < 1e-2
+        else:
+            np.testing.assert_array_equal(got, stored(given_values, array.spec.dtype))
+
+    @pytest.mark.parametrize("rows", ROW_LISTS, ids=str)
+    @pytest.mark.parametrize("layers", [None, [2], [4, 0], [1, 1]], ids=str)
+    def test_any_rows_and_layers(self, entry, rows, layers):
+        array = entry.arrays["words"]
+        whole = array.read(slice(0, array.rows))
+        at = [synthetic.LAYERS.index(layer) for layer in layers or synthetic.LAYERS]
+        got = array.read(torch.tensor(rows, dtype=torch.int64), layers)
+        assert got.dtype == array.dtype
+        assert torch.equal(got, whole[torch.tensor(rows, dtype=torch.int64)][:, at])
+
+    @settings(max_examples=40, deadline=None)
+    @given(data=st.data())
+    def test_gathers_equal_indexing(self, entry, data):
+        array = entry.arrays["words"]
+        whole = array.read(slice(None))
+        rows = torch.tensor(
+            data.draw(st.lists(st.integers(0, array.rows - 1), max_size=60)), dtype=torch.int64
+        )
+        assert torch.equal(array.read(rows), whole[rows])
+        start, stop = sorted(data.draw(st.tuples(*[st.integers(0, array.rows)] * 2)))
+        assert torch.equal(array.read(slice(start, stop)), whole[start:stop])
+
+    def test_long_gathers(self, entry):
+        array = entry.arrays["words"]
+        rows = torch.randint(array.rows, (1500,), generator=torch.Generator().manual_seed(0))
+        assert torch.equal(array.read(rows, [4, 1]), array.read(slice(None))[rows][:, [3, 1]])
+
+    @pytest.mark.parametrize("rows", [slice(3, 40), torch.tensor([7, 2, 7])], ids=["run", "gather"])
+    def test_layers_come_first_in_memory(self, entry, rows):
+        array = entry.arrays["words"]
+        got = array.read(rows)
+        assert got.permute(1, 0, 2).is_contiguous()
+        out = array.empty(len(got), len(synthetic.LAYERS))
+        assert array.read(rows, out=out) is out
+        assert torch.equal(out, got)
+
+    def test_out_must_fit(self, entry):
+        array, rows = entry.arrays["words"], torch.tensor([1, 2])
+        wrong_dtype = array.empty(2, 4).to(torch.float64)
+        rows_first = torch.empty(2, 4, synthetic.DIM, dtype=array.dtype)
+        for out in (array.empty(3, 4), wrong_dtype, rows_first):
+            with pytest.raises(OptionError, match="out"):
+                array.read(rows, out=out)
+
+    @pytest.mark.parametrize("rows", [[-1], [3, 10_000]], ids=str)
+    def test_unknown_row(self, entry, rows):
+        with pytest.raises(OptionError, match=f"row {rows[-1]} does not exist; it has rows 0..1"):
+            entry.arrays["words"].read(torch.tensor(rows))
+
+    @pytest.mark.parametrize("rows", [slice(-3, 2), slice(0, 10_000), slice(0, 8, 2), slice(5, 4)])
+    def test_unusable_slice(self, entry, rows):
+        with pytest.raises(OptionError, match="slice"):
+            entry.arrays["words"].read(rows)
+
+    def test_unusable_rows(self, entry):
+        for rows in (torch.tensor([1, 2], dtype=torch.int32), torch.tensor([[1]]), torch.ones(2)):
+            with pytest.raises(OptionError, match="int64"):
+                entry.arrays["words"].read(rows)
+
+    def test_unknown_layer(self, entry):
+        with pytest.raises(
+            OptionError, match=r"layer 3 is not stored; it holds layers \[0, 1, 2, 4\]"
+        ):
+            entry.arrays["words"].read(slice(0, 2), [0, 3])
+
+    def test_unknown_array(self, entry):
+        assert set(entry.arrays) == {"words", "tokens"} and "cls" not in entry.arrays
+        with pytest.raises(EntryError, match=r"no array 'cls'; it holds words, tokens.*--keep cls"):
+            entry.arrays["cls"]
+
+    def test_what_is_read_is_a_copy(self, entry):
+        array = entry.arrays["words"]
+        first = array.read(slice(0, 40))
+        kept = first.clone()
+        first.fill_(7)
+        assert torch.equal(array.read(slice(0, 40)), kept)
+
+    def test_no_descriptor_stays_open(self, entry):
+        before = len(os.listdir("/proc/self/fd"))
+        opened = Entry.open(entry.path)
+        for array in opened.arrays.values():
+            array.read(slice(None))
+        assert len(os.listdir("/proc/self/fd")) == before
+
+    def test_two_readers_at_once(self, entry):
+        readers = [Entry.open(entry.path).arrays["words"] for _ in range(2)]
+        rows = torch.randperm(readers[0].rows, generator=torch.Generator().manual_seed(1))
+        expected = entry.arrays["words"].read(rows)
+        with ThreadPoolExecutor(4) as pool:
+            for got in pool.map(lambda i: readers[i % 2].read(rows), range(16)):
+                assert torch.equal(got, expected)
+
+    def test_examples_come_back(self, entry):
+        assert entry.examples.table.equals(synthetic.examples().table)
+        assert entry.examples.words(2) == ("w0",)
+        starts = [synthetic.row_start(unit)["words"] for unit in range(synthetic.N_UNITS)]
+        counts = synthetic.ROWS["words"]
+        expected = [s + i for s, n in zip(starts, counts, strict=True) for i in range(n)]
+        assert entry.examples.rows.tolist() == expected
+        assert len(entry.examples.valid) == sum(counts)
+
+    def test_the_formats_own_library_reads_the_same(self, entry):
+        for spec in entry.manifest.arrays:
+            values = self.read_independently(entry, spec.plain()[0].name)
+            if spec.dtype == "int8":
+                norm, scale = (self.read_independently(entry, p.name) for p in spec.plain()[1:])
+                values = values * np.repeat(scale, spec.chunk_rows, axis=0) * norm[:, :, None]
+            elif spec.dtype == "bfloat16":
+                values = (values.astype(np.uint32) << 16).view(np.float32)
+            got = entry.arrays[spec.name].read(slice(None)).float().numpy()
+            np.testing.assert_allclose(got, values.astype(np.float32), rtol=1e-6)

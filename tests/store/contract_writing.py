@@ -1,0 +1,147 @@
+"""The store's contract: writing, resuming and sealing."""
+
+import numpy as np
+import pytest
+
+from probekit.errors import (
+    EntryError,
+    EntryNotFoundError,
+)
+from probekit.store.entry import Entry
+from tests.store import synthetic
+from tests.store.backed import Backed
+
+
+class WritingContract(Backed):
+    """An entry is complete or absent, and the same bytes however it came to be."""
+
+    def test_two_builds_are_the_same_bytes(self, fresh, tmp_path):
+        again = synthetic.build(tmp_path / "again-00000000", self.backend, "float16")
+        assert synthetic.folder_bytes(again.path) == synthetic.folder_bytes(fresh.path)
+
+    @pytest.mark.parametrize("first", [(), (0,), (3, 1), (0, 1, 2, 3, 4)], ids=str)
+    def test_resume(self, fresh, tmp_path, first):
+        path = tmp_path / "resumed-00000000"
+        with self.open(path) as builder:
+            synthetic.write(builder, first)
+        with self.open(path) as builder:
+            assert builder.done_units == set(first)
+            assert builder.unit_stats == [{"unit": unit} for unit in sorted(first)]
+            entry = synthetic.finish(builder, self.backend, "float16")
+            assert [stats["unit"] for stats in builder.unit_stats] == list(range(synthetic.N_UNITS))
+        assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
+        assert not path.with_name(path.name + ".partial").exists()
+
+    def test_torn_unit_is_written_again(self, fresh, tmp_path):
+        """Chunks without a mark, and marked chunks whose bytes a power cut lost."""
+        path = tmp_path / "torn-00000000"
+        with self.open(path) as builder:
+            synthetic.write(builder, [0, 1])
+            plain = builder.arrays["words"].plain()[0]
+            garbage = np.full(plain.chunks, 3, dtype=plain.dtype)
+            builder._writer.write(plain, 0, 3, garbage)  # of unit 0, which is marked
+            builder._writer.write(plain, 5, 1, garbage)  # of a later unit
+        with self.open(path) as builder:
+            assert builder.done_units == {1}
+            entry = synthetic.finish(builder, self.backend, "float16")
+        assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
+
+    @pytest.mark.parametrize("torn", ["plan.json", "units/000001.json"])
+    def test_torn_bookkeeping(self, fresh, tmp_path, torn, caplog):
+        path = tmp_path / "torn-00000000"
+        with self.open(path) as builder:
+            synthetic.write(builder, [0, 1])
+        file = builder.partial / "building" / torn
+        file.write_bytes(file.read_bytes()[:20])
+        with self.open(path) as builder:
+            assert builder.done_units == (set() if torn == "plan.json" else {0})
+            entry = synthetic.finish(builder, self.backend, "float16")
+        assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
+
+    def test_killed_between_manifest_and_rename(self, fresh, tmp_path, monkeypatch):
+        path = tmp_path / "late-00000000"
+        with monkeypatch.context() as patch:
+            patch.setattr("probekit.store.builder.install", _killed)
+            with pytest.raises(KeyboardInterrupt), self.open(path) as builder:
+                synthetic.finish(builder, self.backend, "float16")
+        with pytest.raises(EntryError, match="unfinished"):
+            Entry.open(path)
+        with self.open(path) as builder:
+            assert len(builder.done_units) == synthetic.N_UNITS
+            entry = synthetic.finish(builder, self.backend, "float16")
+        assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
+
+    def test_another_plan_starts_afresh(self, path, caplog):
+        with self.open(path) as builder:
+            synthetic.write(builder, [0])
+        with self.open(path, plan=synthetic.plan(self.backend, "float32")) as builder:
+            assert builder.done_units == set()
+            synthetic.finish(builder, self.backend, "float32")
+        assert "another plan" in caplog.text
+
+    def test_unfinished_entry_is_refused(self, path):
+        with self.open(path) as builder:
+            synthetic.write(builder, [0])
+            for place in (path, builder.partial):
+                with pytest.raises(
+                    EntryError, match=r"unfinished\. Run the same `probekit extract`"
+                ):
+                    Entry.open(place)
+
+    def test_no_entry(self, path):
+        with pytest.raises(EntryNotFoundError, match="no cache entry"):
+            Entry.open(path)
+
+    def test_incomplete_entry_is_not_sealed(self, path):
+        with self.open(path) as builder:
+            synthetic.write(builder, [0, 1, 3])
+            with pytest.raises(EntryError, match=r"2 of 5 units are not written \(first: 2\)"):
+                builder.complete(
+                    synthetic.manifest(self.backend, "float16"), synthetic.examples().table, {}
+                )
+        assert not path.exists()
+
+    def test_units_that_share_chunks_are_not_sealed(self, path):
+        with self.open(path) as builder:
+            synthetic.write(builder, [0, 1, 2, 4])
+            blocks = {name: synthetic.block(3, name) for name in synthetic.ROWS}
+            builder.write_unit(3, synthetic.row_start(0), blocks)
+            with pytest.raises(EntryError, match="each of 44 chunks once"):
+                synthetic.finish(builder, self.backend, "float16")
+
+    def test_manifest_must_describe_the_plan(self, path):
+        with self.open(path) as builder, pytest.raises(EntryError, match="other arrays"):
+            synthetic.finish(builder, self.backend, "float32")
+
+    @pytest.mark.parametrize("change", ["row", "layers", "beyond"])
+    def test_blocks_must_fit(self, path, change):
+        rows = {"row": 8, "layers": 0, "beyond": sum(synthetic.slots("words"))}[change]
+        block = synthetic.block(0, "words")[: 3 if change == "layers" else 4]
+        with self.open(path) as builder, pytest.raises(ValueError, match="fit"):
+            builder.write_unit(0, {"words": rows}, {"words": block})
+
+    def test_complete_entry_is_kept(self, fresh):
+        with pytest.raises(EntryError, match=r"is complete\. To build it again, .*--overwrite"):
+            self.open(fresh.path)
+
+    def test_overwrite_replaces_when_complete(self, fresh):
+        with self.open(fresh.path, overwrite=True) as builder:
+            synthetic.write(builder, [0])
+            assert Entry.open(fresh.path).manifest == fresh.manifest
+            entry = synthetic.finish(builder, self.backend, "float16", limit=5)
+        assert entry.manifest.request["limit"] == 5
+        assert sorted(p.name for p in fresh.path.parent.iterdir()) == [
+            "train-00000000",
+            "train-00000000.lock",
+        ]
+
+    def test_killed_while_replacing(self, fresh):
+        """The old entry is moved away but the new one is not there yet: the old one returns."""
+        fresh.path.rename(fresh.path.with_name(fresh.path.name + ".replaced"))
+        with pytest.raises(EntryError, match="is complete"):
+            self.open(fresh.path)
+        assert Entry.open(fresh.path).manifest == fresh.manifest
+
+
+def _killed(*_):
+    raise KeyboardInterrupt

@@ -1,0 +1,69 @@
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.decoders import DECODERS
+from probekit.heads import HEADS
+from probekit.specs import ResolvedOptions, TrainSpec
+from probekit.sweep.groups import cost, data_key, make_groups, member_bytes, stream_key
+from probekit.sweep.resolve import Run, count_head
+from probekit.train import MemberSpec
+
+
+def run(seed=0, label="ner", n_params=0, epochs=2, head="last"):
+    spec = TrainSpec(
+        model="m", task="t", label=label, head=head, seed=seed, lr=1e-3, decoder="linear",
+        epochs=epochs,
+    )  # fmt: skip
+    options = ResolvedOptions(
+        spec=spec, layers=(1,), metric="f1", entries={}, labels_fingerprint=str(n_params)
+    )
+    member = MemberSpec(head=HEADS[head](), decoder=DECODERS["linear"](), layers=(1,), lr=1e-3)
+    return Run(options=options, member=member, n_sentences=40, n_params=n_params)
+
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 3),
+        "label": st.sampled_from(["ner", "pos"]),
+        "n_params": st.integers(0, 3_000_000),
+        "epochs": st.integers(1, 3),
+    }
+)
+
+
+@given(st.lists(OPTIONS, max_size=60), st.integers(1, 4), st.integers(10**6, 10**9))
+def test_groups_hold_every_run_once_within_the_limits(options, workers, memory):
+    runs = [run(**chosen) for chosen in options]
+    groups = make_groups(runs, workers=workers, memory=memory)
+    assert sorted(map(id, itertools.chain(*groups))) == sorted(map(id, runs))
+    for group in groups:
+        assert 0 < len(group) <= 32
+        assert len({data_key(item) for item in group}) == 1
+        assert len(group) == 1 or sum(map(member_bytes, group)) <= memory
+    costs = [sum(map(cost, group)) for group in groups]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_one_worker_with_room_gets_one_group_and_streams_stay_together():
+    runs = [run(seed=seed, n_params=size) for size in (0, 5) for seed in (0, 1, 2)]
+    (group,) = make_groups(runs, workers=1, memory=10**9)
+    streams = [stream_key(item) for item in group]
+    assert streams == sorted(streams)
+
+
+def test_two_workers_get_work_to_share():
+    runs = [run(seed=seed) for seed in range(8)]
+    groups = make_groups(runs, workers=2, memory=10**9)
+    assert len(groups) == 4
+    assert {len(group) for group in groups} == {2}
+
+
+@pytest.mark.parametrize(("head", "expected"), [("last", 0), ("p32", 24), ("concat", 25_166_848)])
+def test_a_head_is_counted_without_its_memory(head, expected):
+    spec = HEADS[head]()
+    layers = (24,) if head == "last" else tuple(range(1, 25))
+    member = MemberSpec(head=spec, decoder=DECODERS["linear"](), layers=layers, lr=1e-3)
+    assert count_head(member, 1024) == expected

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.features import Location, open_splits
+from probekit.train.feed import feed
+from probekit.train.inputs import select
+from probekit.train.order import batches
+from probekit.train.residency import Residency, resident_bytes
+from probekit.train.rows import Rows, block_bounds
+from tests.planted import MODEL, TASK, plant
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module", params=["float16", "bfloat16", "int8"])
+def view(request, tmp_path_factory):
+    root = tmp_path_factory.mktemp("cache")
+    plant(root, dtype=request.param)
+    return open_splits(MODEL, TASK, "ner", Location(cache=root)).view("train")
+
+
+def expected(view, places, layers):
+    rows = view.array.read(torch.from_numpy(view.rows[places]), layers)
+    return rows.transpose(0, 1).float()
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_blocks_cover_the_view_in_order(view, resident, monkeypatch):
+    monkeypatch.setattr("probekit.train.rows.block_rows", lambda dim: 50)
+    rows = Rows(view, (0, 2), device=CPU, resident=resident)
+    blocks = list(rows.blocks())
+    assert len(blocks) > 3
+    assert [place.start for place, _ in blocks[1:]] == [place.stop for place, _ in blocks[:-1]]
+    assert {place.stop for place, _ in blocks} <= set(view.offsets.tolist())
+    found = torch.cat([block for _, block in blocks], dim=1)
+    assert torch.equal(found, expected(view, np.arange(len(view)), (0, 2)))
+    assert all(block.is_contiguous() and block.dtype == torch.float32 for _, block in blocks)
+
+
+@pytest.mark.parametrize("memory", [0, 20_000, 10**9])
+@pytest.mark.parametrize("resident", [True, False])
+def test_batches_hold_their_sentences_whatever_the_memory(view, resident, memory):
+    rows = Rows(view, (1, 3), device=CPU, resident=resident)
+    steps = list(batches(view.lengths, seed=1, epochs=2, batch_size=7))
+    found = list(feed(rows, iter(steps), memory=memory))
+    assert len(found) == len(steps)
+    for step, batch in zip(steps, found, strict=True):
+        places = view.places(step)
+        assert torch.equal(batch.z, expected(view, places, (1, 3)))
+        assert batch.targets.tolist() == view.targets[places].tolist()
+        assert batch.offsets.diff().tolist() == view.lengths[step].tolist()
+
+
+def test_a_feed_that_is_closed_early_stops_reading(view):
+    rows = Rows(view, (1,), device=CPU, resident=False)
+    batch = feed(rows, batches(view.lengths, seed=1, epochs=50, batch_size=7), memory=0)
+    next(batch)
+    batch.close()
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 12))
+def test_blocks_are_whole_examples(lengths, rows):
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    bounds = block_bounds(offsets, rows)
+    assert bounds[0] == 0 and bounds[-1] == offsets[-1]
+    assert set(bounds) <= set(offsets.tolist())
+    sizes = np.diff(bounds)
+    assert (sizes > 0).all()
+    assert all(size <= max(rows, max(lengths)) for size in sizes)
+
+
+def test_rows_stay_in_memory_while_there_is_room(view):
+    size = resident_bytes(view, 2)
+    residency = Residency(size, CPU)
+    first = residency.rows(view, (0, 1))
+    assert first.resident is not None and residency.left == 0
+    assert residency.rows(view, (0, 1)) is first
+    assert residency.rows(view, (2,)).resident is None
+
+
+def test_chosen_layers_are_a_view_only_where_memory_is_aligned():
+    z = torch.arange(4 * 3 * 5, dtype=torch.float32).reshape(4, 3, 5)
+    for wanted in [(2,), (2, 4), (3, 5), (2, 3, 4, 5)]:
+        found = select(z, (2, 3, 4, 5), wanted)
+        assert torch.equal(found, z[[layer - 2 for layer in wanted]])
+        assert found.data_ptr() % 64 == 0 and found.is_contiguous()

@@ -1,0 +1,81 @@
+import json
+import shutil
+
+import pytest
+import torch
+
+from probekit.errors import MissingFileError, OptionError, RecordError
+from probekit.features import Location, open_splits
+from probekit.specs import TrainSpec, product
+from probekit.sweep import run_sweep
+from probekit.train.saved import TrainedHead, load_head
+from tests.planted import MODEL, TASK, plant_all
+
+HEADS = ("last", "p32", "dwatt")
+NORMALIZE = ("none", "layernorm", "standardize", "final-norm")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    root = tmp_path_factory.mktemp("saved")
+    location = Location(cache=plant_all(root / "cache", final_norm=True))
+    base = TrainSpec(model=MODEL, task=TASK, head="last", epochs=8, lr=2e-2)
+    plan = product(base, {"head": HEADS, "normalize": NORMALIZE})
+    run_sweep(plan, out=root / "r.jsonl", location=location, save=root / "heads")
+    return root, open_splits(MODEL, TASK, None, location)
+
+
+def test_a_loaded_head_scores_as_it_did_in_training(saved):
+    root, splits = saved
+    view = splits.view("test")
+    gold = [view.all_names[number] for number in view.targets]
+    folders = list((root / "heads").iterdir())
+    assert len(folders) == len(HEADS) * len(NORMALIZE)
+    from probekit.metrics import METRICS
+    from probekit.train.scoring import gold_of
+
+    scorer = METRICS[splits.metric]().prepare(gold_of(view))
+    for folder in folders:
+        head = load_head(folder)
+        rows = view.array.read(torch.from_numpy(view.rows), head.layers)
+        found = head.predict(rows, torch.from_numpy(view.offsets))
+        assert len(found) == len(gold)
+        numbers = view.labels.encode(found)[0]
+        assert scorer.score(numbers)[splits.metric] == head.config["test_score"], folder.name
+
+
+def test_other_rows_are_refused(saved):
+    root, _ = saved
+    folder = next(path for path in (root / "heads").iterdir() if path.name.startswith("p32"))
+    head = TrainedHead.from_pretrained(folder)
+    with pytest.raises(OptionError, match="reads 3 layers of width 16; found 2 layers"):
+        head.predict(torch.zeros(4, 2, 16))
+    assert head.predict(torch.zeros(0, 3, 16)) == []
+
+
+@pytest.fixture
+def copy(saved, tmp_path):
+    root, _ = saved
+    return shutil.copytree(next((root / "heads").iterdir()), tmp_path / "head")
+
+
+def test_missing_and_damaged_files(copy, tmp_path):
+    with pytest.raises(MissingFileError, match="no saved head here"):
+        load_head(tmp_path / "nothing")
+    weights = (copy / "model.safetensors").read_bytes()
+    (copy / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(RecordError, match="the saved head is damaged"):
+        load_head(copy)
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(MissingFileError, match=r"model.safetensors is missing"):
+        load_head(copy)
+
+
+def test_a_newer_format_is_refused(copy):
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"format_version": 99}))
+    with pytest.raises(RecordError, match="format version 99, this probekit reads 1; upgrade"):
+        load_head(copy)
+    (copy / "config.json").write_text("{")
+    with pytest.raises(RecordError, match="is not JSON"):
+        load_head(copy)

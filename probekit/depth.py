@@ -13,8 +13,8 @@ from probekit.specs import TrainSpec
 def depth_specs(base: TrainSpec, n_blocks: int, every: int = 1) -> list[TrainSpec]:
     """Return one spec per depth: 0, ``every``, 2 ``every``, ..., and always L.
 
-    At depth n the head sees the layers up to n; depth 0 is the embeddings alone (P-32, section on
-    truncated models).
+    At depth n the head sees the layers up to n, and depth 0 is the embeddings alone: the analysis
+    of "overthinking" in the P-32 paper, there with BERT's first n blocks.
 
     Args:
         base: all other options; its depth is not used.

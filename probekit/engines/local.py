@@ -10,14 +10,21 @@ import queue
 import signal
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import SpawnContext
 from typing import Any
 
 from probekit.engines.types import Report, Task
-from probekit.errors import OptionError
+from probekit.errors import OptionError, ProbekitError
 from probekit.hardware import usable_cores
 
 _POLL_SECONDS = 0.2
+
+
+class EngineError(ProbekitError, RuntimeError):
+    """A worker could not finish its task for a reason that lies outside the task."""
+
+
 _steps: Any = None
 """In a worker: the queue that takes the steps done."""
 
@@ -29,6 +36,7 @@ def run_local(
 
     Raises:
         OptionError: ``workers`` is less than one.
+        EngineError: a worker process died.
     """
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
@@ -49,7 +57,7 @@ def _run_spawned(
     try:
         futures = {pool.submit(_run_task, task): place for place, task in enumerate(tasks)}
         for future in _as_completed(set(futures), steps, report):
-            yield futures[future], future.result()
+            yield futures[future], _result(future)
         finished = True
     finally:
         if not finished:
@@ -57,6 +65,16 @@ def _run_spawned(
         pool.shutdown(cancel_futures=True)
         _drain(steps, report)
         steps.close()
+
+
+def _result(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise EngineError(
+            "a worker process died, most likely for lack of memory. What is finished is kept: run "
+            "the command again with a smaller --memory or fewer --workers."
+        ) from None
 
 
 def _start_pool(context: SpawnContext, workers: int, steps: Any) -> ProcessPoolExecutor:

@@ -4,6 +4,7 @@ from functools import partial
 import pytest
 
 from probekit.engines import ENGINES, run_local
+from probekit.engines.local import EngineError
 from probekit.errors import OptionError
 
 
@@ -37,6 +38,15 @@ def test_results_come_with_their_position_and_steps_are_reported(workers):
 def test_an_error_in_a_task_reaches_the_caller(workers):
     with pytest.raises(ValueError, match="no such row"):
         list(run_local([fail, fail], workers=workers, report=lambda steps: None))
+
+
+def die(report):
+    os._exit(1)
+
+
+def test_a_worker_that_dies_is_an_error_with_a_remedy():
+    with pytest.raises(EngineError, match=r"a worker process died.* fewer --workers"):
+        list(run_local([die, die], workers=2, report=lambda steps: None))
 
 
 def test_workers_share_the_cores():

@@ -160,8 +160,9 @@ def _device(name: str) -> torch.device:
         raise OptionError(
             f"--device {name!r} is unknown. Write cpu, cuda, cuda:1 or mps."
         ) from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise OptionError(f"--device {name!r}: no CUDA device is available here. Use cpu.")
+    count = torch.cuda.device_count()
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise OptionError(f"--device {name!r}: {count} CUDA devices are available. Use cpu.")
     return device
 
 

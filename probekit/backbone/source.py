@@ -50,7 +50,7 @@ class ModelSource:
             HubError: the Hub cannot be reached, or refuses.
         """
         unlisted = [file.name for file in self.weights if file.sha256 is None]
-        if self.kind == "hub" and any(not file.path.exists() for file in self.weights) and unlisted:
+        if self.kind == "hub" and unlisted:
             assert self.revision is not None
             hub.fetch(self.name, self.revision, unlisted)
         return self.weights

@@ -10,6 +10,7 @@ import torch
 from probekit.backbone import hub as hub_module
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import BackboneError, HubError
+from tests import hub_files
 from tests.hub_server import HubServer, dead_endpoint, redirect
 
 NAME = "models/org/tiny"
@@ -50,6 +51,15 @@ def test_the_hub_and_a_local_copy_are_the_same_model(served, tiny_folder):
     ids, lengths = torch.tensor([[5, 6, 7]]), torch.tensor([3])
     for one, other in zip(found.layers(ids, lengths), reference.layers(ids, lengths), strict=True):
         assert torch.equal(one, other)
+
+
+def test_weights_whose_sha256_the_hub_does_not_list_are_hashed(served, tiny_folder, monkeypatch):
+    monkeypatch.setattr(hub_files, "LFS_SUFFIXES", ())
+    monkeypatch.setattr(hub_files, "LFS_BYTES", 1 << 30)
+    hub = served()
+    info = inspect_backbone("org/tiny").info
+    assert any(request.endswith("model.safetensors") for request in hub.requests)
+    assert info.weights_sha256 == inspect_backbone(str(tiny_folder("bert"))).info.weights_sha256
 
 
 def test_a_revision(served):

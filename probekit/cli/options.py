@@ -8,13 +8,19 @@ import typer
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="Hub id, local folder or .gguf file; or the path of a cache entry."
+        metavar="MODEL", help="Hub id, local folder or .gguf file; for training also the path of an entry."
     ),
 ]
 Task = Annotated[
     str,
     typer.Argument(
         metavar="TASK", help="A task (see `probekit tasks`), or the path of your own data."
+    ),
+]
+OptionalTask = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[TASK]", help="A task, or the path of your own data; none if MODEL is an entry."
     ),
 ]
 Data = Annotated[

@@ -1,0 +1,160 @@
+"""From the command line's words to the runs of a sweep."""
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from probekit.cli.options import split_list
+from probekit.errors import OptionError
+
+if TYPE_CHECKING:
+    from probekit.features import Location
+    from probekit.results import Record
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_UNSET = ("auto", "none", "all")
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Which features a command trains on.
+
+    Attributes:
+        model: the model as the user names it.
+        task: the task as the user names it.
+        location: where entries and labels lie.
+    """
+
+    model: str
+    task: str
+    location: "Location"
+
+    @classmethod
+    def of(
+        cls,
+        model: str,
+        task: str | None,
+        *,
+        cache: Path,
+        entry: str | None,
+        data: Path | None,
+        kind: str | None,
+        text: str | None,
+    ) -> Self:
+        """Read MODEL TASK, or the path of an entry in their place.
+
+        Raises:
+            OptionError: there is no TASK, and MODEL is not the path of an entry.
+        """
+        from probekit.features import Location
+        from probekit.store.entry import read_manifest
+
+        if task is None:
+            path = Path(model)
+            if not (path / "manifest.json").is_file():
+                raise OptionError(
+                    f"{model!r} is not the path of a cache entry. Give MODEL and TASK, or a path "
+                    "that `probekit cache ls` or `probekit cache path` shows."
+                )
+            manifest = read_manifest(path)
+            model, task = manifest.model_info["name"], manifest.task
+            cache, entry = path.resolve().parents[2], str(path)
+        place = Location(cache=cache, entry=entry, data=data, kind=kind, text=text)
+        return cls(model=model, task=task, location=place)
+
+    def n_blocks(self) -> int:
+        """Return the model's number of blocks L, from the cache."""
+        from probekit.features import open_splits
+
+        return open_splits(self.model, self.task, None, self.location).n_blocks
+
+    def default_out(self) -> Path:
+        """Return ``runs/<model>/<task>.jsonl``."""
+        from probekit.store.layout import model_slug
+        from probekit.tasks import get_task
+
+        task = get_task(self.task, kind=self.location.kind, text=self.location.text)
+        return Path("runs") / model_slug(self.model) / f"{task.slug}.jsonl"
+
+
+def run(
+    target: Target,
+    *,
+    fixed: Mapping[str, Any],
+    varied: Mapping[str, Sequence[Any]],
+    out: Path | None,
+    memory: int | None,
+    workers: int,
+    engine: str,
+    device: str,
+    save: Path | None = None,
+    predictions: bool = False,
+) -> "list[Record]":
+    """Train the product of the varied options, and say where the records are."""
+    from probekit.cli.output import progress_wanted
+    from probekit.hardware import pick_device
+    from probekit.specs import TrainSpec, product
+    from probekit.sweep import run_sweep
+
+    if not varied["seed"]:
+        raise OptionError("--seeds must be at least 1.")
+    base = TrainSpec(model=target.model, task=target.task, head=varied["head"][0], **fixed)
+    path = out or target.default_out()
+    records = run_sweep(
+        product(base, varied),
+        out=path,
+        location=target.location,
+        workers=workers,
+        engine=engine,
+        memory=memory,
+        device=pick_device(device),
+        save=save,
+        predictions=predictions,
+        progress=progress_wanted(),
+    )
+    logger.info("records: %s", path)
+    return records
+
+
+def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | None]:
+    """Read a comma-separated option of numbers; ``auto``, ``none`` and ``all`` mean unset.
+
+    Raises:
+        OptionError: an item is no such number.
+    """
+    if text is None:
+        return [None]
+    values: list[T | None] = []
+    for item in split_list(text):
+        try:
+            values.append(None if item in _UNSET else read(item))
+        except ValueError:
+            kind = "a whole number" if read is int else "a number"
+            raise OptionError(f"{option}: {item!r} is not {kind}.") from None
+    return values
+
+
+def each_name(text: str | None) -> list[str | None]:
+    """Read a comma-separated option of names; unset stays unset."""
+    return [None] if text is None else [*split_list(text)]
+
+
+def parse_bytes(text: str | None) -> int | None:
+    """Read a size such as ``8GB`` or ``500MB`` (powers of ten).
+
+    Raises:
+        OptionError: the text is not a size.
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
+    if not found:
+        raise OptionError(f"--memory {text!r} is not a size. Write 8GB or 500MB.")
+    return int(float(found[1]) * _UNITS[found[2]])

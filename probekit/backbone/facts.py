@@ -94,7 +94,7 @@ def _skeleton(source: ModelSource, config: PretrainedConfig) -> PreTrainedModel:
     except Exception as error:  # anything a configuration with odd numbers can cause
         raise BackboneError(
             f"model {source.name!r}: transformers cannot build a {config.model_type} model from "
-            f"its configuration ({type(error).__name__}: {str(error)[:200]})."
+            f"its configuration ({type(error).__name__}: {' '.join(str(error).split())[:200]})."
         ) from error
 
 

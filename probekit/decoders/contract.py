@@ -32,6 +32,11 @@ class Decoder(nn.Module, ABC):
         self.width = width
         self.n_classes = n_classes
 
+    @property
+    def affine(self) -> tuple[Tensor, Tensor] | None:
+        """Weight and bias of the map from h to logits in evaluation mode, if it is affine."""
+        return None
+
     @abstractmethod
     def forward(
         self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None

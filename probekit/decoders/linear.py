@@ -53,6 +53,11 @@ class LinearDecoder(Decoder):
         bias = torch.empty(n_classes).uniform_(-bound, bound, generator=generator)
         self.bias = nn.Parameter(bias)
 
+    @property
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Weight (classes, width) and bias (classes)."""
+        return self.weight, self.bias
+
     def forward(
         self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
     ) -> Float[Tensor, "rows classes"]:

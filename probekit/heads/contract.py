@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from probekit.errors import OptionError
+from probekit.heads.precision import full
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,15 @@ class FusionHead(nn.Module, ABC):
             OptionError: z has another number of layers or another width than the head.
         """
         return self.fuse(self._layer_major(z))
+
+    def project(
+        self,
+        z: Float[Tensor, "rows layers dim"],
+        weight: Float[Tensor, "classes width"],
+        bias: Float[Tensor, " classes"],
+    ) -> Float[Tensor, "rows classes"]:
+        """Return ``weight h + bias``: a head that can fold the map into its own does so."""
+        return full(functional.linear(self(z), weight, bias))
 
     def layer_weights(self, z: Float[Tensor, "rows layers dim"] | None = None) -> LayerWeights:
         """Return the weight of each layer, without gradients.

@@ -62,9 +62,7 @@ class Probe(nn.Module):
         self, z: Float[Tensor, "rows layers dim"], generator: torch.Generator | None = None
     ) -> Float[Tensor, "rows classes"]:
         """Return logits in float32; a heavy head's products run in bfloat16 where native."""
-        if not (self.heavy and native_bfloat16(str(z.device))):
-            return self.decoder(self.head(z), generator)
-        with torch.autocast(z.device.type, torch.bfloat16):
+        with self._autocast(z.device):
             return self.decoder(self.head(z), generator)
 
     @torch.no_grad()
@@ -72,7 +70,15 @@ class Probe(nn.Module):
         self, z: Float[Tensor, "rows layers dim"], offsets: Int64[Tensor, " bounds"]
     ) -> Int64[Tensor, " rows"]:
         """Return one class id per row; the probe must be in evaluation mode."""
-        return self.decoder.predict(self.logits(z), offsets)
+        affine = self.decoder.affine
+        if affine is None:
+            return self.decoder.predict(self.logits(z), offsets)
+        with self._autocast(z.device):
+            return self.decoder.predict(self.head.project(z, *affine), offsets)
+
+    def _autocast(self, device: torch.device) -> torch.autocast:
+        enabled = self.heavy and native_bfloat16(str(device))
+        return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,6 +126,14 @@ def test_rows_are_independent(spec: HeadSpec) -> None:
     torch.testing.assert_close(head(z[2:3]), head(z)[2:3], rtol=1e-5, atol=1e-6)
 
 
+def test_project_equals_the_map_after_the_head(spec: HeadSpec) -> None:
+    head, z, generator = trained(spec), rows(), torch.Generator().manual_seed(3)
+    weight = torch.randn(5, head.width, generator=generator)
+    bias = torch.randn(5, generator=generator)
+    found = head.project(z, weight, bias)
+    torch.testing.assert_close(found, head(z) @ weight.t() + bias, rtol=1e-4, atol=1e-4)
+
+
 def test_layer_weights_sum_to_one(spec: HeadSpec) -> None:
     head = trained(spec)
     weights = head.layer_weights(rows())

@@ -23,7 +23,9 @@ def parse_layers(text: str, n_blocks: int) -> tuple[int, ...]:
     for item in text.split(","):
         picked = _parse_item(item.strip(), count, text)
         if not picked:
-            raise OptionError(f"layers {text!r}: {item.strip()!r} selects no layer of 0..{n_blocks}.")
+            raise OptionError(
+                f"layers {text!r}: {item.strip()!r} selects no layer of 0..{n_blocks}."
+            )
         chosen.update(picked)
     return tuple(sorted(chosen))
 

@@ -13,9 +13,10 @@ LEVELS = [
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "data", "features"},
     {"backbone", "train", "engines"},
-    {"extract", "depth", "sweep", "predict", "maintenance", "demo"},
+    {"extraction", "depth", "sweeps", "prediction", "maintenance"},
     {"plots", "report"},
     {"cli"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 LEVEL["errors"] = -1  # the rest of level 0 raises them

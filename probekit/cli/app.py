@@ -59,7 +59,9 @@ def _configure(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no bars.")] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     handler = logging.StreamHandler(sys.stderr)

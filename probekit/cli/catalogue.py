@@ -48,5 +48,3 @@ def heads(json: options.Json = False) -> None:
         ],
         json=json,
     )
-
-

@@ -52,7 +52,8 @@ def extract(
         ),
     ] = "stride",
     max_length: Annotated[
-        int | None, typer.Option("--max-length", help="Limit in subwords; the model's own if unset.")
+        int | None,
+        typer.Option("--max-length", help="Limit in subwords; the model's own if unset."),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", help="Only the first N examples of each split.")
@@ -77,8 +78,8 @@ def extract(
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
     from probekit.cli.output import print_entries, progress_wanted
-    from probekit.extract import ExtractOptions
-    from probekit.extract import extract as run
+    from probekit.extraction import ExtractOptions
+    from probekit.extraction import extract as run
 
     entries = run(
         model,

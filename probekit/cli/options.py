@@ -8,7 +8,8 @@ import typer
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="Hub id, local folder or .gguf file; for training also the path of an entry."
+        metavar="MODEL",
+        help="Hub id, local folder or .gguf file; for training also the path of an entry.",
     ),
 ]
 Task = Annotated[

@@ -5,9 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-Kind = Annotated[
-    str, typer.Argument(metavar="KIND", help="weights, depth, fewshot or learning.")
-]
+Kind = Annotated[str, typer.Argument(metavar="KIND", help="weights, depth, fewshot or learning.")]
 Runs = Annotated[
     list[Path], typer.Argument(metavar="RUNS...", help="Records files (runs/<model>/<task>.jsonl).")
 ]
@@ -17,15 +15,14 @@ def plot(
     kind: Kind,
     runs: Runs,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset.")
+        Path | None,
+        typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset."),
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
     ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="weights: values before the softmax.")
-    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")] = False,
     along: Annotated[str, typer.Option("--along", help="learning: step or epoch.")] = "step",
 ) -> None:
     """Draw layer weights, depth curves, few-shot curves or learning curves of RUNS."""

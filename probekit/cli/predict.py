@@ -25,8 +25,8 @@ def predict(
 ) -> None:
     """Label new text with a saved head: one word and its label per line."""
     from probekit.cli.output import print_json, progress_wanted
-    from probekit.predict import predict as label_sentences
-    from probekit.predict import read_sentences
+    from probekit.prediction import predict as label_sentences
+    from probekit.prediction import read_sentences
 
     lines = sys.stdin.readlines() if file == "-" else _read_lines(Path(file))
     sentences = read_sentences(lines)

@@ -61,7 +61,8 @@ LabelData = Annotated[
     typer.Option("--data", help="Read the labels (only the labels) afresh from this folder."),
 ]
 Memory = Annotated[
-    str | None, typer.Option("--memory", help="Memory to use, e.g. 8GB; half of what is free if unset.")
+    str | None,
+    typer.Option("--memory", help="Memory to use, e.g. 8GB; half of what is free if unset."),
 ]
 Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
 Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]

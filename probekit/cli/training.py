@@ -71,9 +71,9 @@ class Target:
 
     def n_blocks(self) -> int:
         """Return the model's number of blocks L, from the cache."""
-        from probekit.features import open_splits
+        from probekit.features import open_features
 
-        return open_splits(self.model, self.task, None, self.location).n_blocks
+        return open_features(self.model, self.task, None, self.location).n_blocks
 
     def default_out(self) -> Path:
         """Return ``runs/<model>/<task>.jsonl``."""
@@ -101,13 +101,13 @@ def run(
     from probekit.cli.output import progress_wanted
     from probekit.hardware import pick_device
     from probekit.specs import TrainSpec, product
-    from probekit.sweep import run_sweep
+    from probekit.sweeps import sweep
 
     if not varied["seed"]:
         raise OptionError("--seeds must be at least 1.")
     base = TrainSpec(model=target.model, task=target.task, head=varied["head"][0], **fixed)
     path = out or target.default_out()
-    records = run_sweep(
+    records = sweep(
         product(base, varied),
         out=path,
         location=target.location,

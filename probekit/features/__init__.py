@@ -3,7 +3,7 @@
 from probekit.features.labels import LabelMap
 from probekit.features.location import Location
 from probekit.features.reading import load_labels, view_of
-from probekit.features.splits import Splits, open_splits
+from probekit.features.splits import Splits, open_features
 from probekit.features.view import FeatureView
 
 __all__ = [
@@ -12,6 +12,6 @@ __all__ = [
     "Location",
     "Splits",
     "load_labels",
-    "open_splits",
+    "open_features",
     "view_of",
 ]

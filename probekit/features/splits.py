@@ -69,7 +69,9 @@ class Splits:
         )
 
 
-def open_splits(model: str, task: str, label: str | None, location: Location) -> Splits:
+def open_features(
+    model: str, task: str, label: str | None = None, location: Location | None = None
+) -> Splits:
     """Find the entries of a model and task, and read their labels.
 
     Train must be there with labels; dev and test may be absent, and have no labels.
@@ -78,13 +80,14 @@ def open_splits(model: str, task: str, label: str | None, location: Location) ->
         model: the backbone, as in ``probekit extract``.
         task: name of the task, or the path of the user's own data.
         label: label column; ``None`` is the task's default.
-        location: where entries and labels lie.
+        location: where entries and labels lie; ``None`` is the folder ``cache``.
 
     Raises:
         EntryNotFoundError: no entry of train, or several match.
         DataError: train has no labels in that column, or labels and rows do not fit.
         UnknownNameError: no such task or column.
     """
+    location = Location() if location is None else location
     about = get_task(task, kind=location.kind, text=location.text, label=label)
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")

@@ -21,7 +21,7 @@ def list_cache(root: Path) -> list[dict[str, Any]]:
 
 
 def _row(folder: EntryFolder) -> dict[str, Any]:
-    row = {
+    row: dict[str, Any] = {
         "model": folder.model,
         "task": folder.task,
         "split": folder.split,
@@ -97,11 +97,15 @@ def describe(path: Path) -> dict[str, Any]:
             for spec in manifest.arrays
         ),
         "layers": ", ".join(map(str, manifest.arrays[0].layers)) + " (0 = emb)",
-        "last layer": "after the final norm" if manifest.final_norm else "as the last block left it",
+        "last layer": "after the final norm"
+        if manifest.final_norm
+        else "as the last block left it",
         "dtype": f"{manifest.dtype}, computed in {manifest.compute_dtype}",
         "pooling": manifest.pooling,
         **{name.replace("_", " "): f"{count:,}" for name, count in manifest.counts.items()},
-        "max |x|": ", ".join(f"{x:.4g}" for x in next(iter(manifest.statistics["max_abs"].values()))),
+        "max |x|": ", ".join(
+            f"{x:.4g}" for x in next(iter(manifest.statistics["max_abs"].values()))
+        ),
         "key": manifest.key,
         "created": manifest.created,
         "versions": ", ".join(f"{name} {found}" for name, found in manifest.versions.items()),

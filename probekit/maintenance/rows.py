@@ -1,7 +1,7 @@
 """Compare cached rows with a fresh float32 pass, or with another entry of the same text."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from probekit.backbone import Backbone, inspect_backbone, load_backbone
 from probekit.data.encoded import EncodedSplit, encode_words
 from probekit.data.token_batch import token_batches
 from probekit.errors import EntryError, OptionError
-from probekit.pooling import pool
+from probekit.pooling import Pooling, pool
 from probekit.seeding import numpy_generator
 from probekit.store.entry import Entry
 
@@ -92,10 +92,10 @@ def verify_rows(
         ]
     )
     dtype = entry.manifest.dtype
-    tolerance = max(
-        _COMPUTE_TOLERANCE[entry.manifest.compute_dtype], _STORE_TOLERANCE[dtype]
+    tolerance = max(_COMPUTE_TOLERANCE[entry.manifest.compute_dtype], _STORE_TOLERANCE[dtype])
+    return _compare(
+        entry, words, fresh, reference="float32 pass, one sentence", tolerance=tolerance
     )
-    return _compare(entry, words, fresh, reference="float32 pass, one sentence", tolerance=tolerance)
 
 
 def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> RowErrors:
@@ -146,7 +146,9 @@ def _compare(
 
 def _load_model(entry: Entry, model: str | None, device: str) -> Backbone:
     info = entry.manifest.model_info
-    inspection = inspect_backbone(model or info["name"], revision=None if model else info["revision"])
+    inspection = inspect_backbone(
+        model or info["name"], revision=None if model else info["revision"]
+    )
     if inspection.info.weights_sha256 != info["weights_sha256"]:
         raise EntryError(
             f"{entry.path} was made with other weights ({info['weights_sha256'][:12]}...) than "
@@ -190,7 +192,13 @@ def _fresh_rows(
     rows = torch.zeros(len(layers), int(encoded.rows["words"][0]), backbone.info.dim)
     # A budget of one token makes every window a batch of its own.
     for batch in token_batches(
-        encoded, 0, 1, batch_tokens=1, pad_id=backbone.pad_id, pooling=manifest.pooling, arrays=("words",)
+        encoded,
+        0,
+        1,
+        batch_tokens=1,
+        pad_id=backbone.pad_id,
+        pooling=cast(Pooling, manifest.pooling),
+        arrays=("words",),
     ):
         for layer, states in zip(
             rows, backbone.layers(batch.input_ids, batch.lengths, layers), strict=True

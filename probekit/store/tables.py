@@ -50,7 +50,9 @@ class ExampleTable:
     table: pa.Table
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> "ExampleTable":
+    def from_columns(
+        cls, columns: Mapping[str, Sequence[Any] | np.ndarray | pa.Array]
+    ) -> "ExampleTable":
         """Build the table from one sequence per column of `EXAMPLE_SCHEMA`."""
         return cls(pa.table(dict(columns), schema=EXAMPLE_SCHEMA))
 

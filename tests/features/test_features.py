@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.errors import DataError, EntryNotFoundError, UnknownNameError
-from probekit.features import LabelMap, Location, load_labels, open_splits
+from probekit.features import LabelMap, Location, load_labels, open_features
 from probekit.features.labels import join_labels
 from probekit.features.view import bounds_of, expand_runs
 from probekit.store.labels import labels_folder, write_labels
@@ -17,7 +17,7 @@ from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 
 
 def open_here(root, **options):
-    return open_splits(MODEL, TASK, "ner", Location(cache=root, **options))
+    return open_features(MODEL, TASK, "ner", Location(cache=root, **options))
 
 
 def fresh_split(entry, labels):
@@ -126,7 +126,7 @@ def test_no_labels_say_what_to_do(tmp_path):
     with pytest.raises(DataError, match=r"labels 'pos': none are stored .* --data DIR"):
         load_labels(entry, "pos")
     with pytest.raises(UnknownNameError):
-        open_splits(MODEL, TASK, "nerr", Location(cache=tmp_path))
+        open_features(MODEL, TASK, "nerr", Location(cache=tmp_path))
 
 
 def test_several_entries_need_a_choice(tmp_path):

@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from probekit.decoders import DECODERS
-from probekit.features import Location, open_splits
+from probekit.features import Location, open_features
 from probekit.heads import HEADS
 from probekit.layers import parse_layers
 from probekit.metrics import METRICS
@@ -15,7 +15,7 @@ ACCURACY = METRICS["accuracy"]()
 
 
 def splits_in(root, **options):
-    return open_splits(MODEL, TASK, "ner", Location(cache=plant_all(root, **options)))
+    return open_features(MODEL, TASK, "ner", Location(cache=plant_all(root, **options)))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.features import Location, open_splits
+from probekit.features import Location, open_features
 from probekit.train.feed import feed
 from probekit.train.inputs import select
 from probekit.train.order import batches
@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 def view(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("cache")
     plant(root, dtype=request.param)
-    return open_splits(MODEL, TASK, "ner", Location(cache=root)).view("train")
+    return open_features(MODEL, TASK, "ner", Location(cache=root)).view("train")
 
 
 def expected(view, places, layers):

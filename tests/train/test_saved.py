@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from probekit.errors import MissingFileError, OptionError, RecordError
-from probekit.features import Location, open_splits
+from probekit.features import Location, open_features
 from probekit.specs import TrainSpec, product
-from probekit.sweep import run_sweep
+from probekit.sweeps import sweep
 from probekit.train.saved import TrainedHead, load_head
 from tests.planted import MODEL, TASK, plant_all
 
@@ -21,8 +21,8 @@ def saved(tmp_path_factory):
     location = Location(cache=plant_all(root / "cache", final_norm=True))
     base = TrainSpec(model=MODEL, task=TASK, head="last", epochs=8, lr=2e-2)
     plan = product(base, {"head": HEADS, "normalize": NORMALIZE})
-    run_sweep(plan, out=root / "r.jsonl", location=location, save=root / "heads")
-    return root, open_splits(MODEL, TASK, None, location)
+    sweep(plan, out=root / "r.jsonl", location=location, save=root / "heads")
+    return root, open_features(MODEL, TASK, None, location)
 
 
 def test_a_loaded_head_scores_as_it_did_in_training(saved):

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 
-from probekit.sweep.resolve import Run
+from probekit.sweeps.resolve import Run
 
 _MOST_MEMBERS = 32
 _COPIES = 5

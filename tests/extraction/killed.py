@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from probekit.extract import ExtractOptions, extract
-from probekit.extract import plan as plan_module
+from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import plan as plan_module
 
 
 def extract_in_small_units(model: str, corpus: str, cache: Path, backend: str) -> Path:

@@ -6,12 +6,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from probekit import __version__
-from probekit.features import FeatureView, Location, Splits, open_splits
+from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.metrics import METRICS
 from probekit.results import Record
 from probekit.specs import TrainSpec
-from probekit.sweep.groups import stream_key
-from probekit.sweep.resolve import Run, dev_view, resolve, sample
+from probekit.sweeps.groups import stream_key
+from probekit.sweeps.resolve import Run, dev_view, resolve, sample
 from probekit.train import FitResult, StreamSpec, fit_group
 from probekit.train.predictions import write_predictions
 from probekit.train.saved import describe_training, save_head
@@ -56,43 +56,68 @@ class GroupTask:
         first = self.specs[0]
         splits = open_once(self.sweep, first.model, first.task, first.label, self.location)
         runs = [resolve(spec, splits) for spec in self.specs]
-        streams, order = make_streams(runs, splits)
-        test = splits.view("test") if "test" in splits.labels else None
-        dev = dev_view(first, splits)
-        results = fit_group(
-            streams,
-            dev,
-            test,
-            metric=METRICS[splits.metric](),
+        results = fit_runs(
+            runs,
+            splits,
             device=self.device,
             memory=self.memory,
             predictions=bool(self.outputs.predictions),
             report=report,
         )
-        found = dict(zip(order, [result for group in results for result in group], strict=True))
-        views = {"dev": dev} | ({} if test is None else {"test": test})
-        for place, run in enumerate(runs):
-            self._write(run, found[place], splits, views)
+        for run, result in zip(runs, results, strict=True):
+            self._write(run, result, splits)
         return [
-            make_record(run, found[place], splits, self.outputs) for place, run in enumerate(runs)
+            make_record(run, result, splits, self.outputs)
+            for run, result in zip(runs, results, strict=True)
         ]
 
-    def _write(
-        self, run: Run, result: FitResult, splits: Splits, views: dict[str, FeatureView]
-    ) -> None:
+    def _write(self, run: Run, result: FitResult, splits: Splits) -> None:
         """Write the saved head and the predictions, where they were asked for."""
         key = run.options.key
         if key in self.outputs.heads:
             about = describe_training(splits, run.options, result)
             save_head(self.outputs.heads[key], result, about)
         if key in self.outputs.predictions:
+            views = scored_views(run.spec, splits)
             write_predictions(self.outputs.predictions[key], result.predictions, views)
 
 
 @lru_cache(maxsize=2)
 def open_once(sweep: str, model: str, task: str, label: str | None, location: Location) -> Splits:
     """Open splits once per sweep and process; the next sweep sees labels that changed."""
-    return open_splits(model, task, label, location)
+    return open_features(model, task, label, location)
+
+
+def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
+    """Return what a run is scored on: dev, and test where it has labels."""
+    views = {"dev": dev_view(spec, splits)}
+    return views | ({"test": splits.view("test")} if "test" in splits.labels else {})
+
+
+def fit_runs(
+    runs: Sequence[Run],
+    splits: Splits,
+    *,
+    device: str,
+    memory: int | None,
+    predictions: bool,
+    report: Report,
+) -> list[FitResult]:
+    """Train runs of the same data side by side; one result per run, in their order."""
+    streams, order = make_streams(runs, splits)
+    views = scored_views(runs[0].spec, splits)
+    results = fit_group(
+        streams,
+        views["dev"],
+        views.get("test"),
+        metric=METRICS[splits.metric](),
+        device=device,
+        memory=memory,
+        predictions=predictions,
+        report=report,
+    )
+    found = dict(zip(order, [result for group in results for result in group], strict=True))
+    return [found[place] for place in range(len(runs))]
 
 
 def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec], list[int]]:

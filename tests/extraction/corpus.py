@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-WORDS = "the report said Maria left Paris for the river bank near Lake Geneva on Monday".split()
+WORDS = (
+    *("the", "report", "said", "Maria", "left", "Paris", "for", "the"),
+    *("river", "bank", "near", "Lake", "Geneva", "on", "Monday"),
+)
 
 
 def write_corpus(folder: Path, *, sentences: int = 40, longest: int = 14) -> Path:

@@ -13,8 +13,8 @@ from safetensors.torch import save
 from probekit import __version__
 from probekit.backbone import Backbone
 from probekit.data.units import example_row_starts
-from probekit.extract.plan import Plan
-from probekit.extract.run import total_statistics
+from probekit.extraction.plan import Plan
+from probekit.extraction.run import total_statistics
 from probekit.fingerprint import digest
 from probekit.store.layout import model_slug
 from probekit.store.manifest import Manifest

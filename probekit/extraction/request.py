@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo
-from probekit.extract.options import ExtractOptions
+from probekit.extraction.options import ExtractOptions
 from probekit.layers import parse_layers
 from probekit.pooling import Pooling
 from probekit.store.manifest import FORMAT_VERSION

@@ -9,7 +9,7 @@ import torch
 from probekit.backbone import BackboneInfo
 from probekit.data.encoded import EncodedSplit
 from probekit.data.units import Unit, plan_units, stored_rows
-from probekit.extract.options import ExtractOptions
+from probekit.extraction.options import ExtractOptions
 from probekit.layers import parse_layers
 from probekit.pooling import Pooling
 from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for

@@ -90,7 +90,7 @@ def check_range(
             if bad:
                 raise StateRangeError(
                     f"layer {layer} of {place} holds {bad} NaN or infinite values, which no dtype "
-                    "stores. The forward pass itself overflowed: rerun with --compute-dtype float32."
+                    "stores. The forward pass overflowed: rerun with --compute-dtype float32."
                 )
             if dtype == "float16" and largest > FLOAT16_MAX:
                 raise StateRangeError(

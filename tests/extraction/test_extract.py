@@ -14,12 +14,12 @@ from probekit.errors import (
     StateRangeError,
     StorageError,
 )
-from probekit.extract import ExtractOptions, extract
-from probekit.extract import plan as plan_module
+from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import plan as plan_module
 from probekit.store.entry import Entry
 from probekit.store.labels import labels_for, read_labels
 from tests import tiny
-from tests.extract.corpus import write_corpus
+from tests.extraction.corpus import write_corpus
 
 FAMILIES = {"bert": "first", "roberta": "first", "gpt2": "last", "llama": "last"}
 
@@ -154,9 +154,7 @@ def test_long_sentences_read_in_windows_see_less_context_but_every_word(bert, co
     # Layer 0 has absolute positions but no context; a sentence that fits is the same throughout.
     short = whole.examples.n_rows <= 5
     rows = np.repeat(short, whole.examples.n_rows)
-    torch.testing.assert_close(
-        all_rows(windows)[rows], all_rows(whole)[rows], rtol=1e-4, atol=1e-5
-    )
+    torch.testing.assert_close(all_rows(windows)[rows], all_rows(whole)[rows], rtol=1e-4, atol=1e-5)
 
 
 def test_truncate_counts_and_error_names_the_sentence(bert, corpus, tmp_path):
@@ -194,7 +192,7 @@ def test_a_complete_entry_is_not_computed_again(bert, corpus, tmp_path, monkeypa
     def refuse(*args, **kwargs):
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr("probekit.extract.session.load_backbone", refuse)
+    monkeypatch.setattr("probekit.extraction.session.load_backbone", refuse)
     again = run(bert, corpus, tmp_path)
     assert again.path == first.path
     assert {p: p.stat().st_mtime_ns for p in first.path.rglob("*") if p.is_file()} == before
@@ -267,14 +265,14 @@ def test_a_nan_never_reaches_the_disk(corpus, tmp_path):
     with torch.no_grad():
         model.encoder.layer[1].output.dense.bias[3] = float("nan")
     model.save_pretrained(folder)
-    with pytest.raises(StateRangeError, match="layer 2 of examples .* NaN"):
+    with pytest.raises(StateRangeError, match=r"layer 2 of examples .* NaN"):
         run(folder, corpus, tmp_path / "c")
     assert not list((tmp_path / "c").rglob("*.partial"))
 
 
 def test_a_full_disk_is_noticed_before_anything_is_written(bert, corpus, tmp_path, monkeypatch):
     usage = type("usage", (), {"free": 1000})
-    monkeypatch.setattr("probekit.extract.estimate.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("probekit.extraction.estimate.shutil.disk_usage", lambda path: usage)
     with pytest.raises(StorageError, match=r"has 1\.0 kB free, and this extraction writes"):
         run(bert, corpus, tmp_path / "c")
     assert not list(tmp_path.glob("c/**/*"))

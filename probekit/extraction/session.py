@@ -11,20 +11,19 @@ from typing import Any
 from probekit.backbone import Backbone, Inspection, load_backbone
 from probekit.data.encoded import encode_words
 from probekit.errors import OptionError, StateRangeError
-from probekit.extract.compute import ComputedUnit, compute_unit
-from probekit.extract.describe import example_table, make_manifest, small_files
-from probekit.extract.estimate import check_free_space
-from probekit.extract.options import ExtractOptions
-from probekit.extract.plan import Plan, make_plan, plan_json
-from probekit.extract.request import make_request, resolve_pooling
-from probekit.extract.run import tokens_per_second, write_units
-from probekit.extract.statistics import fits_float16
+from probekit.extraction.compute import ComputedUnit, compute_unit
+from probekit.extraction.describe import example_table, make_manifest, small_files
+from probekit.extraction.estimate import check_free_space, describe_work
+from probekit.extraction.options import ExtractOptions
+from probekit.extraction.plan import Plan, make_plan, plan_json
+from probekit.extraction.request import make_request, resolve_pooling
+from probekit.extraction.run import tokens_per_second, write_units
+from probekit.extraction.statistics import fits_float16
 from probekit.fingerprint import digest
-from probekit.quantities import human_bytes, human_time
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
-from probekit.store.labels import labels_folder, write_labels
-from probekit.store.layout import entry_folder, model_slug
+from probekit.store.labels import write_labels
+from probekit.store.layout import entry_folder, labels_folder, model_slug
 from probekit.store.unfinished import unfinished_plan
 from probekit.tasks import Split, Task
 
@@ -105,7 +104,8 @@ class Session:
         )
         plan = make_plan(encoded, info, self.options, resolve_pooling(self.options, info))
         check_free_space(folder, plan.nbytes)
-        self._announce(split, plan, folder)
+        speed = tokens_per_second(self.backbone, plan)
+        logger.info("%s", describe_work(split.name, plan, folder, speed))
         plan, first = self._settle_dtype(plan, folder)
         identity = plan_json(plan, request, self._compute_dtype)
         with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
@@ -138,29 +138,6 @@ class Session:
         except StateRangeError:  # resuming would meet the same value again
             builder.discard()
             raise
-
-    def _announce(self, split: Split, plan: Plan, folder: Path) -> None:
-        """Say what will be written, where, and how long it will take."""
-        counts = plan.encoded.counts
-        speed = tokens_per_second(self.backbone, plan)
-        shapes = ", ".join(
-            f"{name} {plan.encoded.rows[name].sum():,} x {len(array.layers)} x {array.dim}"
-            for name, array in plan.arrays.items()
-        )
-        logger.info(
-            "%s: %s sentences, %s words, %s subwords -> %s; %s to %s; about %s (%s tokens/s, %s, %s)",
-            split.name,
-            f"{counts['examples']:,}",
-            f"{counts['words']:,}",
-            f"{counts['tokens']:,}",
-            shapes,
-            human_bytes(plan.nbytes),
-            folder,
-            human_time(counts["tokens"] / speed),
-            f"{speed:,.0f}",
-            self._compute_dtype,
-            self.backbone.device,
-        )
 
     def _settle_dtype(self, plan: Plan, folder: Path) -> tuple[Plan, ComputedUnit | None]:
         """Choose what ``auto`` is stored as, before anything is on the disk.

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from probekit.decoders import DECODERS
 from probekit.heads import HEADS
 from probekit.specs import ResolvedOptions, TrainSpec
-from probekit.sweep.groups import cost, data_key, make_groups, member_bytes, stream_key
-from probekit.sweep.resolve import Run, count_head
+from probekit.sweeps.groups import cost, data_key, make_groups, member_bytes, stream_key
+from probekit.sweeps.resolve import Run, count_head
 from probekit.train import MemberSpec
 
 

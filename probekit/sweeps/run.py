@@ -16,16 +16,16 @@ from probekit.hardware import available_memory
 from probekit.registry import choose
 from probekit.results import Record, append_record, load_records
 from probekit.specs import TrainSpec
-from probekit.sweep.groups import make_groups
-from probekit.sweep.resolve import Run, resolve
-from probekit.sweep.task import GroupTask, Outputs, open_once
+from probekit.sweeps.groups import make_groups
+from probekit.sweeps.resolve import Run, resolve
+from probekit.sweeps.task import GroupTask, Outputs, open_once
 
 logger = logging.getLogger(__name__)
 
 _MEMORY_SHARE = 0.5
 
 
-def run_sweep(
+def sweep(
     plan: Sequence[TrainSpec],
     *,
     out: Path,

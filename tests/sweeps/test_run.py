@@ -8,8 +8,8 @@ from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location
 from probekit.results import load_records
 from probekit.specs import TrainSpec, product
-from probekit.sweep import run_sweep
-from probekit.sweep import task as task_module
+from probekit.sweeps import sweep
+from probekit.sweeps import task as task_module
 from probekit.train.saved import load_head
 from tests.planted import MODEL, TASK, plant, plant_all
 
@@ -32,7 +32,7 @@ def comparable(records):
 
 def test_records_come_in_the_order_of_the_plan_and_are_written(location, tmp_path):
     plan = product(base(), {"head": HEADS, "seed": [0, 1], "shots": [None, 4]})
-    records = run_sweep(plan, out=tmp_path / "runs.jsonl", location=location)
+    records = sweep(plan, out=tmp_path / "runs.jsonl", location=location)
     got = [(record.head, record.seed, record.shots) for record in records]
     assert got == [(spec.head, spec.seed, spec.shots) for spec in plan]
     assert comparable(load_records(tmp_path / "runs.jsonl")) == comparable(records)
@@ -46,9 +46,9 @@ def test_records_come_in_the_order_of_the_plan_and_are_written(location, tmp_pat
 def test_a_second_sweep_trains_nothing(location, tmp_path, monkeypatch):
     out = tmp_path / "runs.jsonl"
     plan = product(base(), {"head": HEADS})
-    first = run_sweep(plan, out=out, location=location)
+    first = sweep(plan, out=out, location=location)
     monkeypatch.setattr(task_module, "fit_group", None)
-    again = run_sweep(plan, out=out, location=location)
+    again = sweep(plan, out=out, location=location)
     assert again == first
     assert len(out.read_text().splitlines()) == len(plan)
 
@@ -56,16 +56,16 @@ def test_a_second_sweep_trains_nothing(location, tmp_path, monkeypatch):
 def test_workers_change_no_number(location, tmp_path, monkeypatch):
     monkeypatch.setattr("probekit.engines.local.usable_cores", lambda: 2)
     plan = product(base(), {"head": HEADS, "seed": [0, 1]})
-    one = run_sweep(plan, out=tmp_path / "one.jsonl", location=location)
-    two = run_sweep(plan, out=tmp_path / "two.jsonl", location=location, workers=2)
+    one = sweep(plan, out=tmp_path / "one.jsonl", location=location)
+    two = sweep(plan, out=tmp_path / "two.jsonl", location=location, workers=2)
     assert comparable(one) == comparable(two)
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(location, tmp_path, monkeypatch):
-    monkeypatch.setattr("probekit.sweep.groups._MOST_MEMBERS", 2)
+    monkeypatch.setattr("probekit.sweeps.groups._MOST_MEMBERS", 2)
     plan = product(base(), {"head": HEADS, "seed": [0, 1]})
     out = tmp_path / "runs.jsonl"
-    whole = run_sweep(plan, out=tmp_path / "whole.jsonl", location=location)
+    whole = sweep(plan, out=tmp_path / "whole.jsonl", location=location)
     trained = []
     real = task_module.fit_group
 
@@ -77,22 +77,22 @@ def test_an_interrupted_sweep_goes_on_where_it_was(location, tmp_path, monkeypat
 
     monkeypatch.setattr(task_module, "fit_group", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(plan, out=out, location=location)
+        sweep(plan, out=out, location=location)
     assert len(load_records(out)) == trained[0] == 2
     monkeypatch.setattr(task_module, "fit_group", real)
-    assert comparable(run_sweep(plan, out=out, location=location)) == comparable(whole)
+    assert comparable(sweep(plan, out=out, location=location)) == comparable(whole)
     assert len(out.read_text().splitlines()) == len(plan)
 
 
 def test_a_little_memory_gives_the_same_numbers(location, tmp_path):
     plan = product(base(), {"head": HEADS, "normalize": ["none", "standardize"]})
-    much = run_sweep(plan, out=tmp_path / "much.jsonl", location=location)
-    little = run_sweep(plan, out=tmp_path / "little.jsonl", location=location, memory=1000)
+    much = sweep(plan, out=tmp_path / "much.jsonl", location=location)
+    little = sweep(plan, out=tmp_path / "little.jsonl", location=location, memory=1000)
     assert comparable(much) == comparable(little)
 
 
 def test_every_depth_in_one_sweep(location, tmp_path):
-    records = run_sweep(
+    records = sweep(
         depth_specs(base(head="p32", epochs=30, lr=2e-2), n_blocks=3),
         out=tmp_path / "depth.jsonl",
         location=location,
@@ -112,8 +112,8 @@ def test_depths_always_end_with_the_last():
 def test_heads_and_predictions_are_saved_on_request(location, tmp_path):
     plan = product(base(), {"seed": [0, 1]})
     out = tmp_path / "runs.jsonl"
-    run_sweep(plan, out=out, location=location)
-    records = run_sweep(plan, out=out, location=location, save=tmp_path / "heads", predictions=True)
+    sweep(plan, out=out, location=location)
+    records = sweep(plan, out=out, location=location, save=tmp_path / "heads", predictions=True)
     folders = sorted((tmp_path / "heads").iterdir())
     assert len(folders) == 2
     assert load_head(folders[0]).config["task"] == TASK
@@ -126,28 +126,28 @@ def test_heads_and_predictions_are_saved_on_request(location, tmp_path):
 
 def test_too_many_shots_name_the_largest_k(location, tmp_path):
     with pytest.raises(OptionError, match=r"31 x 2 classes = 62 .* holds 60; .* K here is 30"):
-        run_sweep([base(shots=31)], out=tmp_path / "r.jsonl", location=location)
+        sweep([base(shots=31)], out=tmp_path / "r.jsonl", location=location)
 
 
 def test_layers_and_depths_that_are_not_there(location, tmp_path):
     with pytest.raises(OptionError, match="--depth 4: this model has 3 blocks"):
-        run_sweep([base(depth=4)], out=tmp_path / "r.jsonl", location=location)
+        sweep([base(depth=4)], out=tmp_path / "r.jsonl", location=location)
     plant(tmp_path, layers=(0, 3), signal=(3,))
     plant(tmp_path, "dev", layers=(0, 3), signal=(3,))
     with pytest.raises(OptionError, match=r"reads layer 1, but .* holds layers \[0, 3\]"):
-        run_sweep([base(head="p32")], out=tmp_path / "r", location=Location(cache=tmp_path))
+        sweep([base(head="p32")], out=tmp_path / "r", location=Location(cache=tmp_path))
 
 
 def test_without_dev_a_hold_out_serves(tmp_path):
     plant(tmp_path)
     where = Location(cache=tmp_path)
     with pytest.raises(DataError, match="dev split is not in the cache"):
-        run_sweep([base()], out=tmp_path / "r.jsonl", location=where)
-    records = run_sweep([base(hold_out=0.25)], out=tmp_path / "r.jsonl", location=where)
+        sweep([base()], out=tmp_path / "r.jsonl", location=where)
+    records = sweep([base(hold_out=0.25)], out=tmp_path / "r.jsonl", location=where)
     assert records[0].protocol == "full, hold-out 0.25"
     assert records[0].test_score is None
 
 
 def test_an_empty_cache_says_what_to_type(tmp_path):
     with pytest.raises(EntryNotFoundError, match="probekit extract planted conll"):
-        run_sweep([base()], out=tmp_path / "r.jsonl", location=Location(cache=tmp_path))
+        sweep([base()], out=tmp_path / "r.jsonl", location=Location(cache=tmp_path))

@@ -11,8 +11,8 @@ import pytest
 
 from probekit.maintenance import check_chunks
 from tests import tiny
-from tests.extract.corpus import write_corpus
-from tests.extract.killed import run
+from tests.extraction.corpus import write_corpus
+from tests.extraction.killed import run
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def inputs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def processes():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.extract.killed"])
+    context.set_forkserver_preload(["tests.extraction.killed"])
     return context
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from probekit.backbone import Backbone
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.data.units import Unit
-from probekit.extract.plan import Plan, buffer_dtype
-from probekit.extract.statistics import LayerStatistics
+from probekit.extraction.plan import Plan, buffer_dtype
+from probekit.extraction.statistics import LayerStatistics
 from probekit.pooling import pool
 
 

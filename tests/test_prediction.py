@@ -5,11 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from probekit.errors import BackboneError, DataError, MissingFileError
-from probekit.extract import ExtractOptions, extract
+from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
-from probekit.predict import predict, read_sentences
+from probekit.prediction import predict, read_sentences
 from probekit.specs import TrainSpec
-from probekit.sweep import run_sweep
+from probekit.sweeps import sweep
 from tests.tiny import SENTENCES, build
 
 
@@ -40,7 +40,7 @@ def trained(request, tmp_path_factory):
         device="cpu",
         options=ExtractOptions(compute_dtype="float32"),
     )
-    (record,) = run_sweep(
+    (record,) = sweep(
         [
             TrainSpec(
                 model=str(model), task=str(corpus), head="p32", epochs=5, normalize="standardize"

@@ -40,7 +40,7 @@ class WriterThread(Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Wait until everything is written; an error of the thread is raised if none is under way."""
+        """Wait until all is written; the thread's error is raised unless one is under way."""
         self._queue.put(None)
         self._thread.join()
         if error is None:

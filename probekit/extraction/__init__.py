@@ -1,6 +1,6 @@
 """Extraction: run a frozen backbone once and write every layer's rows to the cache."""
 
-from probekit.extract.extract import extract
-from probekit.extract.options import ExtractOptions
+from probekit.extraction.options import ExtractOptions
+from probekit.extraction.splits import extract
 
 __all__ = ["ExtractOptions", "extract"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from probekit.backbone import inspect_backbone
 from probekit.errors import MissingFileError
-from probekit.extract.options import ExtractOptions
-from probekit.extract.session import Session
+from probekit.extraction.options import ExtractOptions
+from probekit.extraction.session import Session
 from probekit.hardware import pick_device
 from probekit.store.entry import Entry
 from probekit.tasks import Split, Task, get_task
@@ -87,8 +87,8 @@ def _read(task: Task, splits: Sequence[str] | None, data: Path | None) -> list[S
             missing.append(error)
     if not found:
         raise missing[0]
-    for error in missing:
-        logger.info("left out: %s", error)
+    for reason in missing:
+        logger.info("left out: %s", reason)
     return found
 
 

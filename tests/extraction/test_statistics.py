@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.errors import StateRangeError
-from probekit.extract.statistics import LayerStatistics, check_range, fits_float16
+from probekit.extraction.statistics import LayerStatistics, check_range, fits_float16
 
 values = st.floats(-1e5, 1e5, width=32) | st.sampled_from(
     [float("nan"), float("inf"), float("-inf"), 65504.0, 65536.0]

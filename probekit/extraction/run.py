@@ -2,16 +2,16 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
 
 from probekit.backbone import Backbone
-from probekit.extract.compute import ComputedUnit, batches_of, compute_unit
-from probekit.extract.plan import Plan
-from probekit.extract.statistics import LayerStatistics, check_range
-from probekit.extract.writer import WriterThread
+from probekit.extraction.compute import ComputedUnit, batches_of, compute_unit
+from probekit.extraction.plan import Plan
+from probekit.extraction.statistics import LayerStatistics, check_range
+from probekit.extraction.writer import WriterThread
 from probekit.store.builder import EntryBuilder
 
 logger = logging.getLogger(__name__)
@@ -63,8 +63,9 @@ def write_units(
     total = sum(plan.unit_tokens(unit) for unit in plan.units)
     done = total - sum(plan.unit_tokens(unit) for unit in todo)
     with (
-        tqdm(total=total, initial=done, desc=title, unit="tok", unit_scale=True, disable=not progress)
-        as bar,
+        tqdm(
+            total=total, initial=done, desc=title, unit="tok", unit_scale=True, disable=not progress
+        ) as bar,
         WriterThread[ComputedUnit](lambda item: _write(builder, item)) as writer,
     ):
         for unit in todo:
@@ -80,9 +81,7 @@ def write_units(
 def _guard(plan: Plan, item: ComputedUnit, remedy: str) -> None:
     layers = {name: array.layers for name, array in plan.arrays.items()}
     dtype = next(iter(plan.arrays.values())).dtype
-    check_range(
-        item.statistics, layers, dtype, place=plan.describe_unit(item.unit), remedy=remedy
-    )
+    check_range(item.statistics, layers, dtype, place=plan.describe_unit(item.unit), remedy=remedy)
 
 
 def _write(builder: EntryBuilder, item: ComputedUnit) -> None:
@@ -97,7 +96,7 @@ def _write(builder: EntryBuilder, item: ComputedUnit) -> None:
     )
 
 
-def total_statistics(unit_stats: list[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
+def total_statistics(unit_stats: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
     """Combine the statistics of all units into the manifest's form."""
     arrays: dict[str, dict[str, list[float]]] = {"max_abs": {}, "non_finite": {}}
     for name in unit_stats[0]:

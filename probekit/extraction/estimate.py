@@ -1,0 +1,50 @@
+"""What an extraction will write, how long it takes, and whether the disk holds it."""
+
+import shutil
+from pathlib import Path
+
+from probekit.errors import StorageError
+from probekit.extraction.plan import Plan
+from probekit.quantities import human_bytes, human_time
+
+
+def describe_work(split: str, plan: Plan, folder: Path, tokens_per_second: float) -> str:
+    """Return one line for people: what is read, what is written and where, and the time it takes.
+
+    Args:
+        split: the split's name.
+        plan: the layout.
+        folder: the entry's folder.
+        tokens_per_second: measured speed of the forward pass.
+    """
+    counts = plan.encoded.counts
+    arrays = " and ".join(
+        f"{name} {plan.encoded.rows[name].sum():,} x {len(array.layers)} x {array.dim}"
+        for name, array in plan.arrays.items()
+    )
+    return (
+        f"{split}: {counts['examples']:,} sentences, {counts['words']:,} words, "
+        f"{counts['tokens']:,} subwords. Writing {arrays}, {human_bytes(plan.nbytes)}, "
+        f"to {folder}; about {human_time(counts['tokens'] / tokens_per_second)} "
+        f"at {tokens_per_second:,.0f} subwords/s."
+    )
+
+
+def check_free_space(folder: Path, needed: int) -> None:
+    """Refuse to start when the disk cannot hold the entry.
+
+    Args:
+        folder: where the entry will be built; parents that do not exist yet are skipped.
+        needed: bytes still to be written.
+
+    Raises:
+        StorageError: fewer than ``needed`` bytes are free.
+    """
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise StorageError(
+            f"{existing} has {human_bytes(free)} free, and this extraction writes "
+            f"{human_bytes(needed)}. Free some space, choose another --cache, or store less: "
+            "--dtype int8 halves it, --layers and --limit narrow it."
+        )

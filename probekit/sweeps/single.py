@@ -1,0 +1,42 @@
+"""Train one head, and return it instead of recording it."""
+
+from probekit.features import Location, open_features
+from probekit.specs import TrainSpec
+from probekit.sweeps.resolve import resolve
+from probekit.sweeps.task import fit_runs
+from probekit.train import FitResult
+
+
+def fit(
+    spec: TrainSpec,
+    *,
+    location: Location | None = None,
+    device: str = "auto",
+    memory: int | None = None,
+) -> FitResult:
+    """Train one head from the cache.
+
+    Args:
+        spec: the options; what is ``None`` takes the published value.
+        location: where entries and labels lie; ``None`` is the folder ``cache``.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        memory: bytes that rows may take; more are streamed. ``None`` is half of what is free.
+
+    Returns:
+        The trained state, scores, learning curve, layer weights and predictions.
+
+    Raises:
+        OptionError: an option cannot be used.
+        EntryNotFoundError: the cache does not hold the features.
+        DataError: labels are missing, or do not fit.
+    """
+    splits = open_features(spec.model, spec.task, spec.label, location)
+    (result,) = fit_runs(
+        [resolve(spec, splits)],
+        splits,
+        device=device,
+        memory=memory,
+        predictions=True,
+        report=lambda steps: None,
+    )
+    return result

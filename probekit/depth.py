@@ -24,11 +24,15 @@ def depth_specs(base: TrainSpec, n_blocks: int, every: int = 1) -> list[TrainSpe
     Raises:
         OptionError: ``every`` is less than 1.
     """
-    if every < 1:
-        raise OptionError(f"--every must be at least 1; found {every}.")
     return [replace(base, depth=depth) for depth in depths(n_blocks, every)]
 
 
 def depths(n_blocks: int, every: int = 1) -> Sequence[int]:
-    """Return 0, ``every``, 2 ``every``, ... up to L, and L itself."""
+    """Return 0, ``every``, 2 ``every``, ... up to L, and L itself.
+
+    Raises:
+        OptionError: ``every`` is less than 1.
+    """
+    if every < 1:
+        raise OptionError(f"--every must be at least 1; found {every}.")
     return sorted({*range(0, n_blocks + 1, every), n_blocks})

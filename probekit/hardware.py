@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from probekit.errors import OptionError
+
 
 def native_bfloat16(device: str = "cpu") -> bool:
     """Say whether ``device`` multiplies bfloat16 in hardware.
@@ -43,9 +45,22 @@ def available_memory() -> int:
 
 
 def pick_device(name: str) -> str:
-    """Turn ``--device`` into a torch device string; ``auto`` is CUDA where there is some."""
-    if name != "auto":
-        return name
+    """Turn ``--device`` into a torch device string; ``auto`` is CUDA where there is some.
+
+    Raises:
+        OptionError: torch knows no such device, or this machine has none.
+    """
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise OptionError(f"--device {name!r} is unknown. Write cpu, cuda, cuda:1 or mps.") from None
+    count = torch.cuda.device_count()
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise OptionError(f"--device {name!r}: {count} CUDA devices are available. Use cpu.")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise OptionError(f"--device {name!r}: this machine has no such device. Use cpu.")
+    return name

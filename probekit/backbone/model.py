@@ -18,6 +18,7 @@ from probekit.backbone.loading import load_model
 from probekit.backbone.structure import final_norm_name
 from probekit.backbone.tokenizer import padding_id
 from probekit.errors import BackboneError, OptionError
+from probekit.hardware import pick_device
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +133,7 @@ def load_backbone(
         OptionError: the dtype or the device is unknown.
         BackboneError: weights are missing, left over or of the wrong shape.
     """
-    place = _device(device)
+    place = torch.device(pick_device(device))
     dtype = resolve_compute_dtype(compute_dtype, device)
     model = load_model(inspection, dtype)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
@@ -151,19 +152,6 @@ def load_backbone(
         pad_id=padding_id(inspection.tokenizer, inspection.info.vocab_size),
         _model=model,
     )
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise OptionError(
-            f"--device {name!r} is unknown. Write cpu, cuda, cuda:1 or mps."
-        ) from error
-    count = torch.cuda.device_count()
-    if device.type == "cuda" and (device.index or 0) >= count:
-        raise OptionError(f"--device {name!r}: {count} CUDA devices are available. Use cpu.")
-    return device
 
 
 def _mask(lengths: Int[Tensor, " batch"], time: int) -> Int[Tensor, "batch time"]:

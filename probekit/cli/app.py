@@ -16,23 +16,52 @@ from probekit.errors import ProbekitError
 logger = logging.getLogger("probekit")
 
 
+# What typer itself reports and exits with: wrong usage (2), and what commands raise on purpose.
+_OF_TYPER = (typer.BadParameter.__bases__[0], typer.Exit, typer.Abort)
+_ANYWHERE = ("--debug", "--quiet", "-q")
+_RESUMABLE = ("extract", "train", "sweep", "depth")
+
+
 class Commands(TyperGroup):
-    """Turn the project's errors into one line on stderr and an exit code."""
+    """Turn errors into one line on stderr and an exit code."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Let the options of all commands stand anywhere on the line."""
+        end = args.index("--") if "--" in args else len(args)
+        words, rest = args[:end], args[end:]
+        first = [word for word in words if word in _ANYWHERE]
+        return super().parse_args(ctx, first + [w for w in words if w not in _ANYWHERE] + rest)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; ``--debug`` lets the traceback through."""
         try:
             return super().invoke(ctx)
-        except ProbekitError as error:
+        except (*_OF_TYPER, BrokenPipeError):
+            raise
+        except KeyboardInterrupt as interrupt:
+            typer.echo(_interruption(ctx.invoked_subcommand), err=True)
+            raise typer.Exit(130) from interrupt
+        except Exception as error:
             if ctx.params.get("debug"):
                 raise
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {_one_line(error)}", err=True)
             raise typer.Exit(1) from error
-        except KeyboardInterrupt as interrupt:
-            typer.echo(
-                "\ninterrupted. What is finished is kept: run the same command to resume.", err=True
-            )
-            raise typer.Exit(130) from interrupt
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).splitlines())
+    if isinstance(error, ProbekitError):
+        return text
+    return (
+        f"unexpected {type(error).__name__}: {text[:300]}. This may be a fault of probekit: run "
+        "the command again with --debug, and report what it prints."
+    )
+
+
+def _interruption(command: str | None) -> str:
+    after_bar = "\n" if sys.stderr.isatty() else ""
+    kept = " What is finished is kept: run the same command again to resume."
+    return f"{after_bar}interrupted.{kept if command in _RESUMABLE else ''}"
 
 
 app = typer.Typer(
@@ -55,7 +84,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _configure(
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no bars.")] = False,
     version: Annotated[
         bool,

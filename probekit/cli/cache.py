@@ -21,18 +21,22 @@ def list_entries(cache: options.Cache = Path("cache"), json: options.Json = Fals
     from probekit.cli.output import print_table
     from probekit.maintenance import list_cache
 
-    print_table(list_cache(cache), json=json)
+    rows = list_cache(cache)
+    if not rows:
+        typer.echo(f"no entries in {cache}. `probekit extract MODEL TASK` makes one.", err=True)
+    print_table(rows, json=json)
 
 
 @app.command()
 def info(entry: Entries, cache: options.Cache = Path("cache"), json: options.Json = False) -> None:
     """Describe entries: what was asked for, what was stored, and from where."""
-    from probekit.cli.output import print_json, print_pairs
+    from probekit.cli.output import print_entries, print_pairs
     from probekit.maintenance import describe, select_folders
+    from probekit.store.entry import Entry
 
     for path in select_folders(entry, cache):
         if json:
-            print_json([describe(path)])
+            print_entries([Entry.open(path)], json=True)
         else:
             print_pairs(describe(path))
 
@@ -86,7 +90,7 @@ def rm(
 
     for path in select_folders(entry, cache):
         if not yes:
-            typer.confirm(f"Remove {path}?", abort=True)
+            typer.confirm(f"Remove {path}?", abort=True, err=True)
         remove(path)
         typer.echo(f"removed {path}", err=True)
 

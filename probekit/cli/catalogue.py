@@ -17,8 +17,8 @@ def tasks(json: options.Json = False) -> None:
             {
                 "task": f"{name}/{family.variant}" if family.variant else name,
                 "kind": task.kind,
-                "labels": ", ".join(task.columns),
-                "metric": ", ".join(dict.fromkeys(task.metrics.values())),
+                "labels": list(task.columns),
+                "metric": list(dict.fromkeys(task.metrics.values())),
                 "text": family.summary,
             }
         )
@@ -41,7 +41,7 @@ def heads(json: options.Json = False) -> None:
                 "head": name,
                 "h =": head.formula,
                 "layers": head.default_layers,
-                "lr": f"{head.learning_rate:g}",
+                "lr": head.learning_rate,
                 "source": head.source,
             }
             for name, head in HEADS.items()

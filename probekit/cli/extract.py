@@ -81,6 +81,7 @@ def extract(
     from probekit.extraction import ExtractOptions
     from probekit.extraction import extract as run
 
+    options.check_order(model, task)
     entries = run(
         model,
         task,

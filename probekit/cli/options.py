@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from probekit.errors import OptionError
+
 Model = Annotated[
     str,
     typer.Argument(
@@ -40,6 +42,30 @@ EntryKey = Annotated[
     str | None,
     typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
 ]
+
+
+def check_order(model: str, task: str | None) -> None:
+    """Refuse TASK MODEL, the wrong way round.
+
+    Raises:
+        OptionError: the first word is a task, and the second one is not.
+    """
+    if task is not None and _is_task(model) and not (_is_task(task) or _is_data(Path(task))):
+        raise OptionError(
+            f"{model!r} is a task, and {task!r} is none. The model comes first: write "
+            f"{task} {model}."
+        )
+
+
+def _is_task(name: str) -> bool:
+    from probekit.tasks import TASKS
+
+    head, slash, _ = name.partition("/")
+    return head in TASKS and bool(slash) == bool(TASKS[head].variant)
+
+
+def _is_data(path: Path) -> bool:
+    return path.exists() and path.suffix != ".gguf" and not (path / "config.json").exists()
 
 
 def split_list(text: str) -> list[str]:

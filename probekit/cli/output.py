@@ -33,10 +33,14 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, json: bool = False) -> Non
     if not rows:
         return
     header = list(rows[0])
-    cells = [header, *([str(row[name]) for name in header] for row in rows)]
+    cells = [header, *([_cell(row[name]) for name in header] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
     for line in cells:
         typer.echo("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
+
+
+def _cell(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:

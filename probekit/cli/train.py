@@ -58,7 +58,7 @@ Predictions = Annotated[
 ]
 LabelData = Annotated[
     Path | None,
-    typer.Option("--data", help="Read the labels (only the labels) afresh from this folder."),
+    typer.Option("--data", help="Read the labels (only the labels) afresh from here."),
 ]
 Memory = Annotated[
     str | None,
@@ -225,7 +225,7 @@ def depth(
             "label": each_name(label),
             "head": options.split_list(head),
             "decoder": each_name(decoder),
-            "depth": list(depths(target.n_blocks(), every)),
+            "depth": list(depths(target.n_blocks(next(iter(each_name(label)), None)), every)),
             "normalize": options.split_list(normalize),
             "shots": each(shots, int, "--shots"),
             "fraction": each(fraction, float, "--fraction"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from probekit.cli.options import split_list
+from probekit.cli.options import check_order, split_list
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
@@ -51,11 +51,13 @@ class Target:
         """Read MODEL TASK, or the path of an entry in their place.
 
         Raises:
-            OptionError: there is no TASK, and MODEL is not the path of an entry.
+            OptionError: there is no TASK, and MODEL is not the path of an entry; or the two are
+                the wrong way round.
         """
         from probekit.features import Location
         from probekit.store.entry import read_manifest
 
+        check_order(model, task)
         if task is None:
             path = Path(model)
             if not (path / "manifest.json").is_file():
@@ -69,18 +71,19 @@ class Target:
         place = Location(cache=cache, entry=entry, data=data, kind=kind, text=text)
         return cls(model=model, task=task, location=place)
 
-    def n_blocks(self) -> int:
+    def n_blocks(self, label: str | None) -> int:
         """Return the model's number of blocks L, from the cache."""
         from probekit.features import open_features
 
-        return open_features(self.model, self.task, None, self.location).n_blocks
+        return open_features(self.model, self.task, label, self.location).n_blocks
 
-    def default_out(self) -> Path:
+    def default_out(self, label: str | None) -> Path:
         """Return ``runs/<model>/<task>.jsonl``."""
         from probekit.store.layout import model_slug
         from probekit.tasks import get_task
 
-        task = get_task(self.task, kind=self.location.kind, text=self.location.text)
+        place = self.location
+        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
         return Path("runs") / model_slug(self.model) / f"{task.slug}.jsonl"
 
 
@@ -103,10 +106,12 @@ def run(
     from probekit.specs import TrainSpec, product
     from probekit.sweeps import sweep
 
-    if not varied["seed"]:
-        raise OptionError("--seeds must be at least 1.")
+    for option, values in varied.items():
+        if not values:
+            named = "--seeds must be at least 1." if option == "seed" else "names no value."
+            raise OptionError(named if option == "seed" else f"--{option.replace('_', '-')} {named}")
     base = TrainSpec(model=target.model, task=target.task, head=varied["head"][0], **fixed)
-    path = out or target.default_out()
+    path = out or target.default_out(varied["label"][0])
     records = sweep(
         product(base, varied),
         out=path,

@@ -19,15 +19,18 @@ def describe_work(split: str, plan: Plan, folder: Path, tokens_per_second: float
     """
     counts = plan.encoded.counts
     arrays = " and ".join(
-        f"{name} {plan.encoded.rows[name].sum():,} x {len(array.layers)} x {array.dim}"
+        f"{plan.encoded.rows[name].sum():,} {name} x {_layers(len(array.layers))} x {array.dim}"
         for name, array in plan.arrays.items()
     )
     return (
-        f"{split}: {counts['examples']:,} sentences, {counts['words']:,} words, "
-        f"{counts['tokens']:,} subwords. Writing {arrays}, {human_bytes(plan.nbytes)}, "
-        f"to {folder}; about {human_time(counts['tokens'] / tokens_per_second)} "
-        f"at {tokens_per_second:,.0f} subwords/s."
+        f"{split}: {counts['examples']:,} examples; writing {arrays} "
+        f"({human_bytes(plan.nbytes)}) to {folder} in about "
+        f"{human_time(counts['tokens'] / tokens_per_second)} ({tokens_per_second:,.0f} tokens/s)"
     )
+
+
+def _layers(count: int) -> str:
+    return "1 layer" if count == 1 else f"{count} layers"
 
 
 def check_free_space(folder: Path, needed: int) -> None:

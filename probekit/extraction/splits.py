@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from probekit.backbone import inspect_backbone
-from probekit.errors import MissingFileError
+from probekit.errors import MissingFileError, OptionError
 from probekit.extraction.options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.hardware import pick_device
 from probekit.store.entry import Entry
-from probekit.tasks import Split, Task, get_task
+from probekit.tasks import Split, Task, get_task, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +59,8 @@ def extract(
     """
     options = options or ExtractOptions()
     family = get_task(task, kind=kind, text=text, label=label)
+    if data is not None and is_own(family):
+        raise OptionError(f"{task} is the data already; leave --data {data} out.")
     inspection = inspect_backbone(model, revision=revision)
     texts = [_limited(split, options.limit) for split in _read(family, splits, data)]
     session = Session(
@@ -77,6 +79,8 @@ def extract(
 def _read(task: Task, splits: Sequence[str] | None, data: Path | None) -> list[Split]:
     """Read the splits that were named, or every one that there is."""
     if splits is not None:
+        if not splits:
+            raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")
         return [task.read(name, data) for name in splits]
     found: list[Split] = []
     missing: list[MissingFileError] = []

@@ -13,7 +13,7 @@ from probekit.registry import choose
 from probekit.store import Entry, find_entries
 from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries, model_slug
-from probekit.tasks import Task, get_task
+from probekit.tasks import Task, get_task, is_own
 
 SPLITS = ("train", "dev", "test")
 
@@ -130,7 +130,7 @@ def _entry(model: str, task: Task, split: str, location: Location) -> Entry:
 
 def _labels(entry: Entry, task: Task, column: str, location: Location) -> SplitLabels | None:
     split = entry.manifest.split
-    if location.data is not None:
+    if location.data is not None or (is_own(task) and not labels_for(entry, column)):
         fresh = task.read(split, location.data)
         if column not in fresh.labels and split != "train":
             return None

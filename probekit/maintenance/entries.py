@@ -13,6 +13,7 @@ from probekit.store.layout import EntryFolder, list_entries, model_slug
 from probekit.store.lock import EntryLock
 from probekit.store.names import PARTIAL
 from probekit.store.verify import verify_checksums
+from probekit.tasks import slug_of
 
 
 def list_cache(root: Path) -> list[dict[str, Any]]:
@@ -62,7 +63,7 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
         return paths
     if len(names) > 3:
         raise OptionError(f"give paths of entries, or MODEL TASK [SPLIT]; found {' '.join(names)}.")
-    wanted = [model_slug(names[0]), *(name.replace("/", "-") for name in names[1:])]
+    wanted = [model_slug(names[0]), *map(slug_of, names[1:2]), *names[2:]]
     found = [
         folder.path
         for folder in list_entries(root)

@@ -117,7 +117,7 @@ def load_records(paths: str | Path | Iterable[str | Path]) -> list[Record]:
             by_key[record.key] = record
             total += 1
     if total > len(by_key):
-        logger.info("left out %d records whose key occurs again", total - len(by_key))
+        logger.debug("left out %d records whose key occurs again", total - len(by_key))
     return list(by_key.values())
 
 

@@ -268,6 +268,21 @@ class EntryBuilder:
             raise EntryError(f"{self.partial}: the manifest describes other arrays than the plan.")
 
 
+def check_free(path: Path) -> None:
+    """Check, before any costly work, that an entry can be built.
+
+    Args:
+        path: the entry's final folder.
+
+    Raises:
+        EntryLockedError: another process builds the entry.
+        StorageError: the folder cannot be written.
+    """
+    with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        EntryLock(path).release()
+
+
 def _digest_of(plan_file: Path) -> str:
     try:
         return digest(json.loads(plan_file.read_text("utf-8")))

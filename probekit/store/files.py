@@ -11,6 +11,7 @@ from probekit.errors import StorageError
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_FOLDER = {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG}
 
 
 def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
@@ -42,7 +43,7 @@ def storage_errors(folder: Path, needed: int | None = None) -> Iterator[None]:
         needed: bytes still to be written there, if known.
 
     Raises:
-        StorageError: no space or quota left, or no permission; says what to do.
+        StorageError: no space or quota left, no permission, or no folder; says what to do.
     """
     try:
         yield
@@ -53,6 +54,11 @@ def storage_errors(folder: Path, needed: int | None = None) -> Iterator[None]:
             raise StorageError(
                 f"cannot write to {error.filename or folder}: {error.strerror}. Give this user "
                 "write permission, or choose another folder with --cache ROOT."
+            ) from error
+        if error.errno in _NO_FOLDER:
+            raise StorageError(
+                f"cannot write to {folder}: {error.strerror} ({error.filename}). Choose another "
+                "folder with --cache ROOT."
             ) from error
         raise
 

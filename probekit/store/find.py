@@ -1,6 +1,7 @@
 """Find the one entry that a command means, or say what to type."""
 
 import difflib
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -126,11 +127,17 @@ def _none(
         splits = ", ".join(sorted({f.split for f in of_task}))
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
-            f"Type: probekit extract {model} {task} --split {split}"
+            f"Type: {_command(root, model, task)} --split {split}"
         )
     near = _near(model, task, folders)
     hint = f" The cache holds {near}." if near else ""
-    return f"no entry of {model} {task} in {root}.{hint} Type: probekit extract {model} {task}"
+    command = _command(root, model, task)
+    return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
+
+
+def _command(root: Path, model: str, task: str) -> str:
+    words = ["probekit", "extract", model, task]
+    return shlex.join(words if root == Path("cache") else [*words, "--cache", str(root)])
 
 
 def _near(model: str, task: str, folders: Sequence[EntryFolder]) -> str:

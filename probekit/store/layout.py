@@ -54,7 +54,8 @@ def model_slug(model: str) -> str:
     slashes = model.rstrip("/").count("/")
     is_path = model.endswith(".gguf") or slashes > 1 or model.startswith(("/", ".", "~"))
     if is_path or Path(model).exists():
-        name = Path(model).expanduser().resolve().name.removesuffix(".gguf")
+        # Not `resolve`: a link is named as its user named it.
+        name = Path(os.path.abspath(Path(model).expanduser())).name.removesuffix(".gguf")
     else:
         name = model.replace("/", "--")
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")

@@ -12,13 +12,13 @@ from probekit.tasks.demo import demo_ner
 from probekit.tasks.holdout import hold_out
 from probekit.tasks.matis import matis
 from probekit.tasks.slots import atis, snips
-from probekit.tasks.types import Example, Kind, Split, Task
+from probekit.tasks.types import Example, Kind, Split, Task, slugify
 from probekit.tasks.ud import ud
-from probekit.tasks.user import READERS, user_task
+from probekit.tasks.user import READERS, UserFiles, user_slug, user_task
 from probekit.tasks.wikiann import wikiann
 from probekit.tasks.wnut17 import wnut17
 
-__all__ = ["TASKS", "Example", "Family", "Kind", "Split", "Task", "get_task", "hold_out"]
+__all__ = ["TASKS", "Example", "Family", "Kind", "Split", "Task", "get_task", "hold_out", "is_own", "slug_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +87,17 @@ def get_task(
     return user_task(name, text=text, label=label)
 
 
+def is_own(task: Task) -> bool:
+    """Say whether a task is the user's own files."""
+    return isinstance(task.source, UserFiles)
+
+
+def slug_of(name: str) -> str:
+    """Return the folder name of the task that the user calls ``name``, without reading it."""
+    own = name.partition("/")[0] not in TASKS and Path(name).expanduser().exists()
+    return user_slug(Path(name)) if own else slugify(name)
+
+
 def _check_kind(kind: str | None) -> None:
     if kind is None or kind == "tagging":
         return
@@ -120,7 +131,9 @@ def _refuse_missing(name: str, head: str) -> None:
     """Say whether ``name`` was meant as a path that is missing, or as a task that is unknown."""
     looks_like_path = name.startswith((".", "/", "~")) or Path(name).suffix.lower() in READERS
     if looks_like_path:
-        raise MissingFileError(f"{name}: no such file or folder.")
+        raise MissingFileError(
+            f"{name}: no such file or folder. Check the path; `probekit tasks` lists the tasks."
+        )
     try:
         choose("task", head, TASKS)
     except UnknownNameError as error:

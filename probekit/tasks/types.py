@@ -49,7 +49,7 @@ class Task:
         Args:
             split: one of ``splits``.
             data: the folder with the published files; None reads from the Hub (or from where the
-                task's own files lie).
+                user's own files lie).
 
         Raises:
             UnknownNameError: there is no such split.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.errors import DataError, MissingFileError
 from probekit.fingerprint import digest
 from probekit.tasks.options import Choice
 from probekit.tasks.sentences import Sentences
@@ -40,14 +40,18 @@ class UserFiles:
     choice: Choice
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
-        """Read the file of ``split``.
+        """Read the file of ``split``, from ``data`` (a file or folder) if that is given.
 
         Raises:
-            OptionError: ``data`` was given beside the path of the files.
+            MissingFileError: ``data`` does not hold the split.
         """
-        path = self.files[split]
-        if data is not None:
-            raise OptionError(f"{path.parent} is the data already; leave --data {data} out.")
+        files = self.files if data is None else split_files(data)
+        if split not in files:
+            raise MissingFileError(
+                f"{data}: no file for split {split!r}, only {', '.join(files)}. Name the file "
+                f"{split}{self.files[split].suffix}."
+            )
+        path = files[split]
         return READERS[path.suffix.lower()](path, self.choice)
 
 
@@ -75,15 +79,20 @@ def user_task(name: str, *, text: str | None = None, label: str | None = None) -
     columns = tuple(dict.fromkeys(c for sentence in first.sentences for c in sentence.labels))
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
-    resolved = path.resolve()
     return Task(
         name=name,
-        slug=f"{slugify(resolved.stem)}-{digest(str(resolved))[:8]}",
+        slug=user_slug(path),
         columns=columns,
         metrics={column: _metric(first, column) for column in columns},
         splits=tuple(files),
         source=UserFiles(files=files, choice=Choice(text=text, label=next(iter(columns), label))),
     )
+
+
+def user_slug(path: Path) -> str:
+    """Return the folder name of the user's own data: its name and a hash of its full path."""
+    resolved = path.expanduser().resolve()
+    return f"{slugify(resolved.stem)}-{digest(str(resolved))[:8]}"
 
 
 def _metric(found: Sentences, column: str) -> Metric:

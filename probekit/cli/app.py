@@ -16,8 +16,8 @@ from probekit.errors import ProbekitError
 logger = logging.getLogger("probekit")
 
 
-# What typer itself reports and exits with: wrong usage (2), and what commands raise on purpose.
-_OF_TYPER = (typer.BadParameter.__bases__[0], typer.Exit, typer.Abort)
+# Of wrong usage: typer reports those itself, and exits with 2.
+_USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
 _ANYWHERE = ("--debug", "--quiet", "-q")
 _RESUMABLE = ("extract", "train", "sweep", "depth")
 
@@ -36,7 +36,7 @@ class Commands(TyperGroup):
         """Run a command; ``--debug`` lets the traceback through."""
         try:
             return super().invoke(ctx)
-        except (*_OF_TYPER, BrokenPipeError):
+        except (_USAGE, typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as interrupt:
             typer.echo(_interruption(ctx.invoked_subcommand), err=True)

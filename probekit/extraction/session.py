@@ -20,7 +20,7 @@ from probekit.extraction.request import make_request, resolve_pooling
 from probekit.extraction.run import tokens_per_second, write_units
 from probekit.extraction.statistics import fits_float16
 from probekit.fingerprint import digest
-from probekit.store.builder import EntryBuilder, check_free
+from probekit.store.builder import EntryBuilder, check_buildable
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
 from probekit.store.layout import entry_folder, labels_folder, model_slug
@@ -104,7 +104,7 @@ class Session:
         )
         plan = make_plan(encoded, info, self.options, resolve_pooling(self.options, info))
         check_free_space(folder, plan.nbytes)
-        check_free(folder)
+        check_buildable(folder)
         speed = tokens_per_second(self.backbone, plan)
         logger.info("%s", describe_work(split.name, plan, folder, speed))
         plan, first = self._settle_dtype(plan, folder)

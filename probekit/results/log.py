@@ -39,10 +39,30 @@ def append_record(path: str | Path, record: Record) -> None:
     except OSError as error:
         if isinstance(error, StorageError):
             raise
-        raise StorageError(
-            f"{path}: cannot append a record ({error.strerror or error}); "
-            "choose another results file with --out, or make room there."
-        ) from error
+        raise _refusal(path, error) from error
+
+
+def check_appendable(path: str | Path) -> None:
+    """Check, before any costly work, that records can be appended to ``path``.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{path}.lock"):
+            if path.exists():
+                os.close(os.open(path, os.O_RDWR))
+    except OSError as error:
+        raise _refusal(path, error) from error
+
+
+def _refusal(path: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"{path}: cannot append a record ({error.strerror or error}); "
+        "choose another results file with --out, or make room there."
+    )
 
 
 def _append_line(path: Path, line: bytes) -> None:

@@ -268,7 +268,7 @@ class EntryBuilder:
             raise EntryError(f"{self.partial}: the manifest describes other arrays than the plan.")
 
 
-def check_free(path: Path) -> None:
+def check_buildable(path: Path) -> None:
     """Check, before any costly work, that an entry can be built.
 
     Args:

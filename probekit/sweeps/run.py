@@ -14,7 +14,7 @@ from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.hardware import available_memory
 from probekit.registry import choose
-from probekit.results import Record, append_record, load_records
+from probekit.results import Record, append_record, check_appendable, load_records
 from probekit.specs import TrainSpec
 from probekit.sweeps.groups import make_groups
 from probekit.sweeps.resolve import Run, resolve
@@ -77,6 +77,8 @@ def sweep(
     todo = [run for run in runs if not _is_done(run, known, outputs)]
     if len(todo) < len(runs):
         logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), out)
+    if todo:
+        check_appendable(out)
     per_worker = budget // workers
     groups = make_groups(todo, workers=workers, memory=per_worker // 2)
     tasks = [

@@ -233,10 +233,13 @@ def test_slug_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert relative.name == "my data.conll"
 
 
-def test_data_beside_a_path_is_refused(tmp_path: Path) -> None:
+def test_data_beside_a_path_holds_the_same_splits(tmp_path: Path) -> None:
     task = task_of(write(tmp_path / "a.conll", "a O\n"))
-    with pytest.raises(OptionError, match=r"leave --data .* out"):
-        task.read("train", tmp_path)
+    corrected = write(tmp_path / "new" / "train.conll", "a B-X\n").parent
+    assert task.read("train", corrected).labels == {"1": (("B-X",),)}
+    write(tmp_path / "other" / "dev.conll", "a O\n")
+    with pytest.raises(MissingFileError, match=r"other: no file for split 'train', only dev. Name"):
+        task.read("train", tmp_path / "other")
 
 
 def test_a_lone_quotation_mark(tmp_path: Path) -> None:

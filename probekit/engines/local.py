@@ -6,8 +6,10 @@ evenly. Steps done travel back through a queue, so one bar shows them all.
 
 import logging
 import multiprocessing
+import os
 import queue
 import signal
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -90,10 +92,19 @@ def _start_worker(steps: Any, threads: int, level: int) -> None:
     # Ctrl-C reaches the whole process group; the parent stops its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=level, format="%(message)s")
+    threading.Thread(target=_follow_parent, name="probekit-parent", daemon=True).start()
     import torch
 
     torch.set_num_threads(threads)
     _steps = steps
+
+
+def _follow_parent() -> None:
+    """End this worker when the process that started it is gone, however it ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+    parent.join()
+    os._exit(1)
 
 
 def _run_task(task: Task) -> Any:

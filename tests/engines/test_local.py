@@ -1,6 +1,10 @@
+import multiprocessing
 import os
+import signal
+import time
 from functools import partial
 
+import psutil
 import pytest
 
 from probekit.engines import ENGINES, run_local
@@ -69,3 +73,32 @@ def test_no_workers_is_refused():
 
 def test_the_registry_holds_the_local_engine():
     assert ENGINES["local"] is run_local
+
+
+def write_pid_and_wait(folder, report):
+    (folder / str(os.getpid())).touch()
+    time.sleep(60)
+
+
+def start_waiting_workers(folder):
+    list(run_local([partial(write_pid_and_wait, folder)] * 2, workers=2, report=lambda steps: None))
+
+
+def test_workers_do_not_outlive_a_killed_parent(tmp_path):
+    parent = multiprocessing.get_context("spawn").Process(
+        target=start_waiting_workers, args=(tmp_path,)
+    )
+    parent.start()
+    assert eventually(lambda: len(list(tmp_path.iterdir())) == 2)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.join()
+    pids = [int(path.name) for path in tmp_path.iterdir()]
+    assert eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+
+
+def eventually(condition, seconds=60):
+    """Wait for a condition, and return whether it came true."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()

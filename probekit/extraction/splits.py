@@ -20,11 +20,11 @@ def extract(
     model: str,
     task: str,
     *,
-    data: Path | None = None,
+    data: str | Path | None = None,
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
     device: str = "auto",
-    cache: Path = Path("cache"),
+    cache: str | Path = "cache",
     overwrite: bool = False,
     revision: str | None = None,
     kind: str | None = None,
@@ -62,13 +62,13 @@ def extract(
     if data is not None and is_own(family):
         raise OptionError(f"{task} is the data already; leave --data {data} out.")
     inspection = inspect_backbone(model, revision=revision)
-    texts = [_limited(split, options.limit) for split in _read(family, splits, data)]
+    texts = [_limited(split, options.limit) for split in _read(family, splits, None if data is None else Path(data))]
     session = Session(
         inspection=inspection,
         task=family,
         options=options,
         device=pick_device(device),
-        cache=cache,
+        cache=Path(cache),
         overwrite=overwrite,
         command=("probekit", "extract", model, task),
         progress=progress,

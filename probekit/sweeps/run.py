@@ -28,7 +28,7 @@ _MEMORY_SHARE = 0.5
 def sweep(
     plan: Sequence[TrainSpec],
     *,
-    out: Path,
+    out: str | Path,
     location: Location | None = None,
     workers: int = 1,
     engine: str = "local",
@@ -70,15 +70,16 @@ def sweep(
         raise OptionError(f"--workers must be at least 1; found {workers}.")
     budget = int(available_memory() * _MEMORY_SHARE) if memory is None else memory
     place = Location() if location is None else location
-    sweep = uuid.uuid4().hex
-    runs = _resolve(plan, place, sweep)
-    outputs = _outputs(runs, out, save, predictions)
-    known = _known(out)
+    file = Path(out)
+    name = uuid.uuid4().hex
+    runs = _resolve(plan, place, name)
+    outputs = _outputs(runs, file, save, predictions)
+    known = _known(file)
     todo = [run for run in runs if not _is_done(run, known, outputs)]
     if len(todo) < len(runs):
-        logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), out)
+        logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), file)
     if todo:
-        check_appendable(out)
+        check_appendable(file)
     per_worker = budget // workers
     groups = make_groups(todo, workers=workers, memory=per_worker // 2)
     tasks = [
@@ -88,14 +89,14 @@ def sweep(
             device=device,
             memory=per_worker // 2,
             outputs=outputs,
-            sweep=sweep,
+            sweep=name,
         )
         for group in groups
     ]
     total = sum(run.steps for run in todo)
     with tqdm(total=total, desc="train", unit="step", disable=not progress) as bar:
         done = start(tasks, workers=workers, report=lambda steps: _advance(bar, steps))
-        known.update(_append(done, out))
+        known.update(_append(done, file))
     return [known[run.options.key] for run in runs]
 
 

@@ -57,7 +57,9 @@ def pick_device(name: str) -> str:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise OptionError(f"--device {name!r} is unknown. Write cpu, cuda, cuda:1 or mps.") from None
+        raise OptionError(
+            f"--device {name!r} is unknown. Write cpu, cuda, cuda:1 or mps."
+        ) from None
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
         raise OptionError(f"--device {name!r}: {count} CUDA devices are available. Use cpu.")

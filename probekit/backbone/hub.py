@@ -72,13 +72,10 @@ def fetch(repo: str, commit: str, names: Iterable[str]) -> Path:
     Raises:
         HubError: the repository is gated, a download broke off, or the Hub is unreachable.
     """
-    from huggingface_hub import hf_hub_download
-
     folder: Path | None = None
     for name in names:
-        with translated(repo, commit):
-            path = hf_hub_download(repo, name, revision=commit, etag_timeout=SECONDS)
-        folder = folder or Path(path).parents[name.count("/")]
+        path = _download(repo, name, commit)
+        folder = folder or path.parents[name.count("/")]
     assert folder is not None, "at least config.json is asked for"
     return folder
 
@@ -89,10 +86,20 @@ def note_revision(repo: str, revision: str | None) -> None:
     Raises:
         HubError: the repository is gated, or the Hub is unreachable.
     """
+    _download(repo, "config.json", revision)
+
+
+def _download(repo: str, name: str, revision: str | None) -> Path:
     from huggingface_hub import hf_hub_download
 
-    with translated(repo, revision):
-        hf_hub_download(repo, "config.json", revision=revision, etag_timeout=SECONDS)
+    try:
+        with translated(repo, revision):
+            return Path(hf_hub_download(repo, name, revision=revision, etag_timeout=SECONDS))
+    except UnreachableError as error:
+        raise HubError(
+            f"{name} of Hub repository {repo!r} could not be downloaded: {error}. Run the same "
+            f"command again: it goes on where it stopped. {_LOCAL_OPTIONS}"
+        ) from error
 
 
 def cached_snapshot(repo: str, commit: str) -> Path:

@@ -109,7 +109,8 @@ def _looks_like_path(model: str) -> bool:
 def _refuse_revision(model: str, revision: str | None) -> None:
     if revision is not None:
         raise OptionError(
-            f"--revision {revision} applies to a Hub repository, and {model!r} is local. Leave it out."
+            f"--revision {revision} applies to a Hub repository, and {model!r} is local. Leave it "
+            "out."
         )
 
 

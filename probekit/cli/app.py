@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 a clear error, 2 wrong usage, 130 interrupted (and resumab
 """
 
 import logging
+import os
 import sys
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from probekit.errors import ProbekitError
 logger = logging.getLogger("probekit")
 
 
-# Of wrong usage: typer reports those itself, and exits with 2.
+# The error of wrong usage: typer itself reports it, and exits with 2.
 _USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
 _ANYWHERE = ("--debug", "--quiet", "-q")
 _RESUMABLE = ("extract", "train", "sweep", "depth")
@@ -93,6 +94,8 @@ def _configure(
         ),
     ] = False,
 ) -> None:
+    # The Hub's client notes each attempt at a download; the error at the end says what counts.
+    os.environ.setdefault("HF_HUB_VERBOSITY", "debug" if debug else "error")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger.handlers = [handler]

@@ -109,7 +109,9 @@ def run(
     for option, values in varied.items():
         if not values:
             named = "--seeds must be at least 1." if option == "seed" else "names no value."
-            raise OptionError(named if option == "seed" else f"--{option.replace('_', '-')} {named}")
+            raise OptionError(
+                named if option == "seed" else f"--{option.replace('_', '-')} {named}"
+            )
     base = TrainSpec(model=target.model, task=target.task, head=varied["head"][0], **fixed)
     path = out or target.default_out(varied["label"][0])
     records = sweep(

@@ -1,6 +1,6 @@
 """What an extraction is asked for: options that check themselves and turn into JSON."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from probekit.errors import OptionError
@@ -74,6 +74,16 @@ class ExtractOptions:
         del options["batch_tokens"]
         options["keep"] = sorted(self.keep)
         return options
+
+    def words(self) -> list[str]:
+        """Return the command-line words of the options that are not their default."""
+        found = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            if value != field.default:
+                found += [f"--{field.name.replace('_', '-')}", text]
+        return found
 
 
 def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:

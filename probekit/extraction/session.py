@@ -1,7 +1,6 @@
 """Extract the splits of one task: key, estimate, units, manifest, labels."""
 
 import logging
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,7 +40,7 @@ class Session:
         device: where the model runs.
         cache: root of the feature cache.
         overwrite: replace a complete entry of the same key.
-        command: the command line that would run this extraction, for messages.
+        remedy: the command to rerun when a state does not fit the stored dtype.
         progress: draw bars on stderr.
     """
 
@@ -51,7 +50,7 @@ class Session:
     device: str
     cache: Path
     overwrite: bool
-    command: tuple[str, ...]
+    remedy: str
     progress: bool
 
     @cached_property
@@ -132,7 +131,7 @@ class Session:
                 plan,
                 builder,
                 computed=first,
-                remedy=shlex.join([*self.command, "--dtype", "bfloat16"]),
+                remedy=self.remedy,
                 progress=self.progress,
                 title=split.name,
             )

@@ -1,7 +1,8 @@
 """The library call behind ``probekit extract``."""
 
 import logging
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,7 +63,10 @@ def extract(
     if data is not None and is_own(family):
         raise OptionError(f"{task} is the data already; leave --data {data} out.")
     inspection = inspect_backbone(model, revision=revision)
-    texts = [_limited(split, options.limit) for split in _read(family, splits, None if data is None else Path(data))]
+    texts = [
+        _limited(split, options.limit)
+        for split in _read(family, splits, None if data is None else Path(data))
+    ]
     session = Session(
         inspection=inspection,
         task=family,
@@ -70,10 +74,27 @@ def extract(
         device=pick_device(device),
         cache=Path(cache),
         overwrite=overwrite,
-        command=("probekit", "extract", model, task),
+        remedy=_rerun(
+            ("probekit", "extract", model, task),
+            {
+                "--data": data,
+                "--split": splits and ",".join(splits),
+                "--revision": revision,
+                "--text": text,
+                "--label": label,
+                "--cache": None if Path(cache) == Path("cache") else cache,
+            },
+            replace(options, dtype="bfloat16"),
+        ),
         progress=progress,
     )
     return [session.extract(split) for split in texts]
+
+
+def _rerun(command: Sequence[str], given: Mapping[str, object], options: ExtractOptions) -> str:
+    """Return the command line of the same extraction with other options."""
+    words = [str(word) for item in given.items() if item[1] for word in item]
+    return shlex.join([*command, *words, *options.words()])
 
 
 def _read(task: Task, splits: Sequence[str] | None, data: Path | None) -> list[Split]:

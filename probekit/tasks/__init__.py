@@ -18,7 +18,18 @@ from probekit.tasks.user import READERS, UserFiles, user_slug, user_task
 from probekit.tasks.wikiann import wikiann
 from probekit.tasks.wnut17 import wnut17
 
-__all__ = ["TASKS", "Example", "Family", "Kind", "Split", "Task", "get_task", "hold_out", "is_own", "slug_of"]
+__all__ = [
+    "TASKS",
+    "Example",
+    "Family",
+    "Kind",
+    "Split",
+    "Task",
+    "get_task",
+    "hold_out",
+    "is_own",
+    "slug_of",
+]
 
 
 @dataclass(frozen=True, kw_only=True)

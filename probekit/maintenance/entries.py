@@ -1,5 +1,6 @@
 """List, describe, select and remove the entries of a cache."""
 
+import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from probekit.store.lock import EntryLock
 from probekit.store.names import PARTIAL
 from probekit.store.verify import verify_checksums
 from probekit.tasks import slug_of
+
+logger = logging.getLogger(__name__)
 
 
 def list_cache(root: Path) -> list[dict[str, Any]]:
@@ -36,7 +39,11 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
         "state": "complete" if folder.complete else "unfinished",
     }
     if folder.complete:
-        manifest = read_manifest(folder.path)
+        try:
+            manifest = read_manifest(folder.path)
+        except EntryError as error:
+            logger.warning("%s", error)
+            return row | {"state": "unreadable"}
         row |= {
             "words": manifest.counts["words"],
             "layers": len(manifest.arrays[0].layers),

@@ -166,7 +166,9 @@ def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path
         beside.write_text(json.dumps(config, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         os.replace(beside, folder / CONFIG)
     except OSError as error:
-        raise StorageError(f"{folder}: cannot save the head ({error}).") from error
+        raise StorageError(
+            f"{folder}: cannot save the head ({error}). Choose another folder with --save."
+        ) from error
     return folder
 
 

@@ -1,0 +1,125 @@
+"""``probekit extract``: what it prints, what it leaves, and options that cannot be used."""
+
+import re
+
+import pytest
+import torch
+
+from probekit.store.entry import Entry
+from tests import tiny
+from tests.cli.conftest import FLOAT32, entry_of
+from tests.cli.console import done, refused
+
+ESTIMATE = re.compile(
+    r"train: 40 examples; writing 180 words x 4 layers x 32 and 601 tokens x 1 layer x 32 "
+    r"\([\d.]+ kB\) to cache/bert/corpus-\w{8}/train-\w{8} in about 1 s \([\d,]+ tokens/s\)"
+)
+
+
+@pytest.mark.parametrize("name", ["zarr", "hdf5"])
+def test_paths_on_stdout_and_an_estimate_on_stderr(bert, corpus, here, name):
+    outcome = done("extract", bert, corpus, "--format", name)
+    train, dev = map(Entry.open, map(here.joinpath, outcome.out.splitlines()))
+    assert (train.manifest.split, dev.manifest.split) == ("train", "dev")
+    assert train.manifest.backend == name
+    first, second = outcome.err.splitlines()
+    assert ESTIMATE.fullmatch(first), first
+    assert second.startswith("dev: 10 examples; ")
+
+
+def test_both_formats_hold_the_same_rows(entries):
+    zarr, hdf5 = (Entry.open(entry_of(entries[name], "train")) for name in ("zarr", "hdf5"))
+    for name in ("words", "tokens"):
+        one, other = (entry.arrays[name].read(slice(None)) for entry in (zarr, hdf5))
+        assert torch.equal(one, other)
+
+
+def test_a_complete_entry_is_named_again_and_not_computed_again(bert, corpus, cache, monkeypatch):
+    monkeypatch.setattr("probekit.extraction.session.load_backbone", None)
+    outcome = done("extract", bert, corpus, *FLOAT32)
+    assert len(outcome.out.splitlines()) == 2
+    assert re.match(r"train: complete already, at cache/bert/", outcome.err)
+
+
+def test_json_is_one_manifest_per_line(bert, corpus, cache):
+    train, dev = done("extract", bert, corpus, *FLOAT32, "--json").rows
+    assert (train["counts"]["words"], dev["split"]) == (180, "dev")
+    assert train["path"] == str(entry_of(cache, "train").relative_to(cache.parent))
+
+
+def test_one_split_few_layers_first_examples(bert, corpus):
+    (row,) = done(
+        "extract", bert, corpus, "--split", "dev", "--layers", "0,-1", "--keep", "words",
+        "--limit", "5", "--dtype", "int8", "--json",
+    ).rows  # fmt: skip
+    assert (row["split"], row["dtype"], row["counts"]["examples"]) == ("dev", "int8", 5)
+    assert [(array["name"], array["layers"]) for array in row["arrays"]] == [("words", [0, 3])]
+
+
+def test_a_tokenizer_without_a_pad_token_is_no_obstacle(corpus, here):
+    model = tiny.build("gpt2", here / "gpt2")
+    (row,) = done("extract", model, corpus, *FLOAT32, "--split", "dev", "--json").rows
+    assert row["causal"]
+    outcome = done("cache", "verify", row["path"], "--rows", "20")
+    assert "within tolerance (median 1e-03" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--split", "train,tset"), r"unknown split of .*corpus 'tset'.* Choose from: dev, train"),
+        (("--split", ""), r"--split names no split of .*corpus: train, dev"),
+        (("--dtype", "fp16"), r"--dtype 'fp16' is none of: auto, float16, bfloat16, float32"),
+        (("--compute-dtype", "half"), r"--compute-dtype 'half' is none of: auto, float32"),
+        (("--format", "h5"), r"unknown format 'h5'. Did you mean 'hdf5'\? Choose from: hdf5, zarr"),
+        (("--layers", "9"), r"layer 9 does not exist; this model has layers 0 \(embeddings\) to 3"),
+        (("--layers", "top"), r"layers 'top': cannot read 'top'. Write 'all'"),
+        (("--keep", "word"), r"--keep 'word' is none of: words, tokens"),
+        (("--keep", ""), r"--keep names no array. Choose from: words, tokens"),
+        (("--pooling", "max"), r"--pooling 'max' is none of: auto, first, last, mean"),
+        (("--overlong", "cut"), r"--overlong 'cut' is none of: stride, truncate, error"),
+        (("--max-length", "65"), r"--max-length 65: .*bert reads at most 64 subwords"),
+        (("--max-length", "2"), r"leaves no room for text .*; give at least 3"),
+        (("--limit", "0"), r"--limit must be a positive number; found 0"),
+        (("--device", "gpu"), r"--device 'gpu' is unknown. Write cpu, cuda, cuda:1 or mps"),
+        (("--revision", "v1"), r"--revision v1 applies to a Hub repository.* Leave it out"),
+        (("--data", "x"), r"corpus is the data already; leave --data x out"),
+        (("--kind", "pair"), r"--kind pair: only tagging is available in this version"),
+        (("--kind", "tags"), r"unknown kind 'tags'.* Choose from: .*tagging"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_options_that_cannot_be_used(bert, corpus, here, options, message):
+    assert re.search(message, refused("extract", bert, corpus, *options))
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_device_that_is_not_there(bert, corpus, here):
+    message = refused("extract", bert, corpus, "--device", "cuda")
+    assert message == "--device 'cuda': 0 CUDA devices are available. Use cpu."
+    assert list(here.iterdir()) == []
+
+
+def test_several_label_columns_one_extraction(bert, here):
+    """The column is named at extraction; training on another one reads it from the file."""
+    lines = '{"tokens": ["Maria", "left"], "ner": ["B-PER", "O"], "pos": ["N", "V"]}\n'
+    (here / "two").mkdir()
+    for split in ("train", "dev"):
+        (here / "two" / f"{split}.jsonl").write_text(lines)
+    done("extract", bert, "two", *FLOAT32, "--label", "ner")
+    for label, metric in (("ner", "span-f1"), ("pos", "accuracy")):
+        words = ("train", bert, "two", "--label", label, "--head", "last", "--epochs", "1")
+        assert done(*words, "--json").rows[0]["metric"] == metric
+    for command in ("train", "depth"):
+        message = refused(command, bert, "two", "--head", "last")
+        assert message == (
+            "two/train.jsonl has several label columns: ner, pos. Choose one with --label."
+        )
+
+
+def test_a_task_of_the_package(bert, here):
+    done("extract", bert, "demo-ner", *FLOAT32, "--limit", "20")
+    words = ("train", bert, "demo-ner", "--head", "last", "--epochs", "1", "--json")
+    assert done(*words).rows[0]["label"] == "ner"
+    assert (here / "runs" / "bert" / "demo-ner.jsonl").exists()

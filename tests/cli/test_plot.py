@@ -1,0 +1,52 @@
+"""``probekit plot``: every kind in every format, and what cannot be drawn."""
+
+import pytest
+
+from tests.cli.console import done, refused
+
+MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+@pytest.mark.parametrize("kind", ["weights", "depth", "fewshot", "learning"])
+def test_every_kind_in_every_format(records, here, kind, suffix):
+    outcome = done("plot", kind, records, "-o", f"out/{kind}.{suffix}")
+    assert outcome.out == f"out/{kind}.{suffix}\n"
+    assert outcome.err == ""
+    content = (here / "out" / f"{kind}.{suffix}").read_bytes()
+    assert content.startswith(MAGIC[suffix])
+    assert len(content) > 3000
+
+
+def test_the_name_follows_the_kind(records, here):
+    where = ("--where", "head=p32", "--where", "shots=8")
+    assert done("plot", "weights", records, *where).out == "weights.png\n"
+    assert (here / "weights.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("weigths",), "unknown plot 'weigths'. Did you mean 'weights'? Choose from: depth, "),
+        (("weights", "-o", "x.gif"), "x.gif: cannot write a figure as '.gif'; choose a name that"),
+        (("weights", "-o", "/dev/null/x.png"), "/dev/null/x.png: cannot write the figure ("),
+        (("weights", "--where", "head=crf"), "no records with head=crf; head is "),
+        (("weights", "--where", "head"), "condition 'head': write name=value, such as shots=128."),
+        (("weights", "--where", "hed=p32"), "unknown option 'hed'. Did you mean 'head'?"),
+        (("learning", "--along", "time"), "unknown learning axis 'time'. Did you mean 'step'?"),
+        (("fewshot", "--where", "head=last"), "a few-shot curve needs records of at least two"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_drawn(records, here, words, message):
+    kind, *options = words
+    assert refused("plot", kind, records, *options).startswith(message)
+    assert list(here.iterdir()) == []
+
+
+def test_files_that_hold_no_records(here):
+    assert refused("plot", "depth", "none.jsonl").startswith("none.jsonl: no such file; run `probe")
+    (here / "other.jsonl").write_text('{"a": 1}\n{"a": 2}\n')
+    assert refused("plot", "depth", "other.jsonl").startswith(
+        "other.jsonl, line 1: not a probekit record"
+    )

@@ -1,0 +1,57 @@
+"""``probekit predict``: from a file and from stdin, equal to training-time predictions."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.console import done, refused
+
+
+@pytest.fixture
+def head(bert, corpus, cache, here):
+    """A saved head, with the dev predictions of its training beside its record."""
+    done(
+        "train", bert, corpus, "--head", "p32", "--epochs", "20", "--save", "head", "--predictions"
+    )
+    return here / "head"
+
+
+@pytest.fixture
+def predictions(head, here):
+    (file,) = here.glob("runs/**/*.parquet")
+    return {row["id"]: row["predicted"] for row in pq.read_table(file).to_pylist()}
+
+
+def dev_sentences(corpus):
+    blocks = (corpus / "dev.conll").read_text("utf-8").strip("\n").split("\n\n")
+    return [[line.split("\t")[0] for line in block.splitlines()] for block in blocks]
+
+
+def test_predictions_equal_those_of_training(head, corpus, predictions, here):
+    sentences = dev_sentences(corpus)
+    (here / "new.txt").write_text("\n".join(map(" ".join, sentences)), "utf-8")
+    rows = done("predict", head, "new.txt", "--json").rows
+    assert [row["words"] for row in rows] == sentences
+    assert [row["labels"] for row in rows] == list(predictions.values())
+    assert {label for row in rows for label in row["labels"]} == {"O", "B-LOC"}
+
+
+def test_stdin_as_a_table_of_words_and_labels(head):
+    outcome = done("predict", head, "-", text="Maria left Paris\n\nthe river bank\n")
+    blocks = [block.splitlines() for block in outcome.out.strip("\n").split("\n\n")]
+    words = [[line.split("\t")[0] for line in block] for block in blocks]
+    assert words == [["Maria", "left", "Paris"], ["the", "river", "bank"]]
+    assert all(line.split("\t")[1] in ("O", "B-LOC") for block in blocks for line in block)
+    assert outcome.err == ""
+
+
+def test_what_cannot_be_predicted(head, here):
+    message = refused("predict", head, "none.txt")
+    assert message == "no file none.txt. Give a text file, or - for stdin."
+    message = refused("predict", "none", "-", text="a")
+    assert message.startswith("none: no saved head here (no config.json). `probekit train --save")
+    message = refused("predict", head, "-", text="\n \n")
+    assert message == "there is no text to label; give one sentence per line."
+    (here / "latin.txt").write_bytes(b"caf\xe9\n")
+    assert refused("predict", head, "latin.txt").startswith("latin.txt is not UTF-8 text (")
+    message = refused("predict", head, "-", "--model", "./moved", text="a")
+    assert message.startswith("model './moved': no such file or folder.")

@@ -1,0 +1,123 @@
+"""Training from the cache: tables, records, other labels, resumed sweeps, depths."""
+
+import re
+import shutil
+
+import pytest
+
+from probekit.results import load_records
+from tests.cli.conftest import entry_of
+from tests.cli.console import done, refused
+
+QUICK = ("--head", "last", "--epochs", "2")
+
+
+@pytest.fixture(autouse=True)
+def no_backbone(monkeypatch, entries):
+    """Nothing after extraction opens the model."""
+    monkeypatch.setattr("probekit.backbone.facts.resolve_source", None)
+
+
+@pytest.mark.parametrize("name", ["zarr", "hdf5"])
+def test_scores_on_stdout_and_messages_on_stderr(bert, corpus, entries, here, name):
+    outcome = done("train", bert, corpus, "--cache", entries[name], *QUICK)
+    header, _, row, blank, caption = outcome.out.splitlines()
+    assert header.split()[0] == "head"
+    assert (row.split()[0], blank) == ("last", "")
+    assert caption == "span F1 (%); one seed, hence no interval."
+    (file,) = here.glob("runs/bert/corpus-????????.jsonl")
+    assert outcome.err == f"records: {file.relative_to(here)}\n"
+    assert len(load_records(file)) == 1
+
+
+def test_both_formats_give_the_same_score(bert, corpus, entries):
+    scores = [
+        done(
+            "train", bert, corpus, "--cache", root, *QUICK, "--out", f"{name}.jsonl", "--json"
+        ).rows
+        for name, root in entries.items()
+    ]
+    assert scores[0][0]["curve"] == scores[1][0]["curve"]
+
+
+def test_json_is_the_record(bert, corpus, cache, here):
+    (row,) = done("train", bert, corpus, *QUICK, "--json", "--out", "r.jsonl").rows
+    (record,) = load_records(here / "r.jsonl")
+    assert row == record.to_json()
+    assert (row["head"], row["label"], row["metric"], row["layers"]) == (
+        "last",
+        "2",
+        "span-f1",
+        [3],
+    )
+    assert row["test_score"] is None
+
+
+def test_another_label_column_of_the_same_entry(bert, corpus, cache):
+    (row,) = done("train", bert, corpus, *QUICK, "--label", "1", "--json").rows
+    assert (row["label"], row["metric"]) == ("1", "accuracy")
+    assert entry_of(cache, "train").name[-8:] == row["entry"][:8]
+    rows = done("sweep", bert, corpus, *QUICK, "--label", "1,2", "--json").rows
+    assert [row["label"] for row in rows] == ["1", "2"]
+    assert rows[0] == row, "the first of the two was trained already"
+
+
+def test_corrected_labels_are_picked_up_without_the_backbone(bert, corpus, cache, here):
+    corrected = shutil.copytree(corpus, here / "corrected")
+    text = (corrected / "train.conll").read_text("utf-8")
+    (corrected / "train.conll").write_text(text.replace("Maria\tN0\tO", "Maria\tN0\tB-PER"))
+    (before,) = done("train", bert, corpus, *QUICK, "--json").rows
+    (after,) = done("train", bert, corpus, *QUICK, "--json", "--data", corrected).rows
+    assert after["entry"] == before["entry"]
+    assert after["labels_fingerprint"] != before["labels_fingerprint"]
+    assert after["n_params"] > before["n_params"], "B-PER is a new class"
+
+
+def test_labels_of_another_text_are_refused(bert, corpus, cache, here):
+    other = shutil.copytree(corpus, here / "other")
+    text = (other / "train.conll").read_text("utf-8")
+    (other / "train.conll").write_text(text.replace("river", "brook"))
+    message = refused("train", bert, corpus, *QUICK, "--data", other)
+    assert re.search(
+        r"word \d+ of example 'train-\d+' is 'brook', but 'river' in the cache", message
+    )
+
+
+def test_an_entry_s_path_in_place_of_model_and_task(bert, corpus, cache, here):
+    (named,) = done("train", bert, corpus, *QUICK, "--json").rows
+    for split in ("train", "dev"):
+        path = entry_of(cache, split).relative_to(here)
+        outcome = done("train", path, *QUICK, "--json", "--out", f"{split}.jsonl")
+        assert outcome.rows[0]["key"] == named["key"]
+
+
+def test_a_sweep_is_a_product_and_is_resumed(bert, corpus, cache, here):
+    words = ("sweep", bert, corpus, "--epochs", "1", "--shots", "4,8", "--seeds", "2")
+    first = done(*words, "--head", "last", "--json")
+    assert [(row["shots"], row["seed"]) for row in first.rows] == [(4, 0), (4, 1), (8, 0), (8, 1)]
+    more = done(*words, "--head", "last,p32", "--json")
+    assert more.rows[:4] == first.rows
+    assert re.match(r"4 of 8 runs are recorded in runs/bert/corpus-\w{8}.jsonl\n", more.err)
+    again = done(*words, "--head", "last,p32", "--json")
+    assert again.rows == more.rows
+    assert again.err.startswith("8 of 8 runs are recorded in ")
+    (file,) = here.glob("runs/bert/*.jsonl")
+    assert len(file.read_text().splitlines()) == 8
+    table = done(*words, "--head", "last,p32").out
+    assert "95 % interval over seeds" in table
+
+
+def test_depth_gives_one_record_per_depth(bert, corpus, cache):
+    rows = done("depth", bert, corpus, "--epochs", "1", "--json").rows
+    assert [(row["depth"], row["layers"]) for row in rows] == [(n, [n]) for n in range(4)]
+    table = done("depth", bert, corpus, "--epochs", "1").out.splitlines()
+    assert [line.split()[0] for line in table[2:6]] == ["0", "1", "2", "3"]
+    assert table[2].startswith("0 = emb")
+    rows = done(
+        "depth", bert, corpus, "--epochs", "1", "--head", "p32", "--every", "2", "--json"
+    ).rows
+    assert [(row["depth"], row["layers"]) for row in rows] == [
+        (0, [0]),
+        (2, [1, 2]),
+        (3, [1, 2, 3]),
+    ]

@@ -2,24 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 from tqdm import tqdm
 
-from probekit.backbone import Backbone, inspect_backbone, load_backbone
-from probekit.data.encoded import EncodedSplit, encode_words
-from probekit.data.token_batch import token_batches
-from probekit.errors import BackboneError, DataError
-from probekit.hardware import pick_device
-from probekit.pooling import pool
+from probekit.backbone import load_again, word_rows
+from probekit.data.encoded import encode_words
+from probekit.errors import DataError
+from probekit.store.codec import read_dtype
 from probekit.train.saved import TrainedHead
 
 BATCH_TOKENS = 4096
 _EXAMPLES = 256
-_ROUNDED = ("float16", "bfloat16")
 
 
 def predict(
@@ -53,8 +47,14 @@ def predict(
             ``--overlong error``.
     """
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
-    backbone = matching_backbone(trained.config, model, device)
     features = trained.config["features"]
+    backbone = load_again(
+        trained.config["model"],
+        model=model,
+        device=device,
+        compute_dtype=features["compute_dtype"],
+        made="the head",
+    )
     encoded = encode_words(
         backbone.tokenizer,
         [f"sentence-{number}" for number in range(1, len(sentences) + 1)],
@@ -66,37 +66,22 @@ def predict(
     starts = range(0, len(sentences), _EXAMPLES)
     for start in tqdm(starts, desc="predict", disable=not progress):
         stop = min(start + _EXAMPLES, len(sentences))
-        rows = _rows(backbone, encoded, start, stop, trained, features)
+        rows = word_rows(
+            backbone,
+            encoded,
+            start,
+            stop,
+            layers=trained.layers,
+            pooling=features["pooling"],
+            batch_tokens=BATCH_TOKENS,
+            dtype=read_dtype(features["dtype"]),
+        )
         bounds = torch.from_numpy(encoded.example_words[start : stop + 1])
         bounds = bounds - bounds[0]
         found = trained.predict(rows, bounds)
         pairs = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
         labels.extend(found[first:last] for first, last in pairs)
     return labels
-
-
-def matching_backbone(config: dict[str, Any], model: str | None, device: str) -> Backbone:
-    """Load the backbone that a saved head was trained on.
-
-    Raises:
-        BackboneError: its weights or its tokenizer are others.
-    """
-    wanted = config["model"]
-    inspection = inspect_backbone(model or wanted["name"], revision=wanted.get("revision"))
-    for what in ("weights", "tokenizer"):
-        expected = wanted[f"{what}_sha256"]
-        found = inspection.info.to_json()[f"{what}_sha256"]
-        if found != expected:
-            raise BackboneError(
-                f"model {inspection.info.name!r}: its {what} have sha256 {found[:12]}..., but the "
-                f"head was trained on {wanted['name']!r} with {expected[:12]}.... Give the right "
-                "one with --model."
-            )
-    return load_backbone(
-        inspection,
-        device=pick_device(device),
-        compute_dtype=config["features"]["compute_dtype"],
-    )
 
 
 def read_sentences(lines: Sequence[str]) -> list[list[str]]:
@@ -110,32 +95,3 @@ def read_sentences(lines: Sequence[str]) -> list[list[str]]:
     if not sentences:
         raise DataError("there is no text to label; give one sentence per line.")
     return sentences
-
-
-def _rows(
-    backbone: Backbone,
-    encoded: EncodedSplit,
-    start: int,
-    stop: int,
-    head: TrainedHead,
-    features: dict[str, Any],
-) -> Float[Tensor, "rows layers dim"]:
-    """Return the rows of some examples' words, rounded as the cache rounds them."""
-    count = int(encoded.example_words[stop] - encoded.example_words[start])
-    stored = getattr(torch, features["dtype"]) if features["dtype"] in _ROUNDED else torch.float32
-    rows = torch.zeros(len(head.layers), count, backbone.info.dim, dtype=stored)
-    batches = token_batches(
-        encoded,
-        start,
-        stop,
-        batch_tokens=BATCH_TOKENS,
-        pad_id=backbone.pad_id,
-        pooling=features["pooling"],
-        arrays=("words",),
-    )
-    for batch in batches:
-        states = backbone.layers(batch.input_ids, batch.lengths, head.layers)
-        plan = batch.plans["words"].to(backbone.device, rows.device)
-        for block, state in zip(rows, states, strict=True):
-            pool(state, plan, block)
-    return rows.transpose(0, 1)

@@ -10,6 +10,7 @@ from probekit.features import Location
 from probekit.prediction import predict, read_sentences
 from probekit.specs import TrainSpec
 from probekit.sweeps import sweep
+from probekit.train.saved import TrainedHead
 from tests.tiny import SENTENCES, build
 
 
@@ -69,7 +70,7 @@ def test_new_text_gets_the_labels_of_training_time_scoring(trained):
 def test_another_model_is_refused(trained, tmp_path):
     root, _, _ = trained
     other = build("bert", tmp_path / "other", seed=1, max_positions=24)
-    with pytest.raises(BackboneError, match=r"weights have sha256 .* Give the right one"):
+    with pytest.raises(BackboneError, match=r"weights have sha256 .* Give the right model"):
         predict(root / "head", [["a"]], model=str(other))
 
 
@@ -83,3 +84,12 @@ def test_lines_become_words():
     assert read_sentences(lines) == [["EU", "rejects"], ["a\u00a0b"]]
     with pytest.raises(DataError, match="no text to label"):
         read_sentences(["\n"])
+
+
+def test_the_model_of_a_hub_commit_may_lie_in_a_folder_now(trained):
+    root, corpus, _ = trained
+    head = TrainedHead.from_pretrained(root / "head")
+    expected = predict(head, dev_words(corpus))
+    local = head.config["model"]["name"]
+    head.config["model"] |= {"name": "org/name", "source": "hub", "revision": "0" * 40}
+    assert predict(head, dev_words(corpus), model=local) == expected

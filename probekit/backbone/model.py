@@ -124,7 +124,7 @@ def load_backbone(
 
     Args:
         inspection: from ``inspect_backbone``.
-        device: a torch device string.
+        device: a torch device string, or ``auto``.
         compute_dtype: "auto" (bfloat16 where the device has it in hardware, else float32),
             "float32", "bfloat16" or "float16".
 
@@ -134,7 +134,7 @@ def load_backbone(
         BackboneError: weights are missing, left over or of the wrong shape.
     """
     place = torch.device(pick_device(device))
-    dtype = resolve_compute_dtype(compute_dtype, device)
+    dtype = resolve_compute_dtype(compute_dtype, str(place))
     model = load_model(inspection, dtype)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     found = final_norm_name(model) is not None

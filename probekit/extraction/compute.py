@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probekit.backbone import Backbone
+from probekit.backbone import Backbone, add_rows
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.data.units import Unit
 from probekit.extraction.plan import Plan, buffer_dtype
 from probekit.extraction.statistics import LayerStatistics
-from probekit.pooling import pool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,18 +44,9 @@ def compute_unit(
         name: torch.zeros(len(array.layers), unit.rows[name], array.dim, dtype=dtype)
         for name, array in plan.arrays.items()
     }
+    layers = {name: array.layers for name, array in plan.arrays.items()}
     for batch in batches_of(backbone, plan, unit):
-        states = dict(
-            zip(
-                plan.layers,
-                backbone.layers(batch.input_ids, batch.lengths, plan.layers),
-                strict=True,
-            )
-        )
-        for name, rows in batch.plans.items():
-            placed = rows.to(backbone.device, torch.device("cpu"))
-            for block, layer in zip(blocks[name], plan.arrays[name].layers, strict=True):
-                pool(states[layer], placed, block)
+        add_rows(backbone, batch, layers, blocks)
         on_tokens(int(batch.lengths.sum()))
     statistics = {name: LayerStatistics.of(block) for name, block in blocks.items()}
     return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics)

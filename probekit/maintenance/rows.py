@@ -8,11 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.backbone import Backbone, inspect_backbone, load_backbone
-from probekit.data.encoded import EncodedSplit, encode_words
-from probekit.data.token_batch import token_batches
+from probekit.backbone import Backbone, load_again, word_rows
+from probekit.data.encoded import encode_words
 from probekit.errors import EntryError, OptionError
-from probekit.pooling import Pooling, pool
+from probekit.pooling import Pooling
 from probekit.seeding import numpy_generator
 from probekit.store.entry import Entry
 
@@ -48,7 +47,10 @@ class RowErrors:
     @property
     def passed(self) -> bool:
         """Whether every layer is within tolerance."""
-        return max(self.median) <= self.tolerance and max(self.p99) <= _TAIL * self.tolerance
+        # `all`, not `max`: a NaN must fail wherever it stands.
+        return all(error <= self.tolerance for error in self.median) and all(
+            error <= _TAIL * self.tolerance for error in self.p99
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -81,9 +83,16 @@ def verify_rows(
         seed: of the random rows.
 
     Raises:
-        EntryError: the model's weights are not those of the entry.
+        BackboneError: the model's weights or tokenizer are not those of the entry.
+        EntryError: the entry holds no ``words``, or no valid one.
     """
-    backbone = _load_model(entry, model, device)
+    backbone = load_again(
+        entry.manifest.model_info,
+        model=model,
+        device=device,
+        compute_dtype="float32",
+        made=str(entry.path),
+    )
     words = _random_words(entry, count, seed)
     fresh = torch.cat(
         [
@@ -144,20 +153,6 @@ def _compare(
     )
 
 
-def _load_model(entry: Entry, model: str | None, device: str) -> Backbone:
-    info = entry.manifest.model_info
-    inspection = inspect_backbone(
-        model or info["name"], revision=None if model else info["revision"]
-    )
-    if inspection.info.weights_sha256 != info["weights_sha256"]:
-        raise EntryError(
-            f"{entry.path} was made with other weights ({info['weights_sha256'][:12]}...) than "
-            f"{model or info['name']} holds ({inspection.info.weights_sha256[:12]}...). "
-            "Name the right model with --model."
-        )
-    return load_backbone(inspection, device=device, compute_dtype="float32")
-
-
 def _random_words(entry: Entry, count: int, seed: int) -> np.ndarray:
     """Return the places of random valid words among all words, ascending."""
     valid = np.flatnonzero(entry.examples.valid)
@@ -181,27 +176,22 @@ def _fresh_rows(
     backbone: Backbone, entry: Entry, example: int, picked: np.ndarray
 ) -> Float[Tensor, "rows layers dim"]:
     """Run the model on one example alone and return the rows of the picked words."""
-    manifest, layers = entry.manifest, list(entry.arrays["words"].layers)
-    encoded: EncodedSplit = encode_words(
+    manifest = entry.manifest
+    encoded = encode_words(
         backbone.tokenizer,
         [entry.examples.ids[example]],
         [entry.examples.words(example)],
         max_length=manifest.request["max_length"] or backbone.info.max_length,
         overlong=manifest.request["overlong"],
     )
-    rows = torch.zeros(len(layers), int(encoded.rows["words"][0]), backbone.info.dim)
-    # A budget of one token makes every window a batch of its own.
-    for batch in token_batches(
+    rows = word_rows(
+        backbone,
         encoded,
         0,
         1,
-        batch_tokens=1,
-        pad_id=backbone.pad_id,
+        layers=entry.arrays["words"].layers,
         pooling=cast(Pooling, manifest.pooling),
-        arrays=("words",),
-    ):
-        for layer, states in zip(
-            rows, backbone.layers(batch.input_ids, batch.lengths, layers), strict=True
-        ):
-            pool(states, batch.plans["words"], layer)
-    return rows[:, torch.from_numpy(picked)].transpose(0, 1)
+        batch_tokens=1,  # every window is a batch of its own
+        dtype=torch.float32,
+    )
+    return rows[torch.from_numpy(picked)]

@@ -1,0 +1,39 @@
+"""Load a backbone again: the very one that an entry or a saved head was made with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from probekit.backbone.facts import inspect_backbone
+from probekit.backbone.model import Backbone, load_backbone
+from probekit.errors import BackboneError
+
+
+def load_again(
+    about: Mapping[str, Any], *, model: str | None, device: str, compute_dtype: str, made: str
+) -> Backbone:
+    """Load the backbone that ``about`` describes, and prove that it is the same.
+
+    Args:
+        about: what ``BackboneInfo.to_json`` returned then.
+        model: where the backbone is now; ``None`` is where it was, at the commit that was used.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        compute_dtype: as for ``load_backbone``.
+        made: what was made with it, for the message.
+
+    Raises:
+        BackboneError: its weights or its tokenizer are others.
+        MissingFileError: no model lies at that path.
+        HubError: the repository is missing, gated or unreachable.
+    """
+    revision = about["revision"] if model is None else None
+    inspection = inspect_backbone(model or about["name"], revision=revision)
+    now = inspection.info.to_json()
+    for what in ("weights", "tokenizer"):
+        found, expected = now[f"{what}_sha256"], about[f"{what}_sha256"]
+        if found != expected:
+            raise BackboneError(
+                f"model {inspection.info.name!r}: its {what} have sha256 {found[:12]}..., but "
+                f"{made} was made with {about['name']!r}, whose {what} have {expected[:12]}.... "
+                "Give the right model with --model."
+            )
+    return load_backbone(inspection, device=device, compute_dtype=compute_dtype)

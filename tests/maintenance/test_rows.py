@@ -1,0 +1,90 @@
+"""Cached rows against a fresh pass: what passes, and what must not."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.errors import BackboneError, OptionError
+from probekit.extraction import ExtractOptions, extract
+from probekit.maintenance import verify_against, verify_rows
+from tests import tiny
+from tests.extraction.corpus import write_corpus
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verify")
+    return tiny.build("bert", folder / "model"), write_corpus(folder / "corpus"), folder / "cache"
+
+
+@pytest.fixture(scope="module")
+def entry(places):
+    return make(places)
+
+
+def make(places, **options):
+    model, corpus, cache = places
+    wanted = ExtractOptions(**{"compute_dtype": "float32", "max_length": 12, **options})
+    (found,) = extract(
+        str(model), str(corpus), label="2", splits=["train"], cache=cache, options=wanted
+    )
+    return found
+
+
+def test_rows_of_windows_pass(entry):
+    report = verify_rows(entry, 60)
+    assert report.passed and report.rows == 60
+    assert report.layers == (0, 1, 2, 3) and max(report.p99) < 1e-3
+    assert entry.manifest.counts["windows"] > entry.manifest.counts["examples"]
+
+
+def test_rows_of_other_words_do_not_pass(entry):
+    shifted = replace(entry)
+    shifted.__dict__["examples"] = _shifted(entry)
+    report = verify_rows(shifted, 60)
+    assert not report.passed and min(report.median[1:]) > 0.05
+
+
+def _shifted(entry):
+    table = entry.examples.table
+    place = table.schema.get_field_index("row_start")
+    starts = entry.examples.row_start + 1
+    starts[-1] = 0
+    return type(entry.examples)(table.set_column(place, "row_start", [starts]))
+
+
+def test_nan_fails_in_whatever_layer(entry):
+    report = verify_rows(entry, 5)
+    for place in range(4):
+        errors = [float("nan") if at == place else 0.0 for at in range(4)]
+        assert not replace(report, median=tuple(errors)).passed
+        assert not replace(report, p99=tuple(errors)).passed
+
+
+def test_int8_against_what_it_was_made_of(places, entry):
+    small = make(places, dtype="int8")
+    assert verify_against(small, entry, 60).passed
+    with pytest.raises(OptionError, match="they differ in 'pooling'"):
+        verify_against(small, make(places, pooling="last"), 60)
+
+
+def test_another_tokenizer_is_refused(places, entry, tmp_path):
+    model, _, _ = places
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in model.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    tokenizer = AutoTokenizer.from_pretrained(copy)
+    tokenizer.add_tokens(["Maria"])
+    tokenizer.save_pretrained(copy)
+    with pytest.raises(BackboneError, match=r"its tokenizer have sha256 .* was made with"):
+        verify_rows(entry, 5, model=str(copy))
+
+
+def test_auto_is_a_device(places):
+    backbone = load_backbone(inspect_backbone(str(places[0])), device="auto")
+    assert backbone.device.type in ("cpu", "cuda")
+    assert backbone.compute_dtype in (torch.float32, torch.bfloat16)

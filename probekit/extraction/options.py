@@ -61,6 +61,8 @@ class ExtractOptions:
             _check_choice("--keep", array, ARRAYS)
         if not self.keep:
             raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
+        # Neither the order nor a repetition may tell two entries apart.
+        object.__setattr__(self, "keep", tuple(name for name in ARRAYS if name in self.keep))
         _check_positive("--max-length", self.max_length)
         _check_positive("--limit", self.limit)
         _check_positive("--batch-tokens", self.batch_tokens)

@@ -29,7 +29,8 @@ def tokens_per_second(backbone: Backbone, plan: Plan) -> float:
     seconds = []
     for _ in range(2):  # the first run also pays for allocation and kernel selection
         start = time.perf_counter()
-        backbone.layers(ids, lengths, plan.layers)
+        states = backbone.layers(ids, lengths, plan.layers)
+        states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
         seconds.append(time.perf_counter() - start)
     return int(lengths.sum()) / min(seconds)
 
@@ -39,7 +40,7 @@ def write_units(
     plan: Plan,
     builder: EntryBuilder,
     *,
-    computed: ComputedUnit | None,
+    computed: dict[int, ComputedUnit],
     remedy: str,
     progress: bool,
     title: str,
@@ -50,7 +51,8 @@ def write_units(
         backbone: the frozen model.
         plan: layout, in the dtype that is stored.
         builder: the entry under construction.
-        computed: the first unit, if it was computed already to settle the dtype.
+        computed: units that were computed already, by index; taken out as they are written, so
+            that their memory is freed.
         remedy: the command to rerun when a value is out of range.
         progress: draw a bar on stderr.
         title: the bar's title.
@@ -69,13 +71,14 @@ def write_units(
         WriterThread[ComputedUnit](lambda item: _write(builder, item)) as writer,
     ):
         for unit in todo:
-            if computed is not None and computed.unit.index == unit.index:
-                item, computed = computed, None
-                bar.update(plan.unit_tokens(unit))
-            else:
+            item = computed.pop(unit.index, None)
+            if item is None:
                 item = compute_unit(backbone, plan, unit, bar.update)
+            else:
+                bar.update(plan.unit_tokens(unit))
             _guard(plan, item, remedy)
             writer.put(item)
+            del item  # the next unit is computed while this one is written
 
 
 def _guard(plan: Plan, item: ComputedUnit, remedy: str) -> None:

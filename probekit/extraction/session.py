@@ -23,7 +23,7 @@ from probekit.store.builder import EntryBuilder, check_buildable
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
 from probekit.store.layout import entry_folder, labels_folder, model_slug
-from probekit.store.unfinished import unfinished_plan
+from probekit.store.unfinished import unfinished_bytes, unfinished_plan
 from probekit.tasks import Split, Task
 
 logger = logging.getLogger(__name__)
@@ -102,14 +102,14 @@ class Session:
             overlong=self.options.overlong,
         )
         plan = make_plan(encoded, info, self.options, resolve_pooling(self.options, info))
-        check_free_space(folder, plan.nbytes)
+        check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
         speed = tokens_per_second(self.backbone, plan)
         logger.info("%s", describe_work(split.name, plan, folder, speed))
-        plan, first = self._settle_dtype(plan, folder)
+        plan, computed = self._settle_dtype(plan, folder)
         identity = plan_json(plan, request, self._compute_dtype)
         with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
-            self._write(split, plan, builder, first)
+            self._write(split, plan, builder, computed)
             manifest = make_manifest(
                 split=split,
                 task=self.task,
@@ -123,14 +123,14 @@ class Session:
             return builder.complete(manifest, examples.table, small_files(self.backbone))
 
     def _write(
-        self, split: Split, plan: Plan, builder: EntryBuilder, first: ComputedUnit | None
+        self, split: Split, plan: Plan, builder: EntryBuilder, computed: dict[int, ComputedUnit]
     ) -> None:
         try:
             write_units(
                 self.backbone,
                 plan,
                 builder,
-                computed=first,
+                computed=computed,
                 remedy=self.remedy,
                 progress=self.progress,
                 title=split.name,
@@ -139,24 +139,24 @@ class Session:
             builder.discard()
             raise
 
-    def _settle_dtype(self, plan: Plan, folder: Path) -> tuple[Plan, ComputedUnit | None]:
+    def _settle_dtype(self, plan: Plan, folder: Path) -> tuple[Plan, dict[int, ComputedUnit]]:
         """Choose what ``auto`` is stored as, before anything is on the disk.
 
         float16 keeps three more bits than bfloat16 but ends at 65,504; the first unit decides. A
-        resumed run keeps what the first one chose.
+        resumed run keeps what the first one chose. Returns the plan and what was computed, by unit.
         """
         if self.options.dtype != "auto":
-            return plan, None
+            return plan, {}
         earlier = None if self.overwrite else unfinished_plan(folder)
         if earlier is not None and earlier["arrays"][0]["dtype"] == "bfloat16":
-            return plan.with_dtype("bfloat16"), None
+            return plan.with_dtype("bfloat16"), {}
         if earlier is not None:
-            return plan, None
+            return plan, {}
         first = compute_unit(self.backbone, plan, plan.units[0], lambda _: None)
         if fits_float16(first.statistics):
-            return plan, first
+            return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
-        return plan.with_dtype("bfloat16"), first
+        return plan.with_dtype("bfloat16"), {first.unit.index: first}
 
     def _max_length(self) -> int:
         limit = self.inspection.info.max_length

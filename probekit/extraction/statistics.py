@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from probekit.errors import StateRangeError
-
-FLOAT16_MAX = 65504.0
+from probekit.store.codec import fits
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def _is_finite(value: float) -> bool:
 
 def fits_float16(statistics: Mapping[str, LayerStatistics]) -> bool:
     """Say whether every value of every array lies in float16's range."""
-    return all(max(part.max_abs) <= FLOAT16_MAX for part in statistics.values())
+    return all(fits("float16", max(part.max_abs)) for part in statistics.values())
 
 
 def check_range(
@@ -92,8 +91,8 @@ def check_range(
                     f"layer {layer} of {place} holds {bad} NaN or infinite values, which no dtype "
                     "stores. The forward pass overflowed: rerun with --compute-dtype float32."
                 )
-            if dtype == "float16" and largest > FLOAT16_MAX:
+            if dtype == "float16" and not fits("float16", largest):
                 raise StateRangeError(
                     f"layer {layer} of {place} reaches |x| = {largest:,.0f}; float16 ends at "
-                    f"{FLOAT16_MAX:,.0f}. Nothing out of range was written. Rerun: {remedy}"
+                    f"65,504. Nothing out of range was written. Rerun: {remedy}"
                 )

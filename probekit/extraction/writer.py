@@ -57,3 +57,4 @@ class WriterThread(Generic[T]):
                     self._write(item)
                 except BaseException as error:  # handed to the caller's thread, not swallowed
                     self._error = error
+            del item  # while the thread waits for the next one, nothing keeps this one in memory

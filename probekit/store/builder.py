@@ -1,7 +1,6 @@
 """The write side: build an entry unit by unit, resume it after a kill, seal it."""
 
 import hashlib
-import json
 import logging
 import shutil
 from collections.abc import Mapping
@@ -25,8 +24,9 @@ from probekit.store.files import storage_errors, write_whole
 from probekit.store.lock import EntryLock
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum, UnitMark, read_marks
-from probekit.store.names import BUILDING, PARTIAL, REPLACED
+from probekit.store.names import BUILDING, PARTIAL, PLAN, REPLACED
 from probekit.store.sealing import install, write_sealed
+from probekit.store.unfinished import unfinished_plan
 
 logger = logging.getLogger(__name__)
 
@@ -200,8 +200,7 @@ class EntryBuilder:
 
     def _prepare(self, plan: Mapping[str, Any]) -> None:
         """Resume what is there if it has the same plan, else start clean."""
-        plan_file = self.partial / BUILDING / "plan.json"
-        if _digest_of(plan_file) == digest(plan):
+        if digest(unfinished_plan(self.path)) == digest(plan):
             self._resume()
             return
         if self.partial.exists():
@@ -210,7 +209,7 @@ class EntryBuilder:
         self._units_folder.mkdir(parents=True)
         self._backend.create(self._store, self._plain)
         # Last: a plan on disk says that everything above is whole.
-        write_whole(plan_file, canonical_json(dict(plan)).encode())
+        write_whole(self.partial / BUILDING / PLAN, canonical_json(dict(plan)).encode())
 
     def _resume(self) -> None:
         """Take over the marked units whose bytes are what their marks say.
@@ -224,7 +223,7 @@ class EntryBuilder:
         for unit in torn:
             (self._units_folder / f"{unit:06d}.json").unlink()
         self._marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
-        logger.info("resuming %s: %d of %d units done", self.path, len(marks), self._n_units)
+        logger.info("resuming %s: %d of %d units done", self.path, len(self._marks), self._n_units)
 
     def _write_block(self, spec: ArraySpec, row_start: int, block: Tensor) -> list[ChunkSum]:
         size = spec.chunk_rows
@@ -281,13 +280,6 @@ def check_buildable(path: Path) -> None:
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         EntryLock(path).release()
-
-
-def _digest_of(plan_file: Path) -> str:
-    try:
-        return digest(json.loads(plan_file.read_text("utf-8")))
-    except (OSError, ValueError):
-        return ""
 
 
 def _restore(path: Path) -> None:

@@ -71,6 +71,18 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(there).free
 
 
+def disk_bytes(folder: Path) -> int:
+    """Return the bytes that a folder's files take on the disk, less what a sparse file leaves out.
+
+    A folder that does not exist takes none.
+    """
+    return sum(
+        os.lstat(os.path.join(inner, name)).st_blocks * 512
+        for inner, _, files in os.walk(folder)
+        for name in files
+    )
+
+
 def _no_space(folder: Path, needed: int | None, error: OSError) -> str:
     wants = "" if needed is None else f"{needed / 1e9:.2f} GB still to write, "
     return (

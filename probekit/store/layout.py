@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import OptionError
+from probekit.store.files import disk_bytes
 from probekit.store.names import LABELS, MANIFEST, PARTIAL
 
 _KEY_DIGITS = 8
@@ -36,11 +37,7 @@ class EntryFolder:
     @property
     def nbytes(self) -> int:
         """Bytes its files take on the disk, less what a sparse file leaves out."""
-        return sum(
-            os.lstat(os.path.join(folder, name)).st_blocks * 512
-            for folder, _, files in os.walk(self.path)
-            for name in files
-        )
+        return disk_bytes(self.path)
 
 
 def model_slug(model: str) -> str:

@@ -8,5 +8,6 @@ BACKBONE = "backbone"
 PARTIAL = ".partial"  # suffix of an entry under construction
 REPLACED = ".replaced"  # suffix of an old entry while its replacement is renamed
 BUILDING = "building"  # in an entry under construction: plan and unit marks
+PLAN = "plan.json"  # in the latter
 
 LABELS = "labels"  # beside the entries of a task

@@ -1,10 +1,22 @@
-"""What an unfinished entry was being built as."""
+"""What an unfinished entry was being built as, and how much of it there is."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from probekit.store.names import BUILDING, PARTIAL
+from probekit.store.files import disk_bytes
+from probekit.store.names import BUILDING, PARTIAL, PLAN
+
+
+def unfinished_bytes(path: Path) -> int:
+    """Return the bytes on the disk of the unfinished build of an entry, 0 if there is none.
+
+    They are there already when the build is resumed, and given back when it begins afresh.
+
+    Args:
+        path: the entry's final folder.
+    """
+    return disk_bytes(path.with_name(path.name + PARTIAL))
 
 
 def unfinished_plan(path: Path) -> dict[str, Any] | None:
@@ -13,7 +25,7 @@ def unfinished_plan(path: Path) -> dict[str, Any] | None:
     Args:
         path: the entry's final folder.
     """
-    file = path.with_name(path.name + PARTIAL) / BUILDING / "plan.json"
+    file = path.with_name(path.name + PARTIAL) / BUILDING / PLAN
     try:
         return json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):  # no build, or one torn at its start: it begins afresh

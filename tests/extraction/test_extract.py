@@ -1,6 +1,8 @@
 """Extraction against an independent reference: the model run by hand, sentence by sentence."""
 
 import dataclasses
+import time
+import weakref
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from probekit.errors import (
 )
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction import plan as plan_module
+from probekit.extraction.compute import compute_unit
+from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.labels import labels_for, read_labels
 from tests import tiny
@@ -202,6 +206,8 @@ def test_the_key_follows_what_was_asked_and_nothing_else(bert, corpus, tmp_path)
     base = run(bert, corpus, tmp_path)
     same = run(bert, corpus, tmp_path / "elsewhere", batch_tokens=64)
     assert same.manifest.key == base.manifest.key
+    swapped = run(bert, corpus, tmp_path, keep=("tokens", "words", "tokens"))
+    assert swapped.path == base.path
     for option in ({"dtype": "float16"}, {"pooling": "mean"}, {"layers": "0"}, {"format": "hdf5"}):
         assert run(bert, corpus, tmp_path, **option).manifest.key != base.manifest.key
     auto = run(bert, corpus, tmp_path, compute_dtype="auto")
@@ -276,6 +282,46 @@ def test_a_full_disk_is_noticed_before_anything_is_written(bert, corpus, tmp_pat
     with pytest.raises(StorageError, match=r"has 1\.0 kB free, and this extraction writes"):
         run(bert, corpus, tmp_path / "c")
     assert not list(tmp_path.glob("c/**/*"))
+
+
+def test_a_resumed_run_needs_room_for_the_rest_alone(bert, corpus, tmp_path, monkeypatch):
+    whole = run(bert, corpus, tmp_path / "whole")
+    nbytes = sum(spec.nbytes for spec in whole.manifest.arrays)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("probekit.store.builder.write_sealed", interrupt)
+        run(bert, corpus, tmp_path)
+    usage = type("usage", (), {"free": nbytes // 2})
+    monkeypatch.setattr("probekit.extraction.estimate.shutil.disk_usage", lambda path: usage)
+    assert run(bert, corpus, tmp_path).manifest.key == whole.manifest.key
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("small_units")
+def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch):
+    """At most three units live at once: one just computed, one that waits, one being written."""
+    monkeypatch.setattr(plan_module, "_UNIT_BYTES", 5_000)
+    alive, most = weakref.WeakSet(), []
+
+    def counted(*arguments):
+        unit = compute_unit(*arguments)
+        alive.add(unit)
+        most.append(len(alive))
+        return unit
+
+    monkeypatch.setattr("probekit.extraction.run.compute_unit", counted)
+    monkeypatch.setattr("probekit.extraction.session.compute_unit", counted)
+    write = EntryBuilder.write_unit
+
+    def slowly(*arguments, **options):
+        time.sleep(0.02)
+        write(*arguments, **options)
+
+    monkeypatch.setattr(EntryBuilder, "write_unit", slowly)
+    run(bert, corpus, tmp_path, dtype="auto")
+    assert len(most) > 8 and max(most) <= 3
 
 
 def test_overwrite_replaces_a_damaged_entry(bert, corpus, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LEVELS = [
-    {"errors", "registry", "fingerprint", "seeding", "layers", "hardware", "quantities"},
+    {"errors", "registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "data", "features"},
     {"backbone", "train", "engines"},

@@ -1,7 +1,6 @@
 """Group windows of similar length into batches under a budget of padded tokens."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int, Int64
@@ -49,12 +48,3 @@ def _batch_stop(descending: Int[np.ndarray, " windows"], start: int, batch_token
     enough = start + math.ceil(_ENOUGH * batch_tokens / width)
     similar = int(np.searchsorted(-descending, -_SIMILAR * width, side="right"))
     return min(full, max(similar, enough), len(descending))
-
-
-def padding_efficiency(
-    lengths: Int[np.ndarray, " windows"], batches: Sequence[Int64[np.ndarray, " _"]]
-) -> float:
-    """Return the share of the tokens computed that are not padding (1 if there are none)."""
-    padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches)
-    real = sum(int(lengths[batch].sum()) for batch in batches)
-    return real / padded if padded else 1.0

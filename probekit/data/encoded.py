@@ -14,9 +14,9 @@ from probekit.data.alignment import (
     learn_specials,
     tokenize,
 )
-from probekit.data.ragged import bounds_of, ragged_arange
 from probekit.data.windows import OVERLONG, stride, truncate
 from probekit.errors import DataError, OptionError
+from probekit.ragged import bounds_of, ragged_arange
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from probekit.data.batching import batches_by_length
 from probekit.data.encoded import EncodedSplit
-from probekit.data.ragged import bounds_of, ragged_arange
 from probekit.pooling import Pooling, PoolPlan
+from probekit.ragged import bounds_of, ragged_arange
 
 
 @dataclass(frozen=True, kw_only=True)

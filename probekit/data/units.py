@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from probekit.data.ragged import bounds_of
+from probekit.ragged import bounds_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,12 +10,13 @@ from safetensors import safe_open
 
 from probekit.errors import DataError, EntryError
 from probekit.features.labels import LabelMap, join_labels, warn_unseen
-from probekit.features.view import FeatureView, bounds_of
+from probekit.features.view import FeatureView
 from probekit.fingerprint import digest_stream
 from probekit.heads.normalization import FinalNorm
+from probekit.ragged import bounds_of
 from probekit.registry import choose
 from probekit.store import Entry
-from probekit.store.labels import labels_for, read_labels
+from probekit.store.labels import LabelSet, labels_for, read_labels
 from probekit.tasks import Split
 
 ARRAY = "words"
@@ -43,8 +44,9 @@ def load_labels(entry: Entry, column: str, split: Split | None = None) -> SplitL
     Args:
         entry: the entry.
         column: the label column.
-        split: the freshly read split to take them from; ``None`` takes the newest version that is
-            stored beside the entry.
+        split: the freshly read split to take them from; ``None`` takes the newest version stored
+            beside the entry that labels its examples (the others belong to another extraction,
+            with ``--limit`` or of a changed text).
 
     Raises:
         DataError: no labels are stored, or they do not fit the entry's examples.
@@ -60,17 +62,31 @@ def load_labels(entry: Entry, column: str, split: Split | None = None) -> SplitL
             example.id: found for example, found in zip(split.examples, values, strict=True)
         }
     else:
-        files = labels_for(entry, column)
-        if not files:
-            raise DataError(
-                f"{where}: none are stored beside {entry.path}. Give the folder with the label "
-                "files: --data DIR."
-            )
-        stored = read_labels(files[0].path)
-        where += f" from {files[0].path.name}"
+        stored = _stored_labels(entry, column, where)
+        where += f" from {stored.file.path.name}"
         labels = dict(zip(stored.ids, stored.values, strict=True))
     joined = join_labels(examples.ids, examples.n_rows.tolist(), labels, where=where)
     return SplitLabels(joined, _fingerprint(entry, joined), where)
+
+
+def _stored_labels(entry: Entry, column: str, where: str) -> LabelSet:
+    """Return the newest labels beside an entry that fit its examples; if none fit, the newest."""
+    files = labels_for(entry, column)
+    if not files:
+        raise DataError(
+            f"{where}: none are stored beside {entry.path}. Give the folder with the label files: "
+            "--data DIR."
+        )
+    versions = (read_labels(file.path) for file in files)
+    fitting = (labels for labels in versions if _fits(entry, labels))
+    return next(fitting, None) or read_labels(files[0].path)
+
+
+def _fits(entry: Entry, labels: LabelSet) -> bool:
+    """Say whether labels hold as many labels for each example as it has words."""
+    counts = {name: len(found) for name, found in zip(labels.ids, labels.values, strict=True)}
+    expected = zip(entry.examples.ids, entry.examples.n_rows.tolist(), strict=True)
+    return all(counts.get(name) == words for name, words in expected)
 
 
 def view_of(
@@ -93,8 +109,7 @@ def view_of(
     classes, unseen = label_map.encode(labels.values)
     warn_unseen(classes, label_map, unseen, labels.where)
     keep = examples.valid if valid_only else np.ones(len(classes), bool)
-    before = bounds_of(keep.astype(np.int64))
-    offsets = before[bounds_of(examples.n_rows.astype(np.int64))]
+    offsets = bounds_of(keep.astype(np.int64))[bounds_of(examples.n_rows)]
     return FeatureView(
         array=array,
         rows=examples.rows[keep],
@@ -133,7 +148,7 @@ def read_final_norm(folder: Path) -> FinalNorm | None:
 
 
 def _fingerprint(entry: Entry, labels: Sequence[str]) -> str:
-    bounds = bounds_of(entry.examples.n_rows.astype(np.int64)).tolist()
+    bounds = bounds_of(entry.examples.n_rows).tolist()
     return digest_stream(
         "\x1f".join([name, *labels[start:stop]]).encode()
         for name, (start, stop) in zip(entry.examples.ids, itertools.pairwise(bounds), strict=True)

@@ -8,7 +8,6 @@ from probekit.features.labels import LabelMap
 from probekit.features.location import Location
 from probekit.features.reading import SplitLabels, load_labels, view_of
 from probekit.features.view import FeatureView
-from probekit.fingerprint import digest
 from probekit.registry import choose
 from probekit.store import Entry, find_entries
 from probekit.store.labels import labels_for
@@ -28,7 +27,6 @@ class Splits:
         entries: the entry of each split that is there.
         labels: the labels of each split that has them.
         label_map: the classes, from the full train split.
-        fingerprint: sha256 over the labels of all splits.
     """
 
     task: Task
@@ -36,7 +34,6 @@ class Splits:
     entries: Mapping[str, Entry]
     labels: Mapping[str, SplitLabels] = field(repr=False)
     label_map: LabelMap
-    fingerprint: str
 
     @property
     def metric(self) -> str:
@@ -99,7 +96,6 @@ def open_features(
         found = _labels(entry, about, column, location)
         if found is not None:
             labels[split] = found
-    fingerprint = digest({split: found.fingerprint for split, found in labels.items()})
     label_map = LabelMap.from_labels([labels["train"].values])
     return Splits(
         task=about,
@@ -107,7 +103,6 @@ def open_features(
         entries=entries,
         labels=labels,
         label_map=label_map,
-        fingerprint=fingerprint,
     )
 
 

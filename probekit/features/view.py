@@ -8,6 +8,7 @@ from jaxtyping import Int64
 
 from probekit.features.labels import LabelMap
 from probekit.heads.normalization import FinalNorm
+from probekit.ragged import bounds_of, ragged_arange
 from probekit.store.feature_array import FeatureArray
 
 
@@ -69,17 +70,4 @@ class FeatureView:
 
     def places(self, examples: Int64[np.ndarray, " taken"]) -> Int64[np.ndarray, " places"]:
         """Return the positions in ``rows`` of some examples' words, example by example."""
-        return expand_runs(self.offsets[examples], self.lengths[examples])
-
-
-def bounds_of(lengths: Int64[np.ndarray, " runs"]) -> Int64[np.ndarray, " bounds"]:
-    """Return the bounds of consecutive runs: 0, then the running sum of their lengths."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-
-
-def expand_runs(
-    starts: Int64[np.ndarray, " runs"], lengths: Int64[np.ndarray, " runs"]
-) -> Int64[np.ndarray, " places"]:
-    """Return ``start, start + 1, ..`` of every run, one after the other."""
-    bounds = bounds_of(lengths)
-    return np.repeat(starts - bounds[:-1], lengths) + np.arange(bounds[-1])
+        return ragged_arange(self.offsets[examples], self.lengths[examples])

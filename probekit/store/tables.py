@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probekit.errors import EntryError
+from probekit.ragged import ragged_arange
 
 EXAMPLE_SCHEMA = pa.schema(
     [
@@ -93,9 +94,7 @@ class ExampleTable:
     @cached_property
     def rows(self) -> np.ndarray:
         """Row number of every word, int64 (sum of n_rows,), examples concatenated."""
-        firsts = np.cumsum(self.n_rows, dtype=np.int64) - self.n_rows
-        within = np.arange(int(self.n_rows.sum()), dtype=np.int64) - np.repeat(firsts, self.n_rows)
-        return np.repeat(self.row_start, self.n_rows) + within
+        return ragged_arange(self.row_start, self.n_rows)
 
     def flat(self, column: str) -> np.ndarray:
         """Return a list column with its examples concatenated."""

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
-from probekit.features.view import bounds_of
+from probekit.ragged import bounds_of
 from probekit.train.rows import Rows, gather, row_bytes
 
 Step = Int64[np.ndarray, " _"]

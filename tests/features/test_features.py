@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from probekit.errors import DataError, EntryNotFoundError, UnknownNameError
 from probekit.features import LabelMap, Location, load_labels, open_features
 from probekit.features.labels import join_labels
-from probekit.features.view import bounds_of, expand_runs
+from probekit.ragged import bounds_of, ragged_arange
 from probekit.store.labels import labels_folder, write_labels
 from probekit.tasks import Example, Split
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
@@ -35,7 +35,7 @@ def test_runs_expand_to_their_places(runs):
     starts = np.array([start for start, _ in runs], np.int64)
     lengths = np.array([length for _, length in runs], np.int64)
     expected = [start + n for start, length in runs for n in range(length)]
-    assert expand_runs(starts, lengths).tolist() == expected
+    assert ragged_arange(starts, lengths).tolist() == expected
     assert bounds_of(lengths)[-1] == len(expected)
 
 
@@ -91,7 +91,22 @@ def test_the_newest_labels_count(tmp_path):
     write_labels(folder, "train", "ner", entry.examples.ids, labels, "f" * 64)
     after = open_here(tmp_path)
     assert after.label_map.names == ("B-ORG",)
-    assert after.fingerprint != before.fingerprint
+    assert after.labels["train"].fingerprint != before.labels["train"].fingerprint
+
+
+def test_newer_labels_of_another_extraction_are_passed_over(tmp_path):
+    entry = plant(tmp_path)
+    before = load_labels(entry, "ner")
+    folder, ids, labels = labels_folder(entry.path), entry.examples.ids, labels_like(entry)
+    write_labels(folder, "train", "ner", ids[:9], labels[:9], "a" * 64)  # --limit 9
+    longer = (*labels[:-1], (*labels[-1], "O"))
+    write_labels(folder, "train", "ner", ids, longer, "b" * 64)  # of a text with one word more
+    assert load_labels(entry, "ner").fingerprint == before.fingerprint
+    for path in folder.glob("*"):
+        if path.name[10:18] not in ("a" * 8, "b" * 8):
+            path.unlink()
+    with pytest.raises(DataError, match=r"-bbbbbbbb\.parquet: example 'train-59' has"):
+        load_labels(entry, "ner")
 
 
 def test_fresh_labels_replace_the_stored_ones(tmp_path):

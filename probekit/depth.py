@@ -1,34 +1,23 @@
 """Truncated depth: one probe at every depth, as the runs of one sweep.
 
-They share sample, order and every read, so all depths are trained in one pass over the cache.
+``product(spec, {"depth": depths(n_blocks)})`` are its runs. They share sample, order and every
+read, so all depths are trained in one pass over the cache.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from probekit.errors import OptionError
-from probekit.specs import TrainSpec
 
 
-def depth_specs(base: TrainSpec, n_blocks: int, every: int = 1) -> list[TrainSpec]:
-    """Return one spec per depth: 0, ``every``, 2 ``every``, ..., and always L.
+def depths(n_blocks: int, every: int = 1) -> Sequence[int]:
+    """Return 0, ``every``, 2 ``every``, ... up to L, and L itself.
 
     At depth n the head sees the layers up to n, and depth 0 is the embeddings alone: the analysis
     of "overthinking" in the P-32 paper, there with BERT's first n blocks.
 
     Args:
-        base: all other options; its depth is not used.
         n_blocks: L.
         every: distance between depths.
-
-    Raises:
-        OptionError: ``every`` is less than 1.
-    """
-    return [replace(base, depth=depth) for depth in depths(n_blocks, every)]
-
-
-def depths(n_blocks: int, every: int = 1) -> Sequence[int]:
-    """Return 0, ``every``, 2 ``every``, ... up to L, and L itself.
 
     Raises:
         OptionError: ``every`` is less than 1.

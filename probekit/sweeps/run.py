@@ -7,18 +7,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
+import torch
 from tqdm import tqdm
 
 from probekit.engines import ENGINES
 from probekit.errors import OptionError
 from probekit.features import Location
-from probekit.hardware import available_memory
+from probekit.hardware import pick_device
 from probekit.registry import choose
 from probekit.results import Record, append_record, check_appendable, load_records
 from probekit.specs import TrainSpec
 from probekit.sweeps.groups import make_groups
 from probekit.sweeps.resolve import Run, resolve
 from probekit.sweeps.task import GroupTask, Outputs, open_once
+from probekit.train.residency import free_memory
+from probekit.train.saved import saved_key
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ def sweep(
         workers: worker processes.
         engine: a name of ``ENGINES``.
         memory: bytes that all workers together may use for heads and rows; ``None`` is half of
-            what is free now.
+            what is free now, on the device that computes.
         device: what computes: ``cpu``, ``cuda``, ``cuda:1``, ``auto``.
         save: folder to save the trained heads in: one run is saved in it, several in a folder
             each. A run without its saved head is trained again.
@@ -68,7 +71,9 @@ def sweep(
     start = choose("engine", engine, ENGINES)
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
-    budget = int(available_memory() * _MEMORY_SHARE) if memory is None else memory
+    device = pick_device(device)
+    if memory is None:
+        memory = int(free_memory(torch.device(device)) * _MEMORY_SHARE)
     place = Location() if location is None else location
     file = Path(out)
     name = uuid.uuid4().hex
@@ -80,7 +85,7 @@ def sweep(
         logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), file)
     if todo:
         check_appendable(file)
-    per_worker = budget // workers
+    per_worker = memory // workers
     groups = make_groups(todo, workers=workers, memory=per_worker // 2)
     tasks = [
         GroupTask(
@@ -130,11 +135,12 @@ def _known(out: Path) -> dict[str, Record]:
 
 
 def _is_done(run: Run, known: dict[str, Record], outputs: Outputs) -> bool:
+    """Say whether a run's record, and all that was asked for besides, is there."""
     key = run.options.key
-    wanted = [outputs.predictions[key]] if key in outputs.predictions else []
-    if key in outputs.heads:
-        wanted.append(outputs.heads[key] / "config.json")
-    return key in known and all(path.is_file() for path in wanted)
+    predicted = key not in outputs.predictions or outputs.predictions[key].is_file()
+    # The folder may hold the head of another run.
+    saved = key not in outputs.heads or saved_key(outputs.heads[key]) == key
+    return key in known and predicted and saved
 
 
 def _outputs(runs: Sequence[Run], out: Path, save: Path | None, predictions: bool) -> Outputs:

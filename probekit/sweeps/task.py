@@ -130,15 +130,14 @@ def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec],
     for place, run in enumerate(runs):
         places.setdefault(stream_key(run), []).append(place)
     full = splits.view("train", valid_only=True)
-    views: dict[tuple[object, ...], FeatureView] = {}
+    views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
     streams = []
     for members in places.values():
         spec = runs[members[0]].spec
         drawn = sample(spec, splits)
-        everything = len(drawn) == full.n_examples
-        name = ("all",) if everything else (spec.shots, spec.fraction, spec.seed)
+        name = drawn.tobytes()
         if name not in views:
-            views[name] = full if everything else full.take(drawn)
+            views[name] = full if len(drawn) == full.n_examples else full.take(drawn)
         streams.append(
             StreamSpec(
                 train=views[name],

@@ -172,9 +172,12 @@ def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path
     return folder
 
 
-def load_head(folder: str | Path) -> TrainedHead:
-    """Load a saved head; the same as ``TrainedHead.from_pretrained``."""
-    return TrainedHead.from_pretrained(folder)
+def saved_key(folder: Path) -> str | None:
+    """Return the record key of the run whose head a folder holds, or None without a sound one."""
+    try:
+        return _read_config(folder).get("key")
+    except (MissingFileError, RecordError):
+        return None
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

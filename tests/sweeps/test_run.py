@@ -2,15 +2,17 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
-from probekit.depth import depth_specs, depths
+from probekit.depth import depths
 from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location
 from probekit.results import load_records
 from probekit.specs import TrainSpec, product
+from probekit.sweeps import run as run_module
 from probekit.sweeps import sweep
 from probekit.sweeps import task as task_module
-from probekit.train.saved import load_head
+from probekit.train.saved import TrainedHead, saved_key
 from tests.planted import MODEL, TASK, plant, plant_all
 
 HEADS = ("last", "p32", "concat")
@@ -93,7 +95,7 @@ def test_a_little_memory_gives_the_same_numbers(location, tmp_path):
 
 def test_every_depth_in_one_sweep(location, tmp_path):
     records = sweep(
-        depth_specs(base(head="p32", epochs=30, lr=2e-2), n_blocks=3),
+        product(base(head="p32", epochs=30, lr=2e-2), {"depth": depths(3)}),
         out=tmp_path / "depth.jsonl",
         location=location,
     )
@@ -106,7 +108,7 @@ def test_every_depth_in_one_sweep(location, tmp_path):
 def test_depths_always_end_with_the_last():
     assert depths(7, 3) == [0, 3, 6, 7]
     with pytest.raises(OptionError, match="--every must be at least 1"):
-        depth_specs(base(), 3, every=0)
+        depths(3, every=0)
 
 
 def test_heads_and_predictions_are_saved_on_request(location, tmp_path):
@@ -116,12 +118,51 @@ def test_heads_and_predictions_are_saved_on_request(location, tmp_path):
     records = sweep(plan, out=out, location=location, save=tmp_path / "heads", predictions=True)
     folders = sorted((tmp_path / "heads").iterdir())
     assert len(folders) == 2
-    assert load_head(folders[0]).config["task"] == TASK
+    assert TrainedHead.from_pretrained(folders[0]).config["task"] == TASK
     assert json.loads((folders[0] / "config.json").read_text())["label"] == "ner"
     table = pq.read_table(records[0].predictions)
     dev = [row for row in table.to_pylist() if row["split"] == "dev"]
     words = [pair for row in dev for pair in zip(row["gold"], row["predicted"], strict=True)]
     assert len(dev) == 30 and len(words) > 100
+
+
+def test_a_folder_with_the_head_of_another_run_is_no_saved_head(location, tmp_path):
+    out, folder = tmp_path / "runs.jsonl", tmp_path / "head"
+    sweep([base(seed=0)], out=out, location=location)
+    (other,) = sweep([base(seed=1)], out=out, location=location, save=folder)
+    assert saved_key(folder) == other.key
+    (wanted,) = sweep([base(seed=0)], out=out, location=location, save=folder)
+    assert saved_key(folder) == wanted.key != other.key
+    (folder / "config.json").write_text("{")
+    assert saved_key(folder) is None
+
+
+def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatch):
+    asked = []
+
+    def little(device):
+        asked.append(device)
+        return 4_000
+
+    monkeypatch.setattr("probekit.sweeps.run.free_memory", little)
+    monkeypatch.setattr("probekit.sweeps.run.pick_device", lambda name: "meta")
+    (task,) = _planned(monkeypatch, location, tmp_path)
+    assert asked == [torch.device("meta")]
+    assert task.device == "meta" and task.memory == 1_000
+
+
+def _planned(monkeypatch, location, folder):
+    """Return the tasks that a sweep hands to its engine."""
+    planned = []
+
+    def engine(tasks, **options):
+        planned.extend(tasks)
+        yield from ()
+
+    monkeypatch.setitem(run_module.ENGINES, "local", engine)
+    with pytest.raises(KeyError):  # nothing was trained
+        sweep([base()], out=folder / "runs.jsonl", location=location)
+    return planned
 
 
 def test_too_many_shots_name_the_largest_k(location, tmp_path):

@@ -8,7 +8,7 @@ from probekit.errors import MissingFileError, OptionError, RecordError
 from probekit.features import Location, open_features
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import sweep
-from probekit.train.saved import TrainedHead, load_head
+from probekit.train.saved import TrainedHead
 from tests.planted import MODEL, TASK, plant_all
 
 HEADS = ("last", "p32", "dwatt")
@@ -36,7 +36,7 @@ def test_a_loaded_head_scores_as_it_did_in_training(saved):
 
     scorer = METRICS[splits.metric]().prepare(gold_of(view))
     for folder in folders:
-        head = load_head(folder)
+        head = TrainedHead.from_pretrained(folder)
         rows = view.array.read(torch.from_numpy(view.rows), head.layers)
         found = head.predict(rows, torch.from_numpy(view.offsets))
         assert len(found) == len(gold)
@@ -61,21 +61,21 @@ def copy(saved, tmp_path):
 
 def test_missing_and_damaged_files(copy, tmp_path):
     with pytest.raises(MissingFileError, match="no saved head here"):
-        load_head(tmp_path / "nothing")
+        TrainedHead.from_pretrained(tmp_path / "nothing")
     weights = (copy / "model.safetensors").read_bytes()
     (copy / "model.safetensors").write_bytes(weights[: len(weights) // 2])
     with pytest.raises(RecordError, match="the saved head is damaged"):
-        load_head(copy)
+        TrainedHead.from_pretrained(copy)
     (copy / "model.safetensors").unlink()
     with pytest.raises(MissingFileError, match=r"model.safetensors is missing"):
-        load_head(copy)
+        TrainedHead.from_pretrained(copy)
 
 
 def test_a_newer_format_is_refused(copy):
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {"format_version": 99}))
     with pytest.raises(RecordError, match="format version 99, this probekit reads 1; upgrade"):
-        load_head(copy)
+        TrainedHead.from_pretrained(copy)
     (copy / "config.json").write_text("{")
     with pytest.raises(RecordError, match="is not JSON"):
-        load_head(copy)
+        TrainedHead.from_pretrained(copy)

@@ -16,15 +16,12 @@ class Decoder(nn.Module, ABC):
     """Turns fused rows h into logits, a training loss and class ids.
 
     ``offsets`` (examples + 1) says that example e owns rows ``offsets[e]:offsets[e + 1]``. Decoders
-    that score each row alone ignore it; those that score whole sentences need it, and set
-    ``needs_offsets``.
+    that score each row alone ignore it; those that score whole sentences need it.
 
     Attributes:
         width: width of h.
         n_classes: number of logits per row.
     """
-
-    needs_offsets: ClassVar[bool] = False
 
     def __init__(self, width: int, n_classes: int) -> None:
         """Remember the sizes."""

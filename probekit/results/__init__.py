@@ -1,6 +1,6 @@
 """Results of training: records, and the append-only files that hold them."""
 
-from probekit.results.log import append_record, check_appendable, existing_keys, load_records
+from probekit.results.log import append_record, check_appendable, load_records
 from probekit.results.record import Record
 from probekit.results.select import select
 
@@ -8,7 +8,6 @@ __all__ = [
     "Record",
     "append_record",
     "check_appendable",
-    "existing_keys",
     "load_records",
     "select",
 ]

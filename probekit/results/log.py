@@ -141,11 +141,6 @@ def load_records(paths: str | Path | Iterable[str | Path]) -> list[Record]:
     return list(by_key.values())
 
 
-def existing_keys(path: str | Path) -> set[str]:
-    """Return the keys of the records in a results file; none when it does not exist."""
-    return {record.key for record in load_records(path)} if Path(path).is_file() else set()
-
-
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]

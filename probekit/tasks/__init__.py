@@ -9,7 +9,6 @@ from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.registry import choose
 from probekit.tasks.conll import conll
 from probekit.tasks.demo import demo_ner
-from probekit.tasks.holdout import hold_out
 from probekit.tasks.matis import matis
 from probekit.tasks.slots import atis, snips
 from probekit.tasks.types import Example, Kind, Split, Task, slugify
@@ -26,7 +25,6 @@ __all__ = [
     "Split",
     "Task",
     "get_task",
-    "hold_out",
     "is_own",
     "slug_of",
 ]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from probekit.errors import MissingFileError, RecordError, StorageError
-from probekit.results import append_record, existing_keys, load_records
+from probekit.results import append_record, load_records
 from tests.results.samples import make_record
 
 ROOT = Path(__file__).parents[2]
@@ -27,11 +27,9 @@ def _records(count):
 def test_append_and_load(tmp_path):
     path = tmp_path / "runs" / "model" / "task.jsonl"
     records = _records(3)
-    assert existing_keys(path) == set()
     for record in records:
         append_record(path, record)
     assert load_records(path) == records
-    assert existing_keys(path) == {record.key for record in records}
     assert path.read_text().count("\n") == 3
 
 

@@ -6,11 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from probekit.errors import OptionError, UnknownNameError
-from probekit.tasks import Example, Split, get_task, hold_out
+from probekit.tasks import Example, Split, get_task
 
 
 def make_split(n: int = 10) -> Split:
@@ -85,38 +83,6 @@ def test_fingerprints_see_what_they_should() -> None:
     assert replace(split, origin="else").text_fingerprint() == split.text_fingerprint()
     with pytest.raises(UnknownNameError, match=r"'ner'.*Choose from: pos"):
         split.labels_fingerprint("ner")
-
-
-@given(st.integers(2, 40), st.integers(0, 5), st.data())
-def test_hold_out_divides_the_split(n: int, seed: int, data: st.DataObject) -> None:
-    split = make_split(n)
-    count = data.draw(st.integers(1, n - 1))
-    train, dev = hold_out(split, count, seed)
-    assert (train.name, dev.name) == ("train", "dev")
-    assert len(dev.examples) == count
-    assert sorted([*train.examples, *dev.examples], key=lambda e: int(e.id[6:])) == list(
-        split.examples
-    )
-    for part in (train, dev):
-        numbers = [int(example.id.removeprefix("train-")) for example in part.examples]
-        assert numbers == sorted(numbers)
-        assert part.labels["pos"] == tuple((f"T{i}", "X") for i in numbers)
-    assert hold_out(split, count, seed) == (train, dev)
-
-
-def test_hold_out_by_fraction_and_seed() -> None:
-    split = make_split(50)
-    draws = {hold_out(split, 0.2, seed)[1].text_fingerprint() for seed in range(5)}
-    assert len(draws) == 5
-    assert len(hold_out(split, 0.2, 0)[1].examples) == 10
-    assert len(hold_out(split, 0.001, 0)[1].examples) == 1
-    assert "hold-out 0.2, seed 3" in hold_out(split, 0.2, 3)[1].origin
-
-
-@pytest.mark.parametrize("amount", [0, -1, 10, 11, 0.0, 1.0, -0.5, 1.5, 0.99, float("nan")])
-def test_hold_out_of_nothing_or_everything(amount: float) -> None:
-    with pytest.raises(OptionError, match=r"cannot hold out .* of the 10 examples"):
-        hold_out(make_split(10), amount, 0)
 
 
 def test_importing_the_tasks_imports_no_heavy_library() -> None:

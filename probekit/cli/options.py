@@ -1,5 +1,6 @@
 """Arguments and options that several commands share, so that they mean the same everywhere."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -23,13 +24,25 @@ Task = Annotated[
 OptionalTask = Annotated[
     str | None,
     typer.Argument(
-        metavar="[TASK]", help="A task, or the path of your own data; none if MODEL is an entry."
+        metavar="TASK", help="A task, or the path of your own data; none if MODEL is an entry."
     ),
 ]
 Data = Annotated[
     Path | None, typer.Option("--data", help="Folder with the task's published files.")
 ]
-Cache = Annotated[Path, typer.Option("--cache", help="Root folder of the feature cache.")]
+
+
+def _check_root(root: Path) -> Path:
+    """Refuse a URL, of which ``Path`` would make a folder called ``s3:``."""
+    if re.match(r"\w+:/", str(root)):
+        raise OptionError(f"--cache {root}: a URL cannot be used in this version; give a folder.")
+    return root
+
+
+Cache = Annotated[
+    Path,
+    typer.Option("--cache", callback=_check_root, help="Root folder of the feature cache."),
+]
 Kind = Annotated[
     str | None, typer.Option("--kind", help="For your own data: tagging (the only kind so far).")
 ]

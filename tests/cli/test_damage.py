@@ -112,6 +112,13 @@ def test_a_cache_that_cannot_be_a_folder(bert, corpus, here, root):
     assert [path.name for path in here.iterdir()] == ["file"]
 
 
+def test_a_cache_at_a_url(bert, corpus, here):
+    for command in ("extract", "train"):
+        message = refused(command, bert, corpus, "--cache", "s3://bucket/cache")
+        assert message.endswith("a URL cannot be used in this version; give a folder.")
+    assert list(here.iterdir()) == []
+
+
 def test_a_cache_without_permission(bert, corpus, here, monkeypatch):
     def read_only(path, *arguments, **options):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))

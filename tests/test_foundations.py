@@ -14,9 +14,7 @@ from probekit.registry import choose
 from probekit.seeding import derive, numpy_generator, torch_generator
 
 ALL_ERRORS = [
-    cls
-    for _, cls in inspect.getmembers(errors, inspect.isclass)
-    if cls is not errors.ProbekitError
+    cls for _, cls in inspect.getmembers(errors, inspect.isclass) if cls is not errors.ProbekitError
 ]
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from probekit.cli import options
+from probekit.errors import OptionError
 
 app = typer.Typer(no_args_is_help=True, help="List, describe, verify and remove cache entries.")
 
@@ -63,6 +64,8 @@ def verify(
     from probekit.maintenance import check_chunks, select_folders, verify_against, verify_rows
     from probekit.store.entry import Entry
 
+    if against is not None and not rows:
+        raise OptionError("--against compares rows: say how many with --rows N.")
     passed = True
     for path in select_folders(entry, cache):
         chunks = check_chunks(path, progress=progress_wanted())

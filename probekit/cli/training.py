@@ -2,17 +2,19 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from probekit.cli.options import check_order, split_list
+from probekit.cli.training_options import TrainingOptions
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.features import Location
     from probekit.results import Record
+    from probekit.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
 
@@ -37,17 +39,7 @@ class Target:
     location: "Location"
 
     @classmethod
-    def of(
-        cls,
-        model: str,
-        task: str | None,
-        *,
-        cache: Path,
-        entry: str | None,
-        data: Path | None,
-        kind: str | None,
-        text: str | None,
-    ) -> Self:
+    def of(cls, model: str, task: str | None, shared: TrainingOptions) -> Self:
         """Read MODEL TASK, or the path of an entry in their place.
 
         Raises:
@@ -58,6 +50,7 @@ class Target:
         from probekit.store.entry import read_manifest
 
         check_order(model, task)
+        cache, entry = shared.cache, shared.entry
         if task is None:
             path = Path(model)
             if not (path / "manifest.json").is_file():
@@ -66,9 +59,12 @@ class Target:
                     "that `probekit cache ls` or `probekit cache path` shows."
                 )
             manifest = read_manifest(path)
-            model, task = manifest.model_info["name"], manifest.task
+            # Not the name that the user typed: as a path, it means nothing in another folder.
+            model, task = manifest.model, manifest.task
             cache, entry = path.resolve().parents[2], str(path)
-        place = Location(cache=cache, entry=entry, data=data, kind=kind, text=text)
+        place = Location(
+            cache=cache, entry=entry, data=shared.data, kind=shared.kind, text=shared.text
+        )
         return cls(model=model, task=task, location=place)
 
     def n_blocks(self, label: str | None) -> int:
@@ -89,45 +85,79 @@ class Target:
 
 def run(
     target: Target,
+    shared: TrainingOptions,
     *,
-    fixed: Mapping[str, Any],
-    varied: Mapping[str, Sequence[Any]],
-    out: Path | None,
-    memory: int | None,
-    workers: int,
-    engine: str,
-    device: str,
+    head: str,
+    depths: Sequence[int | None],
+    epochs: str,
+    evals: int,
     save: Path | None = None,
     predictions: bool = False,
+    workers: int = 1,
+    engine: str = "local",
 ) -> "list[Record]":
-    """Train the product of the varied options, and say where the records are."""
+    """Train every combination of the options, and say where the records are."""
     from probekit.cli.output import progress_wanted
-    from probekit.hardware import pick_device
-    from probekit.specs import TrainSpec, product
     from probekit.sweeps import sweep
 
-    for option, values in varied.items():
-        if not values:
-            named = "--seeds must be at least 1." if option == "seed" else "names no value."
-            raise OptionError(
-                named if option == "seed" else f"--{option.replace('_', '-')} {named}"
-            )
-    base = TrainSpec(model=target.model, task=target.task, head=varied["head"][0], **fixed)
-    path = out or target.default_out(varied["label"][0])
+    out = shared.out or target.default_out(next(iter(each_name(shared.label)), None))
     records = sweep(
-        product(base, varied),
-        out=path,
+        _plan(target, shared, head=head, depths=depths, epochs=epochs, evals=evals),
+        out=out,
         location=target.location,
         workers=workers,
         engine=engine,
-        memory=memory,
-        device=pick_device(device),
+        memory=parse_bytes(shared.memory),
+        device=shared.device,
         save=save,
         predictions=predictions,
         progress=progress_wanted(),
     )
-    logger.info("records: %s", path)
+    logger.info("records: %s", out)
     return records
+
+
+def _plan(
+    target: Target,
+    shared: TrainingOptions,
+    *,
+    head: str,
+    depths: Sequence[int | None],
+    epochs: str,
+    evals: int,
+) -> "list[TrainSpec]":
+    """Return one spec for every combination, the seed varying fastest.
+
+    Raises:
+        OptionError: an option names no value, or one that cannot be used.
+    """
+    from probekit.specs import TrainSpec, product
+
+    if shared.seeds < 1:
+        raise OptionError("--seeds must be at least 1.")
+    varied: dict[str, Sequence[Any]] = {
+        "label": each_name(shared.label),
+        "head": split_list(head),
+        "decoder": each_name(shared.decoder),
+        "depth": depths,
+        "normalize": split_list(shared.normalize),
+        "shots": each(shared.shots, int, "--shots"),
+        "fraction": each(shared.fraction, float, "--fraction"),
+        "epochs": each(epochs, int, "--epochs"),
+        "lr": each(shared.lr, float, "--lr"),
+        "mix_lr": each(shared.mix_lr, float, "--mix-lr"),
+        "seed": range(shared.seeds),
+    }
+    base = TrainSpec(
+        model=target.model,
+        task=target.task,
+        head=next(iter(varied["head"]), "last"),
+        hold_out=shared.hold_out,
+        layers=shared.layers,
+        batch_size=shared.batch_size,
+        evals=evals,
+    )
+    return product(base, varied)
 
 
 def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | None]:

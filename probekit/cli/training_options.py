@@ -1,0 +1,87 @@
+"""The options that ``train``, ``sweep`` and ``depth`` share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from probekit.cli import options
+
+Head = Annotated[str, typer.Option("--head", help="Name of the head (see `probekit heads`).")]
+Epochs = Annotated[str, typer.Option("--epochs", help="Passes over the training sentences.")]
+Evals = Annotated[
+    int, typer.Option("--evals", help="How often dev is scored, evenly spaced, the end included.")
+]
+Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
+Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
+Decoder = Annotated[
+    str | None, typer.Option("--decoder", help="Decoder; the default of the task's kind if unset.")
+]
+Label = Annotated[
+    str | None, typer.Option("--label", help="Label column; the task's default if unset.")
+]
+Layers = Annotated[
+    str | None, typer.Option("--layers", help="Layers instead of the published ones, e.g. 0:13:2.")
+]
+Normalize = Annotated[
+    str,
+    typer.Option(
+        "--normalize",
+        help="Each layer before the head: none, layernorm, standardize, final-norm.",
+    ),
+]
+Shots = Annotated[
+    str | None, typer.Option("--shots", help="K: draw K x classes training sentences.")
+]
+Fraction = Annotated[
+    str | None, typer.Option("--fraction", help="Draw this share of the training sentences.")
+]
+HoldOut = Annotated[
+    float | None,
+    typer.Option("--hold-out", help="Share of train that serves as dev, for data without one."),
+]
+Lr = Annotated[str, typer.Option("--lr", help="Peak learning rate; auto is the published one.")]
+MixLr = Annotated[
+    str, typer.Option("--mix-lr", help="Learning rate of the mixing weights; auto is --lr.")
+]
+BatchSize = Annotated[int, typer.Option("--batch-size", help="Sentences per step.")]
+Seeds = Annotated[int, typer.Option("--seeds", help="How many seeds: 0, 1, 2, ...")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Records file; runs/<model>/<task>.jsonl if unset."),
+]
+LabelData = Annotated[
+    Path | None,
+    typer.Option("--data", help="Read the labels (only the labels) afresh from here."),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", help="Memory to use, e.g. 8GB; half of what is free if unset."),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Options as the user types them; lists are still text, separated by commas."""
+
+    decoder: Decoder = None
+    label: Label = None
+    layers: Layers = None
+    normalize: Normalize = "none"
+    shots: Shots = None
+    fraction: Fraction = None
+    hold_out: HoldOut = None
+    lr: Lr = "auto"
+    mix_lr: MixLr = "auto"
+    batch_size: BatchSize = 16
+    seeds: Seeds = 1
+    entry: options.EntryKey = None
+    data: LabelData = None
+    kind: options.Kind = None
+    text: options.TextColumn = None
+    cache: options.Cache = Path("cache")
+    out: Out = None
+    memory: Memory = None
+    device: options.Device = "auto"
+    json: options.Json = False

@@ -6,7 +6,7 @@ import pytest
 
 from probekit.errors import BackboneError, DataError, MissingFileError
 from probekit.extraction import ExtractOptions, extract
-from probekit.features import Location
+from probekit.features import Location, open_features
 from probekit.prediction import predict, read_sentences
 from probekit.specs import TrainSpec
 from probekit.sweeps import sweep
@@ -93,3 +93,11 @@ def test_the_model_of_a_hub_commit_may_lie_in_a_folder_now(trained):
     local = head.config["model"]["name"]
     head.config["model"] |= {"name": "org/name", "source": "hub", "revision": "0" * 40}
     assert predict(head, dev_words(corpus), model=local) == expected
+
+
+def test_the_label_column_may_be_named_by_its_index(trained):
+    root, corpus, _ = trained
+    location = Location(cache=root / "cache")
+    for index in ("-1", "1"):
+        splits = open_features(str(root / "model"), str(corpus), index, location)
+        assert splits.column == "1" and splits.label_map.names == ("B-UP", "O")

@@ -83,15 +83,14 @@ def join_labels(
     return joined
 
 
-def warn_unseen(
-    classes: Int64[np.ndarray, " rows"], label_map: LabelMap, unseen: Sequence[str], where: str
-) -> None:
-    """Log once how many words carry a label that the train split does not know."""
+def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
+    """Log how many words carry a label that the train split does not know."""
+    known = set(label_map.names)
+    unseen = [name for name in labels if name not in known]
     if unseen:
-        count = int((classes >= len(label_map)).sum())
         logger.warning(
             "%s: %d words carry a label that train does not have (%s); each counts as an error.",
             where,
-            count,
-            ", ".join(unseen),
+            len(unseen),
+            ", ".join(sorted(set(unseen))),
         )

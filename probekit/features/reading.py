@@ -9,7 +9,7 @@ import numpy as np
 from safetensors import safe_open
 
 from probekit.errors import DataError, EntryError
-from probekit.features.labels import LabelMap, join_labels, warn_unseen
+from probekit.features.labels import LabelMap, join_labels
 from probekit.features.view import FeatureView
 from probekit.fingerprint import digest_stream
 from probekit.heads.normalization import FinalNorm
@@ -107,7 +107,6 @@ def view_of(
     array = entry.arrays[ARRAY]
     examples = entry.examples
     classes, unseen = label_map.encode(labels.values)
-    warn_unseen(classes, label_map, unseen, labels.where)
     keep = examples.valid if valid_only else np.ones(len(classes), bool)
     offsets = bounds_of(keep.astype(np.int64))[bounds_of(examples.n_rows)]
     return FeatureView(

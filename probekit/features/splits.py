@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from probekit.errors import DataError
-from probekit.features.labels import LabelMap
+from probekit.features.labels import LabelMap, warn_unseen
 from probekit.features.location import Location
 from probekit.features.reading import SplitLabels, load_labels, view_of
 from probekit.features.view import FeatureView
-from probekit.registry import choose
 from probekit.store import Entry, find_entries
 from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries, model_slug
@@ -88,8 +87,7 @@ def open_features(
     about = get_task(task, kind=location.kind, text=location.text, label=label)
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
-    column = label or about.columns[0]
-    choose(f"label column of {about.name}", column, about.metrics)
+    column = about.columns[0]  # the one asked for, by the name that an index stands for
     entries = _entries(model, about, location)
     labels = {}
     for split, entry in entries.items():
@@ -97,6 +95,8 @@ def open_features(
         if found is not None:
             labels[split] = found
     label_map = LabelMap.from_labels([labels["train"].values])
+    for found in labels.values():  # here, and not in every view, so that it is said once
+        warn_unseen(found.values, label_map, found.where)
     return Splits(
         task=about,
         column=column,

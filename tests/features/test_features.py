@@ -76,6 +76,7 @@ def test_a_label_unseen_in_train_counts_as_an_error_and_is_reported_once(tmp_pat
     with caplog.at_level(logging.WARNING):
         splits = open_here(tmp_path)
         view = splits.view("dev")
+        splits.view("dev")
     unseen = view.targets >= len(splits.label_map)
     assert view.unseen == ("B-LOC", "I-LOC")
     assert unseen.sum() == sum(n in view.unseen for n in splits.labels["dev"].values)

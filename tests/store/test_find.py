@@ -28,7 +28,9 @@ def test_the_only_one(root):
 
 
 def test_nothing_yet(root):
-    expected = f"no entry of org/m conll in {root}. Type: probekit extract org/m conll --cache {root}"
+    expected = (
+        f"no entry of org/m conll in {root}. Type: probekit extract org/m conll --cache {root}"
+    )
     with pytest.raises(EntryNotFoundError) as caught:
         find_entries(root, "org/m", "conll", "train")
     assert str(caught.value) == expected
@@ -46,7 +48,9 @@ def test_near_names_are_shown(root):
 
 def test_another_split(root):
     build(root)
-    with pytest.raises(EntryNotFoundError, match=r"split dev .*there is: train.*demo --cache .* --split dev"):
+    with pytest.raises(
+        EntryNotFoundError, match=r"split dev .*there is: train.*demo --cache .* --split dev"
+    ):
         find_entries(root, "tiny", "demo", "dev")
 
 

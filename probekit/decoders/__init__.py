@@ -9,8 +9,7 @@ from typing import Any
 
 from probekit.decoders.contract import IGNORED, Decoder, DecoderSpec
 from probekit.decoders.linear import Linear
-from probekit.errors import OptionError
-from probekit.registry import choose
+from probekit.registry import revive
 
 DECODERS: dict[str, type[DecoderSpec]] = {
     "linear": Linear,
@@ -24,12 +23,7 @@ def decoder_from_json(value: Mapping[str, Any]) -> DecoderSpec:
         UnknownNameError: no decoder has this name.
         OptionError: a hyper-parameter that the decoder does not have, or a value it refuses.
     """
-    options = dict(value)
-    spec = choose("decoder", str(options.pop("name", "")), DECODERS)
-    try:
-        return spec(**options)
-    except TypeError as error:
-        raise OptionError(f"decoder {spec.name!r}: {error}.") from None
+    return revive("decoder", value, DECODERS)
 
 
 __all__ = ["DECODERS", "IGNORED", "Decoder", "DecoderSpec", "Linear", "decoder_from_json"]

@@ -6,7 +6,6 @@ To add a head, write one file with a `HeadSpec` and its `FusionHead`, and one li
 from collections.abc import Mapping
 from typing import Any
 
-from probekit.errors import OptionError
 from probekit.heads.attention_fusion import AttentionFusion
 from probekit.heads.concat import Concat
 from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
@@ -22,7 +21,7 @@ from probekit.heads.normalization import (
 )
 from probekit.heads.p32 import P32
 from probekit.heads.scalar_mix import ScalarMix
-from probekit.registry import choose
+from probekit.registry import revive
 
 HEADS: dict[str, type[HeadSpec]] = {
     "last": Last,
@@ -42,12 +41,7 @@ def head_from_json(value: Mapping[str, Any]) -> HeadSpec:
         UnknownNameError: no head has this name.
         OptionError: a hyper-parameter that the head does not have, or a value it refuses.
     """
-    options = dict(value)
-    spec = choose("head", str(options.pop("name", "")), HEADS)
-    try:
-        return spec(**options)
-    except TypeError as error:
-        raise OptionError(f"head {spec.name!r}: {error}.") from None
+    return revive("head", value, HEADS)
 
 
 __all__ = [

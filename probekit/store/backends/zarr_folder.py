@@ -19,6 +19,7 @@ import numpy as np
 from probekit.errors import EntryError
 from probekit.store.arrays import PlainArray
 from probekit.store.backends.base import REMEDY, ChunkPlaces, ChunkWriter, check_layout
+from probekit.store.files import sync_path
 
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
 _SEPARATOR = "."
@@ -88,19 +89,11 @@ class _ZarrWriter:
     def sync(self) -> None:
         for folder, _, files in os.walk(self._path):
             for name in files:
-                _fsync(os.path.join(folder, name))
-            _fsync(folder)
+                sync_path(Path(folder, name))
+            sync_path(Path(folder))
 
     def close(self) -> None:
         pass
-
-
-def _fsync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _chunk_key(array: PlainArray, row_chunk: int, layer_index: int) -> str:

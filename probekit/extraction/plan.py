@@ -122,12 +122,15 @@ def buffer_dtype(compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
     return torch.float32 if pooling == "mean" else compute_dtype
 
 
-def plan_json(plan: Plan, request: Mapping[str, Any], compute_dtype: str) -> dict[str, Any]:
+def plan_json(
+    plan: Plan, request: Mapping[str, Any], compute_dtype: str, configuration: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return what a resumed run must share with the run that it continues."""
     return {
         "request": dict(request),
         "backend": request["format"],
         "compute_dtype": compute_dtype,
+        "configuration": dict(configuration),
         "batch_tokens": plan.batch_tokens,
         "arrays": [array.to_json() for array in plan.arrays.values()],
         "units": [[unit.start, unit.stop] for unit in plan.units],

@@ -11,6 +11,7 @@ from probekit.backbone import Backbone, Inspection, load_backbone
 from probekit.data.encoded import encode_words
 from probekit.errors import OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
+from probekit.extraction.configuration import check_configuration, computing_options
 from probekit.extraction.describe import example_table, make_manifest, small_files
 from probekit.extraction.estimate import check_free_space, describe_work
 from probekit.extraction.options import ExtractOptions
@@ -67,6 +68,7 @@ class Session:
             EntryLockedError: another process is writing the entry.
             StateRangeError: a hidden state does not fit the stored dtype.
             StorageError: the disk is full, or the folder cannot be written.
+            EntryError: the entry is damaged, or another configuration of the same weights made it.
         """
         request = make_request(self.options, self.inspection.info, split.text_fingerprint())
         folder = entry_folder(
@@ -80,6 +82,7 @@ class Session:
         if entry is None:
             entry = self._build(split, request, folder)
         else:
+            check_configuration(entry, self.inspection)
             logger.info("%s: complete already, at %s", split.name, folder)
         for column, labels in split.labels.items():
             write_labels(
@@ -107,7 +110,7 @@ class Session:
         speed = tokens_per_second(self.backbone, plan)
         logger.info("%s", describe_work(split.name, plan, folder, speed))
         plan, computed = self._settle_dtype(plan, folder)
-        identity = plan_json(plan, request, self._compute_dtype)
+        identity = plan_json(plan, request, self._compute_dtype, computing_options(self.inspection))
         with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
             self._write(split, plan, builder, computed)
             manifest = make_manifest(

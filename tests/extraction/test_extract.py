@@ -215,6 +215,16 @@ def test_the_key_follows_what_was_asked_and_nothing_else(bert, corpus, tmp_path)
     assert auto.manifest.compute_dtype in ("float32", "bfloat16")
 
 
+def test_another_configuration_of_the_same_weights_is_not_taken_for_it(corpus, tmp_path):
+    folder = tiny.build("bert", tmp_path / "model")
+    run(folder, corpus, tmp_path / "cache")
+    config = folder / "config.json"
+    config.write_text(config.read_text("utf-8").replace('"gelu"', '"relu"'), "utf-8")
+    with pytest.raises(EntryError, match=r"hidden_act 'gelu' is now 'relu'.*--overwrite"):
+        run(folder, corpus, tmp_path / "cache")
+    assert run(folder, corpus, tmp_path / "other").manifest.request["weights"]
+
+
 def test_corrected_labels_leave_the_entry_and_its_key_alone(bert, corpus, tmp_path):
     first = run(bert, corpus, tmp_path / "cache")
     (before,) = labels_for(first, "2")

@@ -80,6 +80,8 @@ def write(published: Sequence[Record], best: Sequence[Record]) -> None:
     text = "\n\n".join(
         [
             f"# Few-shot NER on CoNLL-2003, {best[0].model}",
+            "Test span F1 (%), mean ± half width of the 95 % interval over five seeds.",
+            overview(published, best),
             section("Published learning rates", published),
             section("Each head at its own best of four rates, chosen on dev", best),
         ]
@@ -89,6 +91,31 @@ def write(published: Sequence[Record], best: Sequence[Record]) -> None:
     many = [record for record in best if record.shots == max(SHOTS)]
     save_figure(plot_weights(many), RESULTS / "fewshot_conll_weights.png")
     print(text)
+
+
+def overview(published: Sequence[Record], best: Sequence[Record]) -> str:
+    """Return one line per head: test scores at both sizes, at published and at best rates."""
+    columns = [(records, shots) for records in (published, best) for shots in SHOTS]
+    lines = [
+        "| head | 8 shots, published rate | 128 shots, published rate "
+        "| 8 shots, best rate | 128 shots, best rate |",
+        "|---|---|---|---|---|",
+    ]
+    for head in HEADS:
+        cells = [
+            cell([r for r in records if (r.head, r.shots) == (head, shots)])
+            for records, shots in columns
+        ]
+        lines.append(f"| `{head}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cell(records: Sequence[Record]) -> str:
+    """Return the mean test score with its interval, and the learning rate."""
+    (row,) = summarise(records)
+    assert row.test_score is not None, "the test split has labels"
+    score = row.test_score.scaled(100)
+    return f"{score.mean:.1f} ± {score.half:.1f} ({records[0].lr:g})"
 
 
 def section(title: str, records: Sequence[Record]) -> str:

@@ -99,7 +99,7 @@ def sweep(
         for group in groups
     ]
     total = sum(run.steps for run in todo)
-    with tqdm(total=total, desc="train", unit="step", disable=not progress) as bar:
+    with tqdm(total=total, desc="train", unit="step", disable=not (progress and todo)) as bar:
         done = start(tasks, workers=workers, report=lambda steps: _advance(bar, steps))
         known.update(_append(done, file))
     return [known[run.options.key] for run in runs]

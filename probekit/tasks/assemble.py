@@ -1,5 +1,6 @@
 """Make a split from the sentences of a source, or say which line breaks a promise."""
 
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 
@@ -94,9 +95,12 @@ def _check_tags(found: Sentences, column: str) -> None:
             )
     opened = sum(opens_with_inside(sentence.labels[column]) for sentence in found.sentences)
     if opened:
-        logger.warning(
-            "%s: %d entities of column %r open with I- (IOB1?); kept as written.",
-            found.where,
-            opened,
-            column,
-        )
+        _warn_opened(found.where, opened, column)
+
+
+@functools.lru_cache(maxsize=1024)
+def _warn_opened(where: str, opened: int, column: str) -> None:
+    """Log it the first time alone: one command may read a file several times."""
+    logger.warning(
+        "%s: %d entities of column %r open with I- (IOB1?); kept as written.", where, opened, column
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from probekit.errors import DataError, MissingFileError
 from probekit.fingerprint import digest
+from probekit.tasks.bio import is_tag
 from probekit.tasks.options import Choice
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.types import Metric, Task, slugify
@@ -59,7 +60,8 @@ def user_task(name: str, *, text: str | None = None, label: str | None = None) -
     """Return the task that lies at a path.
 
     The columns are those of the first split (train, else dev, else test), and so is the metric: a
-    column with a B- tag holds entities (span F1), any other is scored by accuracy.
+    column with a B- tag holds entities (span F1), and so does one with O and I- tags alone (IOB1);
+    any other is scored by accuracy.
 
     Args:
         name: the path of a file or folder; a single file is the split that its name says
@@ -97,7 +99,9 @@ def user_slug(path: Path) -> str:
 
 def _metric(found: Sentences, column: str) -> Metric:
     tags = {tag for sentence in found.sentences for tag in sentence.labels.get(column, ())}
-    return "span-f1" if any(tag.startswith("B-") and len(tag) > 2 for tag in tags) else "accuracy"
+    entities = tags - {"O"}
+    begun = any(tag.startswith("B-") and len(tag) > 2 for tag in entities)
+    return "span-f1" if begun or (entities and all(map(is_tag, entities))) else "accuracy"
 
 
 def split_files(path: Path) -> dict[str, Path]:

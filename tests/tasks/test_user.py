@@ -1,6 +1,7 @@
 """The user's own files: every form, the choice of columns, and what can be wrong in them."""
 
 import json
+import logging
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,6 +80,37 @@ def test_entities_are_scored_by_span_f1_and_others_by_accuracy(tmp_path: Path) -
     parts = task_of(write(tmp_path / "b.conll", "a NN\nb B\n"))
     assert entities.metrics == {"1": "span-f1"}
     assert parts.metrics == {"1": "accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "metric"),
+    [
+        ("I-ORG I-ORG O I-LOC", "span-f1"),
+        ("I-ORG B-ORG", "span-f1"),
+        ("O O", "accuracy"),
+        ("I-ORG NN", "accuracy"),
+        ("I O", "accuracy"),
+        ("I- O", "accuracy"),
+    ],
+)
+def test_tags_without_b_are_entities_if_all_are_tags(
+    tmp_path: Path, tags: str, metric: str
+) -> None:
+    rows = "".join(f"w {tag}\n" for tag in tags.split())
+    assert task_of(write(tmp_path / "a.conll", rows)).metrics == {"1": metric}
+
+
+def test_iob1_is_said_once_per_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for split in ("train", "dev"):
+        write(tmp_path / f"{split}.conll", "a I-ORG\nb I-ORG\nc O\n")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            task = task_of(tmp_path)
+            assert task.read("train").labels == {"1": (("I-ORG", "I-ORG", "O"),)}
+            task.read("dev")
+    said = [message.partition(": 1 entities of column '1'")[0] for message in caplog.messages]
+    assert said == [str(tmp_path / "train.conll"), str(tmp_path / "dev.conll")]
+    assert "(IOB1?)" in caplog.text
 
 
 def test_conll_columns_by_index(tmp_path: Path) -> None:

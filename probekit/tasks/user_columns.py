@@ -13,6 +13,7 @@ from probekit.tasks.published import origin_of
 from probekit.tasks.sentences import Sentence, Sentences
 
 TEXT_HEADERS = ("word", "words", "token", "tokens", "form", "text")
+MOST_WORDS = 500
 Row = tuple[int, list[str]]
 
 
@@ -57,6 +58,10 @@ def read_table(path: Path, choice: Choice) -> Sentences:
     mark is a common token. The first row is a header if ``--text`` or ``--label`` names one of
     its cells, or if one of its cells is a usual name for the words ("token"); else columns are
     named by their position.
+
+    Raises:
+        DataError: rows of different widths, or no empty rows in a file of over ``MOST_WORDS``
+            words (a column of sentence ids divides nothing).
     """
     rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _tsv_rows(path)
     filled = [row for row in rows if _is_filled(row)]
@@ -70,6 +75,7 @@ def read_table(path: Path, choice: Choice) -> Sentences:
     label = _table_label(str(path), choice, names, word)
     body = rows[rows.index(filled[0]) + 1 :] if headed else rows
     sentences = tuple(_table_sentence(block, names, word, label) for block in _blocks(body))
+    _check_divided(path, sentences)
     return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
 
 
@@ -109,6 +115,16 @@ def _check_widths(path: Path, rows: Sequence[Row], width: int) -> None:
                 f"{path}, line {number}: expected {width} cells, as in the first row, "
                 f"found {len(cells)}."
             )
+
+
+def _check_divided(path: Path, sentences: Sequence[Sentence]) -> None:
+    """Refuse one sentence as long as a file: its empty rows were left out."""
+    if len(sentences) == 1 and len(sentences[0].words) > MOST_WORDS:
+        raise DataError(
+            f"{path} reads as one sentence of {len(sentences[0].words)} words; sentences are "
+            "divided by blank rows, not by a column of sentence ids. Put a blank row after each "
+            "sentence, or convert the file to .jsonl or .conll."
+        )
 
 
 def _blocks(rows: Sequence[Row]) -> list[list[Row]]:

@@ -274,6 +274,20 @@ def test_data_beside_a_path_holds_the_same_splits(tmp_path: Path) -> None:
         task.read("train", tmp_path / "other")
 
 
+@pytest.mark.parametrize(("form", "comma"), [("csv", ","), ("tsv", "\t")])
+def test_a_table_without_blank_rows_is_refused(tmp_path: Path, form: str, comma: str) -> None:
+    header = comma.join(["sentence_id", "token", "tag"]) + "\n"
+    rows = [comma.join([str(n // 10), f"w{n}", "O"]) + "\n" for n in range(501)]
+    path = write(tmp_path / f"a.{form}", header + "".join(rows))
+    with pytest.raises(DataError, match=r"one sentence of 501 words; .* blank rows.*\.jsonl") as no:
+        task_of(path, label="tag")
+    assert str(no.value).startswith(str(path))
+    longest = write(tmp_path / f"b.{form}", header + "".join(rows[:500]))
+    assert [len(sentence) for sentence in words(train(longest, label="tag"))] == [500]
+    divided = write(tmp_path / f"c.{form}", header + "".join(rows) + "\n" + rows[0])
+    assert [len(sentence) for sentence in words(train(divided, label="tag"))] == [501, 1]
+
+
 def test_a_lone_quotation_mark(tmp_path: Path) -> None:
     assert words(train(write(tmp_path / "a.tsv", 'say\tO\n"\tO\nhi\tO\n'))) == [("say", '"', "hi")]
     assert words(train(write(tmp_path / "a.csv", 'say,O\n"""",O\n",",O\n'))) == [("say", '"', ",")]

@@ -10,7 +10,7 @@ from probekit.tasks.published import origin_of
 from probekit.tasks.sentences import Sentence, Sentences
 
 FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-LABEL_FIELDS = ("lemma", "upos", "xpos", "feats", "deprel")
+LABEL_FIELDS = ("upos", "xpos", "lemma", "feats", "deprel")
 _SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 
 

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from probekit.errors import DataError
@@ -44,11 +45,22 @@ def _label_place(where: str, choice: Choice, names: Sequence[str], default: str)
 
 
 def read_conllu(path: Path, choice: Choice) -> Sentences:
-    """Read a ``.conllu`` file; without ``--label`` the message lists its label columns."""
+    """Read a ``.conllu`` file.
+
+    Without ``--label`` the labels are UPOS, or if the file has none, the first of
+    ``LABEL_FIELDS`` that it has.
+    """
     where = str(path)
     word = FIELDS[place_of(where, "--text", choice.text or "form", FIELDS)]
-    wanted = choice.label or only_label(where, LABEL_FIELDS) or ""
-    return parse_conllu(path, (FIELDS[place_of(where, "--label", wanted, FIELDS)],), word)
+    if choice.label is not None:
+        label = FIELDS[place_of(where, "--label", choice.label, FIELDS)]
+        return parse_conllu(path, (label,), word)
+    found = parse_conllu(path, [field for field in LABEL_FIELDS if field != word], word)
+    return replace(found, sentences=tuple(_first_label(sentence) for sentence in found.sentences))
+
+
+def _first_label(sentence: Sentence) -> Sentence:
+    return replace(sentence, labels=dict(list(sentence.labels.items())[:1]))
 
 
 def read_table(path: Path, choice: Choice) -> Sentences:

@@ -150,11 +150,28 @@ def test_several_label_columns_are_listed(tmp_path: Path) -> None:
         assert train(path, label="-1").labels == {"ner": (("O",),)}
         with pytest.raises(UnknownNameError, match=r"'nerr'.*Did you mean 'ner'"):
             task_of(path, label="nerr")
+
+
+def test_conllu_labels_are_upos_by_default(tmp_path: Path) -> None:
     path = write(tmp_path / "a.conllu", CONLLU)
-    with pytest.raises(OptionError, match=r"several label columns: lemma, upos, xpos"):
-        task_of(path)
-    assert train(path, label="upos").labels == {"upos": (("VERB",),)}
+    task = task_of(path)
+    assert (task.columns, task.metrics) == (("upos",), {"upos": "accuracy"})
+    assert task.read("train").labels == {"upos": (("VERB",),)}
     assert train(path, label="4").labels == {"xpos": (("VB",),)}
+    assert train(path, label="lemma").labels == {"lemma": (("go",),)}
+    bare = write(tmp_path / "b.conllu", CONLLU.replace("VERB", "_"))
+    assert train(bare).labels == {"xpos": (("VB",),)}
+    lemmas = write(tmp_path / "c.conllu", "1\tgo\tgo\t_\t_\t_\t_\t_\t_\t_\n")
+    assert train(lemmas).labels == {"lemma": (("go",),)}
+    assert task_of(lemmas, text="lemma").columns == ()
+
+
+def test_a_treebank_folder_keeps_the_default_of_its_first_split(tmp_path: Path) -> None:
+    write(tmp_path / "en_x-ud-train.conllu", CONLLU)
+    write(tmp_path / "en_x-ud-test.conllu", CONLLU.replace("VERB", "_"))
+    task = task_of(tmp_path)
+    assert task.read("train").labels == {"upos": (("VERB",),)}
+    assert task.read("test").labels == {}
 
 
 def test_text_column(tmp_path: Path) -> None:

@@ -114,8 +114,13 @@ def panel_figure(panels: Sequence[Panel]) -> PanelFigure:
 
 def title_text(title: str, width: float) -> str:
     """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
-    glued = title.replace(" ", "\xa0").replace(",\xa0", ", ")
-    return textwrap.fill(glued, int(width / _TITLE_CHARACTER)).replace("\xa0", " ")
+    return wrap_phrases(title, int(width / _TITLE_CHARACTER))
+
+
+def wrap_phrases(text: str, characters: int) -> str:
+    """Return text in lines of at most ``characters``, broken after a comma if possible."""
+    glued = text.replace(" ", "\xa0").replace(",\xa0", ", ")
+    return textwrap.fill(glued, characters).replace("\xa0", " ")
 
 
 def _legend_columns(names: Sequence[str], width: float) -> int:

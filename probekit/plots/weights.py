@@ -1,6 +1,5 @@
 """Heatmap of layer weights: heads and tasks by layers (attention-fusion paper, Fig. 2; P-32)."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,18 +13,16 @@ from matplotlib.patches import Rectangle
 
 from probekit.errors import RecordError
 from probekit.plots.panels import new_figure, title_text
+from probekit.plots.rows import rows, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
-from probekit.results.groups import series, varying
 from probekit.results.interval import Interval
-from probekit.results.names import options_text
 from probekit.results.record import Record
-from probekit.results.weights import mean_weights, with_weights
+from probekit.results.weights import layer_weights, mean_weights, with_weights
 
 COLOUR_MAP = "magma_r"
 """Perceptually uniform, and light to dark without a turn, so it survives a greyscale printer."""
 
 MAX_ROWS = 60
-_NAME_WIDTH = 28  # characters of a row's name before it is wrapped
 _CHARACTER = 0.062  # mean width of a 7 pt character, inches
 _CELL = 0.36  # preferred width of a cell, inches
 _LINE = 0.13  # height of a line of a row's name, inches
@@ -52,8 +49,9 @@ class _Grid:
 def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
     """Draw the mean weight over seeds that every head gave each layer, one row per head and task.
 
-    A hatched cell is a layer that the head did not read, which is not the same as weight 0. Rows
-    that read one layer only are left out, unless there are no others.
+    A row's name says every option that it does not share with the others, the title what all
+    share. A hatched cell is a layer that the head did not read, which is not the same as weight 0.
+    Rows that read one layer only are left out, unless there are no others.
 
     Args:
         records: records; those of heads without weights are left out.
@@ -63,11 +61,15 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         RecordError: no record has such weights, a row would average over more than seeds, or
             there are too many rows.
     """
-    records = with_weights(records, raw)
-    grid = _grid({name: mean_weights(group, raw, name) for name, group in series(records).items()})
+    records = _drawn(with_weights(records, raw), raw)
+    means = {
+        name: mean_weights(group, raw, " ".join(name.split()))
+        for name, group in rows(records).items()
+    }
+    grid = _grid(means)
     with matplotlib.rc_context(RC):
         width, names = _widths(grid)
-        title = title_text(_title(records), width - names)
+        title = title_text(shared_text(records), width - names)
         height = sum(_row_heights(grid)) + _LINE * title.count("\n") + _AROUND
         figure = new_figure(width, height)
         heights = [sum(_row_heights(grid)), _BAR]
@@ -80,20 +82,23 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         return figure
 
 
-def _grid(rows: Mapping[str, Mapping[int, Interval]]) -> _Grid:
-    rows = {name: row for name, row in rows.items() if len(row) > 1} or rows
-    if len(rows) > MAX_ROWS:
+def _drawn(records: Sequence[Record], raw: bool) -> Sequence[Record]:
+    """Leave out the records of one layer, unless there are no others."""
+    return [record for record in records if len(layer_weights(record, raw)) > 1] or records
+
+
+def _grid(means: Mapping[str, Mapping[int, Interval]]) -> _Grid:
+    if len(means) > MAX_ROWS:
         raise RecordError(
-            f"{len(rows)} rows are too many for one heatmap (at most {MAX_ROWS}); choose some, "
+            f"{len(means)} rows are too many for one heatmap (at most {MAX_ROWS}); choose some, "
             "such as --where shots=128."
         )
-    top = max(layer for row in rows.values() for layer in row)
-    values = np.full((len(rows), top + 1), np.nan)
-    for index, row in enumerate(rows.values()):
+    top = max(layer for row in means.values() for layer in row)
+    values = np.full((len(means), top + 1), np.nan)
+    for index, row in enumerate(means.values()):
         for layer, weight in row.items():
             values[index, layer] = weight.mean
-    names = [textwrap.fill(name, _NAME_WIDTH) for name in rows]
-    return _Grid(names, list(range(top + 1)), values)
+    return _Grid(list(means), list(range(top + 1)), values)
 
 
 def _widths(grid: _Grid) -> tuple[float, float]:
@@ -159,16 +164,6 @@ def _readable_on(colour: Sequence[float]) -> str:
     """Return black or white, whichever stands out (luma after Rec. 601)."""
     red, green, blue = colour[:3]
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.52 else "black"
-
-
-def _title(records: Sequence[Record]) -> str:
-    """Return what all rows share."""
-    differing = varying(records, ("model", "task", "label", "shots", "depth"))
-    first = records[0]
-    shared = {n: getattr(first, n) for n in ("model", "task", "label") if n not in differing}
-    if first.shots is not None and "shots" not in differing:
-        shared["shots"] = first.shots
-    return options_text(shared)
 
 
 def _label(records: Sequence[Record], raw: bool) -> str:

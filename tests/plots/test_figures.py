@@ -207,6 +207,62 @@ def test_heatmap_without_weights():
         plot_weights([make_record(weights={})])
 
 
+def _row_names(records):
+    figure = plot_weights(records)
+    axes = figure.axes[0]
+    figure.draw_without_rendering()
+    boxes = [t.get_window_extent(figure.canvas.get_renderer()) for t in axes.get_yticklabels()]
+    assert all(box.x0 >= 0 and box.x1 <= axes.get_window_extent().x0 for box in boxes)
+    assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(boxes))
+    names = [" ".join(t.get_text().split()) for t in axes.get_yticklabels()]
+    return names, axes.get_title(loc="left")
+
+
+def test_rows_say_what_they_were_trained_on_even_if_each_head_had_its_own():
+    records = _records(("p32",), label="pos", metric="accuracy", entry="train-1")
+    records += _records(("dwatt",), label="ner", shots=128, protocol="few-shot", epochs=5)
+    names, title = _row_names(records)
+    assert names == ["p32 (pos, all sentences)", "dwatt (ner, 128 shots)"]
+    assert title == "tiny-model, conll"
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"model": "org/other"}, ["p32 (tiny-model)", "dwatt (other)"]),
+        ({"model": "fork/tiny-model"}, ["p32 (org/tiny-model)", "dwatt (fork/tiny-model)"]),
+        ({"task": "ud/en", "label": "pos"}, ["p32 (conll, ner)", "dwatt (ud/en, pos)"]),
+        ({"normalize": "layer"}, ["p32 (raw)", "dwatt (layer)"]),
+        ({"epochs": 50}, ["p32 (5 epochs)", "dwatt (50 epochs)"]),
+        ({"mix_lr": 0.1}, ["p32 (no mix lr)", "dwatt (mix lr 0.1)"]),
+        ({"protocol": "full, hold-out 0.1"}, ["p32 (full)", "dwatt (full, hold-out 0.1)"]),
+        ({"lr": 0.1, "layers": [1, 2]}, ["p32", "dwatt"]),  # settled by the head
+    ],
+)
+def test_rows_say_what_differs_beside_what_the_head_settles(changes, names):
+    found, _ = _row_names(_records(("p32",)) + _records(("dwatt",), **changes))
+    assert found == names
+
+
+def test_rows_of_one_head_say_lr_and_size_of_the_sample():
+    one_head = _records(("p32",)) + _records(("p32",), lr=0.1)
+    assert _row_names(one_head)[0] == ["p32 (lr 0.002)", "p32 (lr 0.1)"]
+    sizes = [{"shots": 8}, {"fraction": 0.5}, {}]
+    records = [r for options in sizes for r in _records(("p32",), **options)]
+    assert _row_names(records)[0] == ["p32 (8 shots)", "p32 (fraction 0.5)", "p32 (all sentences)"]
+
+
+def test_models_with_one_last_name_are_written_in_full():
+    names, _ = _row_names(_records(("p32",)) + _records(("p32",), model="fork/tiny-model"))
+    assert names == ["p32 (fork/tiny-model)", "p32 (org/tiny-model)"]
+
+
+def test_heads_that_are_left_out_do_not_lengthen_names():
+    names, title = _row_names(_records(("last",), label="pos") + _records(("p32", "dwatt")))
+    assert names == ["p32", "dwatt"]
+    assert title == "tiny-model, conll, ner"
+
+
 # depth
 
 

@@ -1,0 +1,69 @@
+"""Rows of a figure that has no panels: each is named by all that tells it from the others."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from probekit.plots.panels import wrap_phrases
+from probekit.results.groups import OPTIONS, follows, grouped, key_of, varying
+from probekit.results.names import model_text, option_text, options_text
+from probekit.results.record import Record
+
+NAME_WIDTH = 28
+"""Characters of a row's name before it is wrapped."""
+
+_BY_HEAD = ("lr", "layers")
+"""Options with a published value per head: such a value says no more than the head's name."""
+
+_BY_OTHERS = ("protocol", "metric", "entry", "labels_fingerprint")
+"""Options that other options bring about; worth a word only where those do not tell all."""
+
+_CHOSEN = tuple(name for name in OPTIONS if name not in ("head", *_BY_HEAD, *_BY_OTHERS))
+_UNSAID = {"shots": None, "fraction": None, "depth": None, "normalize": "none"}
+"""What a title leaves out: the value of a run that did not set the option."""
+
+
+def rows(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return the records by row, each under its name, such as ``p32 (ner, 128 shots)``.
+
+    A legend of one panel may leave out an option that happens to follow from the head; a row may
+    not, since nothing else in the figure would say it.
+    """
+    names = ["head", *row_options(records)]
+    groups = grouped(records, names)
+    models = {record.model for record in records}
+    full = len({model_text(model) for model in models}) < len(models)  # two with one last name
+    texts = [_name(_stated(dict(zip(names, key, strict=True))), full) for key in groups]
+    return dict(zip(texts, groups.values(), strict=True))
+
+
+def row_options(records: Sequence[Record]) -> list[str]:
+    """Return the options in which rows differ and that their heads do not settle."""
+    names = varying(records, _CHOSEN)
+    for name in (*_BY_HEAD, *_BY_OTHERS):
+        before = ["head", *names] if name in _BY_HEAD else names
+        if not follows((key_of(record, before), getattr(record, name)) for record in records):
+            names.append(name)
+    return names
+
+
+def shared_text(records: Sequence[Record]) -> str:
+    """Return what all rows share, for the title."""
+    names = [name for name in ("model", "task", "label", *_UNSAID) if not varying(records, [name])]
+    shared = {name: getattr(records[0], name) for name in names}
+    return options_text({n: v for n, v in shared.items() if n not in _UNSAID or v != _UNSAID[n]})
+
+
+def _stated(options: dict[str, Any]) -> dict[str, Any]:
+    """Leave out a missing ``shots`` or ``fraction`` where the other one says how much was read."""
+    for name, other in (("shots", "fraction"), ("fraction", "shots")):
+        if name in options and other in options and options[name] is None:
+            del options[name]
+    return options
+
+
+def _name(options: Mapping[str, Any], full_model: bool) -> str:
+    head, *others = (
+        value if full_model and name == "model" else option_text(name, value)
+        for name, value in options.items()
+    )
+    return wrap_phrases(f"{head} ({', '.join(others)})" if others else head, NAME_WIDTH)

@@ -49,6 +49,7 @@ def demo(
 def _sweep(model: str, out: Path, **varied: list[object]) -> "list[Record]":
     from probekit.cli.output import progress_wanted
     from probekit.features import Location
+    from probekit.hardware import usable_cores
     from probekit.specs import TrainSpec, product
     from probekit.sweeps import sweep
 
@@ -57,6 +58,7 @@ def _sweep(model: str, out: Path, **varied: list[object]) -> "list[Record]":
         product(base, varied),
         out=out / f"{TASK}.jsonl",
         location=Location(cache=out / "cache"),
+        workers=min(2, usable_cores()),
         progress=progress_wanted(),
     )
 
@@ -76,7 +78,7 @@ Done in {seconds:.0f} s. Look at {out}/weights.png (the weight that each head gi
 and {out}/depth.png (what a probe reads at each depth). From the same cache, try next:
 
   probekit sweep {model} {TASK} --cache {out}/cache --head p32,dwatt --shots 8,32 --seeds 3
-  probekit depth {model} {TASK} --cache {out}/cache --normalize standardize
+  probekit depth {model} {TASK} --cache {out}/cache --head p32 --epochs {EPOCHS} --seeds 3
   probekit train {model} {TASK} --cache {out}/cache --head concat --save {out}/concat
   echo "Washington met the board of Amazon in Paris ." | probekit predict {out}/concat -
 

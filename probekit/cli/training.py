@@ -114,6 +114,8 @@ def run(
         progress=progress_wanted(),
     )
     logger.info("records: %s", out)
+    if save is not None:
+        logger.info("saved heads: %s", save)
     return records
 
 

@@ -12,6 +12,8 @@ from probekit.errors import DataError
 
 logger = logging.getLogger(__name__)
 
+_SHOWN = 5
+
 
 @dataclass(frozen=True)
 class LabelMap:
@@ -88,9 +90,12 @@ def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
     known = set(label_map.names)
     unseen = [name for name in labels if name not in known]
     if unseen:
+        names = sorted(set(unseen))
+        others = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""
         logger.warning(
-            "%s: %d words carry a label that train does not have (%s); each counts as an error.",
+            "%s: %d words carry a label that train does not have (%s%s); each counts as an error.",
             where,
             len(unseen),
-            ", ".join(sorted(set(unseen))),
+            ", ".join(names[:_SHOWN]),
+            others,
         )

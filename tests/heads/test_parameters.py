@@ -31,6 +31,7 @@ def count(module: torch.nn.Module) -> int:
 
 @pytest.mark.parametrize("name", HEADS)
 def test_counts(name: str) -> None:
+    assert name in COUNTS, f"add the number of parameters of {name!r} to COUNTS"
     assert count(published(name)) == COUNTS[name]
 
 

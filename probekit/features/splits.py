@@ -52,6 +52,10 @@ class Splits:
     @property
     def missing_dev(self) -> str:
         """What to do where there is no dev split to score."""
+        if "dev" not in self.task.splits:
+            return (
+                f"{self.task.name} has no dev split: keep a part of train for it, --hold-out 0.1."
+            )
         state = "has no labels" if "dev" in self.entries else "is not in the cache"
         return (
             f"{self.task.name}: the dev split {state}. Extract it (--split dev), or keep a part "

@@ -148,6 +148,13 @@ def test_no_dev_split(bert, corpus, here):
     assert row["protocol"] == "full, hold-out 0.25"
 
 
+def test_one_file_has_no_dev_split_to_extract(bert, corpus, here):
+    file = corpus / "train.conll"
+    done("extract", bert, file, *FLOAT32)
+    message = refused("train", bert, file, "--head", "last")
+    assert message.endswith("has no dev split: keep a part of train for it, --hold-out 0.1.")
+
+
 def test_a_label_in_dev_that_train_does_not_have_is_counted(bert, here):
     data = here / "mine"
     data.mkdir()

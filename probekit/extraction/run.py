@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NoReturn
 
 from tqdm import tqdm
 
@@ -62,23 +62,34 @@ def write_units(
         StorageError: a unit could not be written.
     """
     todo = [unit for unit in plan.units if unit.index not in builder.done_units]
-    total = sum(plan.unit_tokens(unit) for unit in plan.units)
-    done = total - sum(plan.unit_tokens(unit) for unit in todo)
+    done = builder.done_units | computed.keys()
     with (
-        tqdm(
-            total=total, initial=done, desc=title, unit="tok", unit_scale=True, disable=not progress
-        ) as bar,
+        token_bar(plan, title, done=done, progress=progress) as bar,
         WriterThread[ComputedUnit](lambda item: _write(builder, item)) as writer,
     ):
         for unit in todo:
             item = computed.pop(unit.index, None)
             if item is None:
                 item = compute_unit(backbone, plan, unit, bar.update)
-            else:
-                bar.update(plan.unit_tokens(unit))
             _guard(plan, item, remedy)
             writer.put(item)
             del item  # the next unit is computed while this one is written
+
+
+def token_bar(
+    plan: Plan, title: str, *, done: Collection[int] = (), leave: bool = True, progress: bool
+) -> "tqdm[NoReturn]":
+    """Return a bar over the subwords of a plan; the units of ``done`` count from the start."""
+    tokens = {unit.index: plan.unit_tokens(unit) for unit in plan.units}
+    return tqdm(
+        total=sum(tokens.values()),
+        initial=sum(tokens[index] for index in done),
+        desc=title,
+        unit="tok",
+        unit_scale=True,
+        leave=leave,
+        disable=not progress,
+    )
 
 
 def _guard(plan: Plan, item: ComputedUnit, remedy: str) -> None:

@@ -17,7 +17,7 @@ from probekit.extraction.estimate import check_free_space, describe_work
 from probekit.extraction.options import ExtractOptions
 from probekit.extraction.plan import Plan, make_plan, plan_json
 from probekit.extraction.request import make_request, resolve_pooling
-from probekit.extraction.run import tokens_per_second, write_units
+from probekit.extraction.run import token_bar, tokens_per_second, write_units
 from probekit.extraction.statistics import fits_float16
 from probekit.fingerprint import digest
 from probekit.store.builder import EntryBuilder, check_buildable
@@ -109,7 +109,7 @@ class Session:
         check_buildable(folder)
         speed = tokens_per_second(self.backbone, plan)
         logger.info("%s", describe_work(split.name, plan, folder, speed))
-        plan, computed = self._settle_dtype(plan, folder)
+        plan, computed = self._settle_dtype(plan, folder, split.name)
         identity = plan_json(plan, request, self._compute_dtype, computing_options(self.inspection))
         with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
             self._write(split, plan, builder, computed)
@@ -142,7 +142,9 @@ class Session:
             builder.discard()
             raise
 
-    def _settle_dtype(self, plan: Plan, folder: Path) -> tuple[Plan, dict[int, ComputedUnit]]:
+    def _settle_dtype(
+        self, plan: Plan, folder: Path, title: str
+    ) -> tuple[Plan, dict[int, ComputedUnit]]:
         """Choose what ``auto`` is stored as, before anything is on the disk.
 
         float16 keeps three more bits than bfloat16 but ends at 65,504; the first unit decides. A
@@ -155,7 +157,8 @@ class Session:
             return plan.with_dtype("bfloat16"), {}
         if earlier is not None:
             return plan, {}
-        first = compute_unit(self.backbone, plan, plan.units[0], lambda _: None)
+        with token_bar(plan, title, leave=False, progress=self.progress) as bar:
+            first = compute_unit(self.backbone, plan, plan.units[0], bar.update)
         if fits_float16(first.statistics):
             return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")

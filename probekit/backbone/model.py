@@ -78,6 +78,11 @@ class Backbone:
         assert len(states) == self.info.n_blocks + 1, "layer numbers are hidden_states' own"
         return [states[layer] for layer in wanted]
 
+    @property
+    def compute_dtype_name(self) -> str:
+        """The compute dtype as options and manifests write it ("bfloat16")."""
+        return str(self.compute_dtype).removeprefix("torch.")
+
     @cached_property
     def final_norm(self) -> FinalNorm | None:
         """The norm after the last block, or None if there is none (or none that is understood)."""

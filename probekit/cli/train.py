@@ -7,7 +7,7 @@ import typer
 
 from probekit.cli import options
 from probekit.cli.spread import spread
-from probekit.cli.training import Target, each, each_name, run
+from probekit.cli.training import Target, each, first_label, run
 from probekit.cli.training_options import Engine, Epochs, Evals, Head, TrainingOptions, Workers
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def train(
         save=save,
         predictions=predictions,
     )
-    _print_scores(records, json=shared.json)
+    _print_records(records, json=shared.json)
 
 
 @spread
@@ -78,7 +78,7 @@ def sweep(
         workers=workers,
         engine=engine,
     )
-    _print_scores(records, json=shared.json)
+    _print_records(records, json=shared.json)
 
 
 @spread
@@ -98,7 +98,7 @@ def depth(
     from probekit.depth import depths
 
     target = Target.of(model, task, shared)
-    n_blocks = target.n_blocks(next(iter(each_name(shared.label)), None))
+    n_blocks = target.n_blocks(first_label(shared))
     records = run(
         target,
         shared,
@@ -109,27 +109,16 @@ def depth(
         workers=workers,
         engine=engine,
     )
-    _print_depths(records, json=shared.json)
+    _print_records(records, json=shared.json, by_depth=True)
 
 
-def _print_scores(records: "list[Record]", *, json: bool) -> None:
+def _print_records(records: "list[Record]", *, json: bool, by_depth: bool = False) -> None:
     from probekit.cli.output import print_json
-    from probekit.report import caption, summarise, table
+    from probekit.report import caption, depth_table, summarise, table
 
     if json:
         print_json([record.to_json() for record in records])
         return
     rows = summarise(records)
-    typer.echo(table(rows))
+    typer.echo(depth_table(records) if by_depth else table(rows))
     typer.echo(caption(rows))
-
-
-def _print_depths(records: "list[Record]", *, json: bool) -> None:
-    from probekit.cli.output import print_json
-    from probekit.report import caption, depth_table, summarise
-
-    if json:
-        print_json([record.to_json() for record in records])
-        return
-    typer.echo(depth_table(records))
-    typer.echo(caption(summarise(records)))

@@ -48,12 +48,13 @@ class Target:
         """
         from probekit.features import Location
         from probekit.store.entry import read_manifest
+        from probekit.store.names import MANIFEST
 
         check_order(model, task)
         cache, entry = shared.cache, shared.entry
         if task is None:
             path = Path(model)
-            if not (path / "manifest.json").is_file():
+            if not (path / MANIFEST).is_file():
                 raise OptionError(
                     f"{model!r} is not the path of a cache entry. Give MODEL and TASK, or a path "
                     "that `probekit cache ls` or `probekit cache path` shows."
@@ -100,7 +101,7 @@ def run(
     from probekit.cli.output import progress_wanted
     from probekit.sweeps import sweep
 
-    out = shared.out or target.default_out(next(iter(each_name(shared.label)), None))
+    out = shared.out or target.default_out(first_label(shared))
     records = sweep(
         _plan(target, shared, head=head, depths=depths, epochs=epochs, evals=evals),
         out=out,
@@ -178,6 +179,11 @@ def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | No
             kind = "a whole number" if read is int else "a number"
             raise OptionError(f"{option}: {item!r} is not {kind}.") from None
     return values
+
+
+def first_label(shared: TrainingOptions) -> str | None:
+    """Return the first label column that was named, or None for the task's default."""
+    return next(iter(each_name(shared.label)), None)
 
 
 def each_name(text: str | None) -> list[str | None]:

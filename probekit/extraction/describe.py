@@ -46,7 +46,7 @@ def make_manifest(
         kind=task.kind,
         backend=backend,
         dtype=arrays[0].dtype,
-        compute_dtype=str(backbone.compute_dtype).removeprefix("torch."),
+        compute_dtype=backbone.compute_dtype_name,
         pooling=plan.pooling,
         arrays=arrays,
         n_blocks=info.n_blocks,

@@ -24,6 +24,7 @@ from probekit.store.builder import EntryBuilder, check_buildable
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
 from probekit.store.layout import entry_folder, labels_folder, model_slug
+from probekit.store.names import MANIFEST
 from probekit.store.unfinished import unfinished_bytes, unfinished_plan
 from probekit.tasks import Split, Task
 
@@ -110,7 +111,9 @@ class Session:
         speed = tokens_per_second(self.backbone, plan)
         logger.info("%s", describe_work(split.name, plan, folder, speed))
         plan, computed = self._settle_dtype(plan, folder, split.name)
-        identity = plan_json(plan, request, self._compute_dtype, computing_options(self.inspection))
+        identity = plan_json(
+            plan, request, self.backbone.compute_dtype_name, computing_options(self.inspection)
+        )
         with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
             self._write(split, plan, builder, computed)
             manifest = make_manifest(
@@ -153,10 +156,8 @@ class Session:
         if self.options.dtype != "auto":
             return plan, {}
         earlier = None if self.overwrite else unfinished_plan(folder)
-        if earlier is not None and earlier["arrays"][0]["dtype"] == "bfloat16":
-            return plan.with_dtype("bfloat16"), {}
         if earlier is not None:
-            return plan, {}
+            return plan.with_dtype(earlier["arrays"][0]["dtype"]), {}
         with token_bar(plan, title, leave=False, progress=self.progress) as bar:
             first = compute_unit(self.backbone, plan, plan.units[0], bar.update)
         if fits_float16(first.statistics):
@@ -173,13 +174,9 @@ class Session:
             )
         return asked or limit
 
-    @property
-    def _compute_dtype(self) -> str:
-        return str(self.backbone.compute_dtype).removeprefix("torch.")
-
 
 def _complete(folder: Path) -> Entry | None:
     """Return the entry if it is complete; a damaged one is an error, an unfinished one is not."""
-    if (folder / "manifest.json").exists():
+    if (folder / MANIFEST).exists():
         return Entry.open(folder)
     return None

@@ -67,6 +67,14 @@ def extract(
         _limited(split, options.limit)
         for split in _read(family, splits, None if data is None else Path(data))
     ]
+    named = {
+        "--data": data,
+        "--split": splits and ",".join(splits),
+        "--revision": revision,
+        "--text": text,
+        "--label": label,
+        "--cache": None if Path(cache) == Path("cache") else cache,
+    }
     session = Session(
         inspection=inspection,
         task=family,
@@ -74,27 +82,16 @@ def extract(
         device=pick_device(device),
         cache=Path(cache),
         overwrite=overwrite,
-        remedy=_rerun(
-            ("probekit", "extract", model, task),
-            {
-                "--data": data,
-                "--split": splits and ",".join(splits),
-                "--revision": revision,
-                "--text": text,
-                "--label": label,
-                "--cache": None if Path(cache) == Path("cache") else cache,
-            },
-            replace(options, dtype="bfloat16"),
-        ),
+        remedy=_rerun((model, task), named, replace(options, dtype="bfloat16")),
         progress=progress,
     )
     return [session.extract(split) for split in texts]
 
 
-def _rerun(command: Sequence[str], given: Mapping[str, object], options: ExtractOptions) -> str:
-    """Return the command line of the same extraction with other options."""
-    words = [str(word) for item in given.items() if item[1] for word in item]
-    return shlex.join([*command, *words, *options.words()])
+def _rerun(names: Sequence[str], named: Mapping[str, object], options: ExtractOptions) -> str:
+    """Return the command line of the same extraction of MODEL and TASK with other options."""
+    words = [str(word) for item in named.items() if item[1] for word in item]
+    return shlex.join(["probekit", "extract", *names, *words, *options.words()])
 
 
 def _read(task: Task, splits: Sequence[str] | None, data: Path | None) -> list[Split]:

@@ -12,7 +12,7 @@ from probekit.store.checksums import DamagedChunk
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.layout import EntryFolder, list_entries, model_slug
 from probekit.store.lock import EntryLock
-from probekit.store.names import PARTIAL
+from probekit.store.names import MANIFEST, PARTIAL
 from probekit.store.verify import verify_checksums
 from probekit.tasks import slug_of
 
@@ -66,7 +66,7 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
         OptionError: more than model, task and split.
     """
     paths = [Path(name) for name in names]
-    if all((path / "manifest.json").is_file() or path.name.endswith(PARTIAL) for path in paths):
+    if all((path / MANIFEST).is_file() or path.name.endswith(PARTIAL) for path in paths):
         return paths
     if len(names) > 3:
         raise OptionError(f"give paths of entries, or MODEL TASK [SPLIT]; found {' '.join(names)}.")

@@ -124,7 +124,7 @@ def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> 
     rows = torch.from_numpy(other.examples.rows[words])
     fresh = other.arrays["words"].read(rows).float()
     dtype = entry.manifest.dtype
-    tolerance = max(1e-3, _STORE_TOLERANCE[dtype])
+    tolerance = max(_COMPUTE_TOLERANCE["float32"], _STORE_TOLERANCE[dtype])
     return _compare(entry, words, fresh, reference=str(other.path), tolerance=tolerance)
 
 

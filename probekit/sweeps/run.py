@@ -85,18 +85,17 @@ def sweep(
         logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), file)
     if todo:
         check_appendable(file)
-    per_worker = memory // workers
-    groups = make_groups(todo, workers=workers, memory=per_worker // 2)
+    share = memory // workers // 2  # of one group: half for its heads, half for its rows
     tasks = [
         GroupTask(
             specs=tuple(run.spec for run in group),
             location=place,
             device=device,
-            memory=per_worker // 2,
+            memory=share,
             outputs=outputs,
             sweep=name,
         )
-        for group in groups
+        for group in make_groups(todo, workers=workers, memory=share)
     ]
     total = sum(run.steps for run in todo)
     with tqdm(total=total, desc="train", unit="step", disable=not (progress and todo)) as bar:

@@ -22,10 +22,10 @@ def demo(
 ) -> None:
     """Cache MiniLM-L6 over a small NER corpus, train six heads, probe every depth, plot."""
     from probekit.backbone import demo_model_folder
+    from probekit.cli.output import print_records
     from probekit.depth import depths
     from probekit.extraction import extract
     from probekit.plots import plot_depth, plot_weights, save_figure
-    from probekit.report import caption, summarise, table
 
     start = time.perf_counter()
     model = _named_link(demo_model_folder(), out / "minilm-l6")
@@ -40,9 +40,7 @@ def demo(
     )
     save_figure(plot_weights(fused), out / "weights.png")
     save_figure(plot_depth(by_depth), out / "depth.png")
-    rows = summarise(fused)
-    typer.echo(table(rows))
-    typer.echo(caption(rows))
+    print_records(fused)
     typer.echo(_next_steps(model, out, time.perf_counter() - start))
 
 

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from probekit.maintenance import RowErrors
+    from probekit.results import Record
     from probekit.store.entry import Entry
 
 
@@ -82,3 +83,17 @@ def print_row_errors(report: "RowErrors", *, json: bool = False) -> None:
         f"{report.rows} rows against {report.reference}: {verdict} tolerance "
         f"(median {report.tolerance:.0e}, 99th percentile {5 * report.tolerance:.0e})"
     )
+
+
+def print_records(
+    records: "Sequence[Record]", *, json: bool = False, by_depth: bool = False
+) -> None:
+    """Print the scores of records, grouped over seeds, and what they are."""
+    from probekit.report import caption, depth_table, summarise, table
+
+    if json:
+        print_json([record.to_json() for record in records])
+        return
+    rows = summarise(records)
+    typer.echo(depth_table(records) if by_depth else table(rows))
+    typer.echo(caption(rows))

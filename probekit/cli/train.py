@@ -1,17 +1,15 @@
 """``probekit train``, ``sweep`` and ``depth``: train heads from the cache, without the backbone."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from probekit.cli import options
+from probekit.cli.output import print_records
 from probekit.cli.spread import spread
 from probekit.cli.training import Target, each, first_label, run
 from probekit.cli.training_options import Engine, Epochs, Evals, Head, TrainingOptions, Workers
-
-if TYPE_CHECKING:
-    from probekit.results import Record
 
 Save = Annotated[Path | None, typer.Option("--save", help="Folder to save the trained heads in.")]
 Predictions = Annotated[
@@ -45,7 +43,7 @@ def train(
         save=save,
         predictions=predictions,
     )
-    _print_records(records, json=shared.json)
+    print_records(records, json=shared.json)
 
 
 @spread
@@ -78,7 +76,7 @@ def sweep(
         workers=workers,
         engine=engine,
     )
-    _print_records(records, json=shared.json)
+    print_records(records, json=shared.json)
 
 
 @spread
@@ -109,16 +107,4 @@ def depth(
         workers=workers,
         engine=engine,
     )
-    _print_records(records, json=shared.json, by_depth=True)
-
-
-def _print_records(records: "list[Record]", *, json: bool, by_depth: bool = False) -> None:
-    from probekit.cli.output import print_json
-    from probekit.report import caption, depth_table, summarise, table
-
-    if json:
-        print_json([record.to_json() for record in records])
-        return
-    rows = summarise(records)
-    typer.echo(depth_table(records) if by_depth else table(rows))
-    typer.echo(caption(rows))
+    print_records(records, json=shared.json, by_depth=True)

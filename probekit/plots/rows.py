@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from probekit.plots.panels import wrap_phrases
-from probekit.results.groups import OPTIONS, follows, grouped, key_of, varying
+from probekit.results.groups import OPTIONS, follows, grouped, key_of, option_of, varying
 from probekit.results.names import model_text, option_text, options_text
 from probekit.results.record import Record
 
@@ -18,7 +18,16 @@ _BY_OTHERS = ("protocol", "metric", "entry", "labels_fingerprint")
 """Options that other options bring about; worth a word only where those do not tell all."""
 
 _CHOSEN = tuple(name for name in OPTIONS if name not in ("head", *_BY_HEAD, *_BY_OTHERS))
-_UNSAID = {"shots": None, "fraction": None, "depth": None, "normalize": "none"}
+_UNSAID = {
+    "shots": None,
+    "fraction": None,
+    "depth": None,
+    "normalize": "none",
+    "pooling": None,
+    "options": None,
+    "init": None,
+    "freeze": False,
+}
 """What a title leaves out: the value of a run that did not set the option."""
 
 
@@ -49,7 +58,7 @@ def row_options(records: Sequence[Record]) -> list[str]:
 def shared_text(records: Sequence[Record]) -> str:
     """Return what all rows share, for the title."""
     names = [name for name in ("model", "task", "label", *_UNSAID) if not varying(records, [name])]
-    shared = {name: getattr(records[0], name) for name in names}
+    shared = {name: option_of(records[0], name) for name in names}
     return options_text({n: v for n, v in shared.items() if n not in _UNSAID or v != _UNSAID[n]})
 
 

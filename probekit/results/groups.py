@@ -6,7 +6,7 @@ from typing import Any
 from probekit.errors import OptionError, RecordError
 from probekit.registry import choose
 from probekit.results.interval import interval
-from probekit.results.names import options_text
+from probekit.results.names import options_text, settings_text
 from probekit.results.record import Record
 
 Key = tuple[Any, ...]
@@ -20,7 +20,11 @@ OPTIONS = (
     "fraction",
     "depth",
     "normalize",
+    "pooling",
     "decoder",
+    "options",
+    "init",
+    "freeze",
     "epochs",
     "lr",
     "mix_lr",
@@ -51,7 +55,13 @@ HEAD_ORDER = (
 
 def key_of(record: Record, names: Sequence[str]) -> Key:
     """Return the record's values of the named fields."""
-    return tuple(getattr(record, name) for name in names)
+    return tuple(option_of(record, name) for name in names)
+
+
+def option_of(record: Record, name: str) -> Any:
+    """Return a record's value of an option, settings as one text; hashable, and None if unset."""
+    value = getattr(record, name)
+    return (settings_text(value) or None) if name == "options" else value
 
 
 def grouped(records: Iterable[Record], names: Sequence[str]) -> dict[Key, list[Record]]:
@@ -85,7 +95,7 @@ def _rank_one(name: str, value: Any) -> tuple[int, Any]:
 
 def varying(records: Sequence[Record], names: Sequence[str] = OPTIONS) -> list[str]:
     """Return those of ``names`` that have more than one value."""
-    return [name for name in names if len({getattr(record, name) for record in records}) > 1]
+    return [name for name in names if len({option_of(record, name) for record in records}) > 1]
 
 
 def follows(pairs: Iterable[tuple[Hashable, Any]]) -> bool:
@@ -103,7 +113,7 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
     needed: list[str] = []
     for name in OPTIONS:
         before = [*given, *needed]
-        pairs = ((key_of(record, before), getattr(record, name)) for record in records)
+        pairs = ((key_of(record, before), option_of(record, name)) for record in records)
         if name not in given and not follows(pairs):
             needed.append(name)
     return needed

@@ -25,8 +25,16 @@ _PHRASE = {
     "layers": "layers {}",
     "entry": "entry {}",
     "labels_fingerprint": "labels {}",
+    "init": "from {}",
 }
-_NONE = {"shots": "all sentences", "fraction": "all sentences", "depth": "all layers"}
+_NONE = {
+    "shots": "all sentences",
+    "fraction": "all sentences",
+    "depth": "all layers",
+    "options": "defaults",
+    "init": "from scratch",
+}
+_FINGERPRINTS = ("labels_fingerprint", "init")
 
 
 def metric_text(metric: str) -> str:
@@ -55,14 +63,29 @@ def model_text(model: str) -> str:
     return PurePath(model).name or model
 
 
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Return settings as they are typed, such as ``decoder.hidden=128:head.n=2``."""
+    return ":".join(f"{name}={_setting_text(value)}" for name, value in settings.items())
+
+
+def _setting_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_setting_text, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def value_text(name: str, value: Any) -> str:
     """Return the value of a record's option as a table prints it."""
     if value is None:
         return "all" if name in ("shots", "fraction", "depth") else "-"
     if name == "layers":
         return layers_text(value)
-    if name == "labels_fingerprint":
+    if name in _FINGERPRINTS:
         return str(value)[:8]
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -74,6 +97,8 @@ def option_text(name: str, value: Any) -> str:
         return model_text(value)
     if name == "normalize" and value == "none":
         return "raw"
+    if name == "freeze":
+        return "frozen" if value else "not frozen"
     return _PHRASE.get(name, "{}").format(value_text(name, value))
 
 

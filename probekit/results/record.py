@@ -1,13 +1,12 @@
 """A record: the options and the outcome of one training run."""
 
 import logging
-import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
 
 from probekit.errors import RecordError
+from probekit.results import plain
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +33,10 @@ class Record:
         layers: layer numbers that the head read, ascending.
         depth: largest layer the head was allowed to see; None when not truncated.
         normalize: how each layer was treated before the head.
+        pooling: which row of a text was read (``cls``, ``mean``, ``last``); None for words.
+        options: settings of head and decoder that are not the default, as ``decoder.hidden: 128``.
+        init: key of the run that a fusion, or all values, were taken from; None for a fresh start.
+        freeze: whether what was taken from there was kept as it was.
         protocol: how the training sentences were chosen, such as ``full`` or ``few-shot``.
         shots: K of the few-shot protocol; None elsewhere.
         fraction: share of the training split, in 0..1; None elsewhere.
@@ -44,14 +47,16 @@ class Record:
         batch_size: sentences per step.
         optimizer: name of the optimizer.
         metric: name of the metric that all scores below are in.
-        eval_score: best dev score (0..1).
-        eval_last: dev score after the last step (0..1).
+        eval_score: best dev score: in 0..1 for most metrics, from 1 on for perplexity.
+        eval_last: dev score after the last step.
         best_epoch: epoch of the best dev score; a fraction when an epoch has several evaluations.
-        test_score: test score of the best checkpoint (0..1); None when not scored.
+        test_score: test score of the best checkpoint; None when not scored.
         scores: other scores by name.
         curve: points (step, loss, dev score), in order of steps.
         weights: weight of each layer, by layer number; empty for a head that has none.
         raw_weights: the same before the softmax; None when the head has no such values.
+        class_weights: mean weight of each layer over the dev rows of each gold class, by name.
+        confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``.
         n_params: trained parameters, head and decoder together.
         train_seconds: wall-clock seconds of training.
         predictions: path of the side file with predictions; None when not asked for.
@@ -72,6 +77,10 @@ class Record:
     layers: Sequence[int]
     depth: int | None = None
     normalize: str
+    pooling: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    init: str | None = None
+    freeze: bool = False
     protocol: str
     shots: int | None = None
     fraction: float | None = None
@@ -90,6 +99,8 @@ class Record:
     curve: Sequence[CurvePoint] = ()
     weights: Mapping[int, float] = field(default_factory=dict)
     raw_weights: Mapping[int, float] | None = None
+    class_weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    confusion: Mapping[str, Any] | None = None
     n_params: int
     train_seconds: float
     predictions: str | None = None
@@ -98,16 +109,25 @@ class Record:
 
     def __post_init__(self) -> None:
         """Check every value and make it plain."""
-        for name, plain in _PLAIN.items():
+        for name, make_plain in _PLAIN.items():
             try:
-                value = plain(getattr(self, name))
+                value = make_plain(getattr(self, name))
             except (TypeError, ValueError, AttributeError, RuntimeError) as error:
                 raise RecordError(f"record field {name!r}: {error}") from None
             object.__setattr__(self, name, value)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as plain JSON values; the keys of ``weights`` become strings."""
-        return {name: _json_value(getattr(self, name)) for name in _PLAIN}
+        """Return the record as plain JSON values; layer numbers that are keys become strings.
+
+        Fields that came with a later version are left out where they say nothing, so that records
+        which do without them stay as they were.
+        """
+        values = {name: getattr(self, name) for name in _PLAIN}
+        return {
+            name: _json_value(value)
+            for name, value in values.items()
+            if value or name not in _WRITTEN_IF_SET
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -140,74 +160,30 @@ def unknown_fields(data: Mapping[str, Any]) -> list[str]:
 
 def _json_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): item for key, item in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return [_json_value(item) for item in value]
     return value
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected text, found {value!r}")
-    return value
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool):
-        raise TypeError(f"expected a whole number, found {value!r}")
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"expected a whole number, found {value!r}") from None
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, str | bool) or value is None:
-        raise TypeError(f"expected a number, found {value!r}")
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"expected a finite number, found {number}")
-    return number
-
-
-def _optional(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else plain(value)
-
-
-def _layers(value: Any) -> tuple[int, ...]:
-    return tuple(_whole(layer) for layer in value)
-
-
-def _curve(value: Any) -> tuple[tuple[int, float, float], ...]:
-    return tuple(
-        (_whole(step), _number(loss), _number(score))
-        for step, loss, score in (tuple(point) for point in value)
-    )
-
-
-def _scores(value: Any) -> dict[str, float]:
-    return {_text(name): _number(score) for name, score in value.items()}
-
-
-def _weights(value: Any) -> dict[int, float]:
-    # JSON has no integer keys, so layer numbers come back as text.
-    return {int(layer): _number(weight) for layer, weight in value.items()}
-
-
 _OTHER: dict[str, Callable[[Any], Any]] = {
-    "layers": _layers,
-    "scores": _scores,
-    "curve": _curve,
-    "weights": _weights,
-    "raw_weights": _optional(_weights),
+    "layers": plain.layers,
+    "scores": plain.scores,
+    "curve": plain.curve,
+    "weights": plain.weights,
+    "raw_weights": plain.optional(plain.weights),
+    "class_weights": plain.class_weights,
+    "confusion": plain.optional(plain.confusion),
+    "options": plain.settings,
 }
 _BY_TYPE: dict[Any, Callable[[Any], Any]] = {
-    str: _text,
-    int: _whole,
-    float: _number,
-    str | None: _optional(_text),
-    int | None: _optional(_whole),
-    float | None: _optional(_number),
+    str: plain.text,
+    int: plain.whole,
+    bool: plain.truth,
+    float: plain.number,
+    str | None: plain.optional(plain.text),
+    int | None: plain.optional(plain.whole),
+    float | None: plain.optional(plain.number),
 }
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     item.name: _OTHER.get(item.name) or _BY_TYPE[item.type] for item in fields(Record)
@@ -217,3 +193,4 @@ _REQUIRED = tuple(
     for item in fields(Record)
     if item.default is MISSING and item.default_factory is MISSING
 )
+_WRITTEN_IF_SET = ("pooling", "options", "init", "freeze", "class_weights", "confusion")

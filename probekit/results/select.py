@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from probekit.errors import OptionError, RecordError
 from probekit.registry import choose
-from probekit.results.groups import OPTIONS, grouped
+from probekit.results.groups import OPTIONS, grouped, option_of
 from probekit.results.names import model_text, value_text
 from probekit.results.record import Record
 
@@ -40,10 +40,10 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
 
 
 def _is(record: Record, name: str, wanted: str) -> bool:
-    value = getattr(record, name)
+    value = option_of(record, name)
     if value is None:
         return wanted.lower() in ("all", "none", value_text(name, value))
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(wanted) == value
         except ValueError:

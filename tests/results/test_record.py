@@ -64,11 +64,35 @@ def test_values_become_plain():
         ("curve", [[1, float("nan"), 0.5]]),
         ("scores", {"f1": None}),
         ("predictions", 1),
+        ("freeze", 1),
+        ("options", {"hidden": {"a": 1}}),
+        ("options", {"hidden": float("nan")}),
+        ("class_weights", {"PER": {1: float("nan")}}),
+        ("class_weights", {"PER": 0.5}),
+        ("confusion", [[1, 2]]),
+        ("confusion", {"rows": ["a"], "columns": ["a"]}),
+        ("confusion", {"rows": ["a"], "columns": ["a", "b"], "counts": [[1]]}),
+        ("confusion", {"rows": ["a"], "columns": ["a"], "counts": [[0.5]]}),
     ],
 )
 def test_bad_value_names_its_field(field, value):
     with pytest.raises(RecordError, match=f"'{field}'"):
         make_record(**{field: value})
+
+
+def test_later_fields_round_trip_and_are_written_only_where_they_say_something():
+    record = make_record(
+        pooling="cls",
+        options={"head.n": np.int64(2), "decoder.hidden": [128, 64], "trained": True, "p": 0.5},
+        init="ab" * 32,
+        freeze=True,
+        class_weights={"PER": {1: np.float32(0.25), 2: 0.75}, "O": {1: 1.0}},
+        confusion={"rows": ["O"], "columns": ["O", "PER"], "counts": np.array([[5, 1]])},
+    )
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+    assert record.options["decoder.hidden"] == (128, 64)
+    later = {"pooling", "options", "init", "freeze", "class_weights", "confusion"}
+    assert set(record.to_json()) - set(make_record().to_json()) == later
 
 
 def test_missing_fields_are_listed():

@@ -1,0 +1,106 @@
+"""Checks that make a record's values plain: what any JSON parser reads, and nothing else."""
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def text(value: Any) -> str:
+    """Return text as it is."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, found {value!r}")
+    return value
+
+
+def truth(value: Any) -> bool:
+    """Return a truth value; numbers are none."""
+    if not isinstance(value, bool):
+        raise TypeError(f"expected true or false, found {value!r}")
+    return value
+
+
+def whole(value: Any) -> int:
+    """Return a whole number, also NumPy's, as an ``int``."""
+    if isinstance(value, bool):
+        raise TypeError(f"expected a whole number, found {value!r}")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"expected a whole number, found {value!r}") from None
+
+
+def number(value: Any) -> float:
+    """Return a finite number, also NumPy's or a 0-d tensor, as a ``float``."""
+    if isinstance(value, str | bool) or value is None:
+        raise TypeError(f"expected a number, found {value!r}")
+    found = float(value)
+    if not math.isfinite(found):
+        raise ValueError(f"expected a finite number, found {found}")
+    return found
+
+
+def optional(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the check that also lets None through."""
+    return lambda value: None if value is None else plain(value)
+
+
+def layers(value: Any) -> tuple[int, ...]:
+    """Return layer numbers."""
+    return tuple(whole(layer) for layer in value)
+
+
+def curve(value: Any) -> tuple[tuple[int, float, float], ...]:
+    """Return points (step, loss, score)."""
+    return tuple(
+        (whole(step), number(loss), number(score))
+        for step, loss, score in (tuple(point) for point in value)
+    )
+
+
+def scores(value: Any) -> dict[str, float]:
+    """Return numbers by name."""
+    return {text(name): number(score) for name, score in value.items()}
+
+
+def weights(value: Any) -> dict[int, float]:
+    """Return weights by layer number; JSON has no integer keys, so these come back as text."""
+    return {int(layer): number(weight) for layer, weight in value.items()}
+
+
+def class_weights(value: Any) -> dict[str, dict[int, float]]:
+    """Return weights by class name and layer number."""
+    return {text(name): weights(row) for name, row in value.items()}
+
+
+def confusion(value: Any) -> dict[str, Any]:
+    """Return counts with the names of their rows (gold) and columns (predicted).
+
+    Raises:
+        ValueError: other keys than rows, columns and counts, or counts of another shape.
+    """
+    if set(value) != {"rows", "columns", "counts"}:
+        raise ValueError(f"expected rows, columns and counts, found {', '.join(sorted(value))}")
+    rows, columns = (tuple(text(name) for name in value[side]) for side in ("rows", "columns"))
+    counts = tuple(tuple(whole(count) for count in row) for row in value["counts"])
+    if [len(row) for row in counts] != [len(columns)] * len(rows):
+        raise ValueError(f"expected {len(rows)} rows of {len(columns)} counts")
+    return {"rows": rows, "columns": columns, "counts": counts}
+
+
+def settings(value: Any) -> dict[str, Any]:
+    """Return plain values (text, numbers, truth values, None, or lists of these) by name."""
+    return {text(name): _setting(value[name]) for name in sorted(value)}
+
+
+def _setting(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Sequence):
+        return tuple(_setting(item) for item in value)
+    if isinstance(value, Mapping):
+        raise TypeError(f"expected a plain value, found {value!r}")
+    try:
+        return whole(value)
+    except TypeError:
+        return number(value)

@@ -8,7 +8,15 @@ from typing import Any
 
 from probekit.heads.attention_fusion import AttentionFusion
 from probekit.heads.concat import Concat
-from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.contract import (
+    BackboneFacts,
+    FusionHead,
+    HeadInput,
+    HeadSpec,
+    LayerWeights,
+    RowHead,
+    TokenHead,
+)
 from probekit.heads.dwatt import DWAtt
 from probekit.heads.last import Last
 from probekit.heads.mean import Mean
@@ -21,6 +29,7 @@ from probekit.heads.normalization import (
 )
 from probekit.heads.p32 import P32
 from probekit.heads.scalar_mix import ScalarMix
+from probekit.heads.tokens import TokenStates
 from probekit.registry import revive
 
 HEADS: dict[str, type[HeadSpec]] = {
@@ -49,16 +58,21 @@ __all__ = [
     "NORMALIZATIONS",
     "P32",
     "AttentionFusion",
+    "BackboneFacts",
     "Concat",
     "DWAtt",
     "FinalNorm",
     "FusionHead",
+    "HeadInput",
     "HeadSpec",
     "Last",
     "LayerWeights",
     "Mean",
     "Normalization",
+    "RowHead",
     "ScalarMix",
+    "TokenHead",
+    "TokenStates",
     "fit_normalization",
     "head_from_json",
     "normalization_from_json",

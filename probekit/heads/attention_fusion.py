@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.heads.precision import row_scores, row_sum
 
 
@@ -34,7 +34,7 @@ class AttentionFusion(HeadSpec):
         return AttentionFusionHead(layers, dim)
 
 
-class AttentionFusionHead(FusionHead):
+class AttentionFusionHead(RowHead):
     """Module of `AttentionFusion`."""
 
     per_row = True

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.contract import HeadInput, HeadSpec, LayerWeights, RowHead
 from probekit.heads.initialization import linear_uniform
 from probekit.heads.precision import full, no_autocast, operand
 
@@ -32,7 +32,7 @@ class Concat(HeadSpec):
         return ConcatHead(layers, dim, generator)
 
 
-class ConcatHead(FusionHead):
+class ConcatHead(RowHead):
     """Module of `Concat`; ``weight[i]`` has shape (in, out), the transpose of W_i."""
 
     def __init__(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> None:
@@ -56,7 +56,7 @@ class ConcatHead(FusionHead):
 
     def project(
         self,
-        z: Float[Tensor, "rows layers dim"],
+        z: HeadInput,
         weight: Float[Tensor, "classes width"],
         bias: Float[Tensor, " classes"],
     ) -> Float[Tensor, "rows classes"]:
@@ -65,10 +65,11 @@ class ConcatHead(FusionHead):
         Scoring 51,362 rows of 12 layers of width 768 takes a fifth of the time of the two
         products one after the other.
         """
+        z = self._layer_major(z)
         with no_autocast(z):
             folded = self.weight @ weight.t()
             shift = torch.addmv(bias, weight, self.bias)
-            return shift + torch.bmm(full(self._layer_major(z)), folded).sum(0)
+            return shift + torch.bmm(full(z), folded).sum(0)
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return each layer's share of the norm, ||W_i||_F / sum_j ||W_j||_F."""

@@ -1,79 +1,65 @@
-"""What every fusion head promises: a spec that is a value, a fusing module, layer weights."""
+"""What every head promises: a spec that is a value, a fusing module, layer weights."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
 from probekit.errors import OptionError
+from probekit.heads.layer_weights import LayerWeights
 from probekit.heads.precision import full
+from probekit.heads.tokens import TokenStates
+
+__all__ = [
+    "BackboneFacts",
+    "FusionHead",
+    "HeadInput",
+    "HeadSpec",
+    "LayerWeights",
+    "RowHead",
+    "TokenHead",
+    "TokenStates",
+]
+
+Reads = Literal["rows", "tokens"]
+HeadInput = Float[Tensor, "rows layers dim"] | TokenStates
+"""What a head's ``forward`` takes, by its ``reads``."""
 
 
-@dataclass(frozen=True)
-class LayerWeights:
-    """How much each layer counts in a head's output.
+@dataclass(frozen=True, kw_only=True)
+class BackboneFacts:
+    """What a head may want to know of the backbone whose states it reads.
 
     Attributes:
-        layers: layer numbers, one per column.
-        weights: shape (layers,) when the head gives every row the same weights, else
-            (rows, layers); they sum to 1 over the layers (after softmax, where there is one).
-        raw: the same before softmax, or None for a head without one.
+        n_blocks: L.
+        dim: width d of the hidden states.
+        config: the backbone's configuration, as its ``config.json`` holds it; empty if unknown.
     """
 
-    layers: tuple[int, ...]
-    weights: Float[Tensor, "*rows layers"]
-    raw: Float[Tensor, "*rows layers"] | None = None
-
-    def by_layer(self) -> dict[int, float]:
-        """Return ``{layer: weight}``, averaged over the rows where weights differ by row."""
-        return self._average(self.weights)
-
-    def raw_by_layer(self) -> dict[int, float] | None:
-        """Return ``{layer: raw weight}`` like `by_layer`, or None for a head without softmax."""
-        return None if self.raw is None else self._average(self.raw)
-
-    def select(self, rows: Tensor) -> "LayerWeights":
-        """Return the weights of some rows (a mask or indices); unchanged when all rows agree."""
-        if self.weights.ndim == 1:
-            return self
-        raw = None if self.raw is None else self.raw[rows]
-        return LayerWeights(self.layers, self.weights[rows], raw)
-
-    @staticmethod
-    def concatenate(parts: Sequence["LayerWeights"]) -> "LayerWeights":
-        """Join the weights of consecutive batches of one head; the rows keep their order."""
-        first = parts[0]
-        if first.weights.ndim == 1:
-            return first
-        raws = [part.raw for part in parts if part.raw is not None]
-        weights = torch.cat([part.weights for part in parts])
-        return LayerWeights(first.layers, weights, torch.cat(raws) if raws else None)
-
-    def _average(self, values: Tensor) -> dict[int, float]:
-        means = values.double().reshape(-1, len(self.layers)).mean(0)
-        return dict(zip(self.layers, means.tolist(), strict=True))
+    n_blocks: int
+    dim: int
+    config: Mapping[str, Any]
 
 
 class FusionHead(nn.Module, ABC):
-    """Fuses the rows of several layers into one vector per word.
+    """Turns frozen states into one vector h per row.
 
-    ``forward`` takes z with shape (rows, layers, dim) in float16, bfloat16, float32 or float64 and
-    returns h with shape (rows, width) in float32 (float64 for float64 input). Softmax, norms and
-    sums over layers always run in float32, so massive activations cannot overflow; matrix products
-    with learned d x d weights run in the autocast dtype under ``torch.autocast``, else in float32.
-
-    z is fastest when its memory is layer-major, that is when ``z.transpose(0, 1)`` is contiguous.
+    ``forward`` takes what ``reads`` says and returns h with shape (rows, width) in float32 (float64
+    for float64 input).
 
     Attributes:
-        layers: layer numbers along axis 1 of z, ascending; "the last layer" is the last of these.
-        dim: width of z.
+        layers: layer numbers that it reads, ascending; "the last layer" is the last of these.
+        dim: width of the states.
         width: width of h.
     """
+
+    reads: ClassVar[Reads] = "rows"
+    """What ``forward`` takes: "rows" (`RowHead`) or "tokens" (`TokenHead`)."""
 
     per_row: ClassVar[bool] = False
     """Whether layer weights depend on the input, so that `layer_weights` needs z."""
@@ -95,7 +81,51 @@ class FusionHead(nn.Module, ABC):
         self.dim = dim
         self.width = dim
 
-    def forward(self, z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "rows width"]:
+    @abstractmethod
+    def forward(self, z: HeadInput) -> Float[Tensor, "rows width"]:
+        """Return h, one vector per row.
+
+        Raises:
+            OptionError: z is not what the head reads, or has other layers or another width.
+        """
+
+    def project(
+        self,
+        z: HeadInput,
+        weight: Float[Tensor, "classes width"],
+        bias: Float[Tensor, " classes"],
+    ) -> Float[Tensor, "rows classes"]:
+        """Return ``weight h + bias``: a head that can fold the map into its own does so."""
+        return full(functional.linear(self(z), weight, bias))
+
+    @abstractmethod
+    def layer_weights(self, z: HeadInput | None = None) -> LayerWeights:
+        """Return the weight of each layer, without gradients.
+
+        Args:
+            z: the rows to weigh; needed when ``per_row``, ignored otherwise.
+
+        Raises:
+            OptionError: ``per_row`` and no z.
+        """
+
+    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
+        """Return the parameters that decide how much each layer counts (``--mix-lr``)."""
+        return ()
+
+
+class RowHead(FusionHead):
+    """Fuses the rows of several layers into one vector per row.
+
+    ``forward`` takes z with shape (rows, layers, dim) in float16, bfloat16, float32 or float64.
+    Softmax, norms and sums over layers always run in float32, so massive activations cannot
+    overflow; matrix products with learned d x d weights run in the autocast dtype under
+    ``torch.autocast``, else in float32.
+
+    z is fastest when its memory is layer-major, that is when ``z.transpose(0, 1)`` is contiguous.
+    """
+
+    def forward(self, z: HeadInput) -> Float[Tensor, "rows width"]:
         """Return h, one vector per row.
 
         Raises:
@@ -103,16 +133,7 @@ class FusionHead(nn.Module, ABC):
         """
         return self.fuse(self._layer_major(z))
 
-    def project(
-        self,
-        z: Float[Tensor, "rows layers dim"],
-        weight: Float[Tensor, "classes width"],
-        bias: Float[Tensor, " classes"],
-    ) -> Float[Tensor, "rows classes"]:
-        """Return ``weight h + bias``: a head that can fold the map into its own does so."""
-        return full(functional.linear(self(z), weight, bias))
-
-    def layer_weights(self, z: Float[Tensor, "rows layers dim"] | None = None) -> LayerWeights:
+    def layer_weights(self, z: HeadInput | None = None) -> LayerWeights:
         """Return the weight of each layer, without gradients.
 
         Args:
@@ -126,10 +147,6 @@ class FusionHead(nn.Module, ABC):
         with torch.no_grad():
             return self.weigh(self._layer_major(z) if self.per_row and z is not None else None)
 
-    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
-        """Return the parameters that decide how much each layer counts (``--mix-lr``)."""
-        return ()
-
     @abstractmethod
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return h for layer-major z, already checked."""
@@ -138,13 +155,58 @@ class FusionHead(nn.Module, ABC):
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the layer weights for layer-major z; None unless ``per_row``."""
 
-    def _layer_major(self, z: Tensor) -> Tensor:
+    def _layer_major(self, z: HeadInput) -> Tensor:
+        if isinstance(z, TokenStates):
+            raise OptionError("this head reads word rows; found the subwords of whole windows.")
         if z.shape[1:] != (len(self.layers), self.dim):
             raise OptionError(
                 f"this head was built for {len(self.layers)} layers of width {self.dim}; found "
                 f"{z.shape[1]} layers of width {z.shape[2]}. Read the head's layers {self.layers}."
             )
         return z.transpose(0, 1)
+
+
+class TokenHead(FusionHead):
+    """Turns the subwords of whole windows into one vector per row; it reads one layer."""
+
+    reads = "tokens"
+
+    def __init__(self, layers: tuple[int, ...], dim: int) -> None:
+        """Check the layer.
+
+        Raises:
+            OptionError: more than one layer, or what `FusionHead` refuses.
+        """
+        super().__init__(layers, dim)
+        if len(layers) != 1:
+            raise OptionError(
+                f"this head reads the subwords of one layer, found layers {layers}. Entries keep "
+                "the subwords of the last layer."
+            )
+
+    def forward(self, z: HeadInput) -> Float[Tensor, "rows width"]:
+        """Return h, one vector per row.
+
+        Raises:
+            OptionError: z holds word rows, or states of another width.
+        """
+        if not isinstance(z, TokenStates):
+            raise OptionError("this head reads the subwords of whole windows; found word rows.")
+        if z.hidden.shape[1] != self.dim:
+            raise OptionError(
+                f"this head was built for states of width {self.dim}; found {z.hidden.shape[1]}."
+            )
+        return z.pool(self.transform(z.hidden, z.lengths))
+
+    def layer_weights(self, z: HeadInput | None = None) -> LayerWeights:
+        """Return 1 for the one layer that the head reads; z is ignored."""
+        return LayerWeights(self.layers, torch.ones(1))
+
+    @abstractmethod
+    def transform(
+        self, hidden: Float[Tensor, "T dim"], lengths: Int64[Tensor, " windows"]
+    ) -> Float[Tensor, "T width"]:
+        """Return a vector for every subword, in the order of ``hidden``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +220,8 @@ class HeadSpec(ABC):
         source: paper and equation.
         summary: one line for people.
         formula: h in one line.
+        reads: what the module's ``forward`` takes: "rows" of the layers, or the "tokens" of one.
+        default_decoder: the decoder it was published with; None leaves it to the task's kind.
     """
 
     name: ClassVar[str]
@@ -166,6 +230,19 @@ class HeadSpec(ABC):
     source: ClassVar[str]
     summary: ClassVar[str]
     formula: ClassVar[str]
+    reads: ClassVar[Reads] = "rows"
+    default_decoder: ClassVar[str | None] = None
+
+    def bind(self, facts: BackboneFacts) -> Self:
+        """Return the spec with what it takes from the backbone filled in; most take nothing.
+
+        Call it before ``build``, and save the result: ``to_json`` then holds all that the head
+        needs, so a saved head is rebuilt without its backbone.
+
+        Raises:
+            OptionError: this backbone does not suit the head.
+        """
+        return self
 
     def to_json(self) -> dict[str, Any]:
         """Return the name and hyper-parameters; ``head_from_json`` is the inverse."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from probekit.errors import OptionError
-from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.heads.initialization import linear_uniform
 from probekit.heads.mlp import StackedLayerNorm, StackedMLP
 from probekit.heads.precision import full, no_autocast, row_sum
@@ -50,7 +50,7 @@ class DWAtt(HeadSpec):
         return DWAttHead(layers, dim, self.d_pos, hidden, generator)
 
 
-class DWAttHead(FusionHead):
+class DWAttHead(RowHead):
     """Module of `DWAtt`.
 
     ``key_bias`` is the affine part of W_K: it adds the same q . b to every layer's score, which

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.heads.precision import full
 
 
@@ -27,7 +27,7 @@ class Last(HeadSpec):
         return LastHead(layers, dim)
 
 
-class LastHead(FusionHead):
+class LastHead(RowHead):
     """Module of `Last`."""
 
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.heads.precision import full, static_sum
 
 
@@ -27,7 +27,7 @@ class Mean(HeadSpec):
         return MeanHead(layers, dim)
 
 
-class MeanHead(FusionHead):
+class MeanHead(RowHead):
     """Module of `Mean`."""
 
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:

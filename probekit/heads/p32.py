@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.heads.precision import static_sum
 
 
@@ -27,7 +27,7 @@ class P32(HeadSpec):
         return P32Head(layers, dim)
 
 
-class P32Head(FusionHead):
+class P32Head(RowHead):
     """Module of `P32`."""
 
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:

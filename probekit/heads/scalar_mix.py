@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from probekit.heads.contract import FusionHead, HeadSpec, LayerWeights
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.heads.precision import static_sum
 
 
@@ -29,7 +29,7 @@ class ScalarMix(HeadSpec):
         return ScalarMixHead(layers, dim)
 
 
-class ScalarMixHead(FusionHead):
+class ScalarMixHead(RowHead):
     """Module of `ScalarMix`."""
 
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:

@@ -1,4 +1,4 @@
-"""Decoders: one fused vector per row in, class ids out.
+"""Decoders: one fused vector per row in, class ids (or numbers) out.
 
 To add a decoder, write one file with a `DecoderSpec` and its `Decoder`, and one line in
 ``DECODERS``.
@@ -7,9 +7,10 @@ To add a decoder, write one file with a `DecoderSpec` and its `Decoder`, and one
 from collections.abc import Mapping
 from typing import Any
 
-from probekit.decoders.contract import IGNORED, Decoder, DecoderSpec
+from probekit.decoders.contract import IGNORED, UNSEEN_LOSS, Decoder, DecoderSpec
 from probekit.decoders.linear import Linear
-from probekit.registry import revive
+from probekit.errors import OptionError
+from probekit.registry import choose, revive
 
 DECODERS: dict[str, type[DecoderSpec]] = {
     "linear": Linear,
@@ -26,4 +27,28 @@ def decoder_from_json(value: Mapping[str, Any]) -> DecoderSpec:
     return revive("decoder", value, DECODERS)
 
 
-__all__ = ["DECODERS", "IGNORED", "Decoder", "DecoderSpec", "Linear", "decoder_from_json"]
+def check_decoder(name: str, kind: str) -> None:
+    """Check that a decoder fits a kind of label column.
+
+    Raises:
+        UnknownNameError: no decoder has this name.
+        OptionError: it does not decode that kind; the message names those that do.
+    """
+    if kind not in choose("decoder", name, DECODERS).kinds:
+        fitting = [other for other, spec in DECODERS.items() if kind in spec.kinds]
+        raise OptionError(
+            f"decoder {name!r} does not fit {kind} labels; "
+            f"choose {', '.join(fitting) or 'another label'}."
+        )
+
+
+__all__ = [
+    "DECODERS",
+    "IGNORED",
+    "UNSEEN_LOSS",
+    "Decoder",
+    "DecoderSpec",
+    "Linear",
+    "check_decoder",
+    "decoder_from_json",
+]

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probekit.decoders.contract import IGNORED, Decoder, DecoderSpec
+from probekit.decoders.classifier import Classifier
+from probekit.decoders.contract import DecoderSpec
 from probekit.decoders.dropout import dropout
 from probekit.errors import OptionError
 
@@ -27,6 +28,7 @@ class Linear(DecoderSpec):
     name: ClassVar[str] = "linear"
     source: ClassVar[str] = "the token classifier of BERT, used by DWAtt"
     summary: ClassVar[str] = "dropout and one linear layer"
+    kinds: ClassVar[frozenset[str]] = frozenset({"tagging", "sentence", "pair"})
 
     def __post_init__(self) -> None:
         """Check the rate."""
@@ -38,7 +40,7 @@ class Linear(DecoderSpec):
         return LinearDecoder(width, n_classes, self.dropout, generator)
 
 
-class LinearDecoder(Decoder):
+class LinearDecoder(Classifier):
     """Module of `Linear`."""
 
     def __init__(
@@ -66,21 +68,3 @@ class LinearDecoder(Decoder):
             h = dropout(h, self.dropout, generator)
         logits = functional.linear(h, self.weight, self.bias)
         return logits.float() if logits.element_size() < 4 else logits
-
-    def loss(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        targets: Int64[Tensor, " rows"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
-    ) -> Float[Tensor, ""]:
-        """Return the mean cross entropy over the rows whose target is not -100, 0 without any."""
-        total = functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
-        return total / (targets != IGNORED).sum().clamp(min=1)
-
-    def predict(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
-    ) -> Int64[Tensor, " rows"]:
-        """Return the class with the largest logit in each row."""
-        return logits.argmax(1)

@@ -4,7 +4,8 @@ To add a metric, write one file with a `Metric` and its `Scorer`, and one line i
 """
 
 from probekit.metrics.accuracy import Accuracy
-from probekit.metrics.contract import Gold, Metric, Scorer, encode_gold
+from probekit.metrics.contract import ClassScorer, Metric, Scorer
+from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
 from probekit.metrics.span_f1 import SpanF1, span_f1_seqeval
 
 METRICS: dict[str, type[Metric]] = {
@@ -15,10 +16,14 @@ METRICS: dict[str, type[Metric]] = {
 __all__ = [
     "METRICS",
     "Accuracy",
+    "AnyGold",
+    "ClassScorer",
     "Gold",
+    "LossGold",
     "Metric",
     "Scorer",
     "SpanF1",
+    "ValueGold",
     "encode_gold",
     "span_f1_seqeval",
 ]

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from probekit.metrics.contract import Gold, Ids, Metric, Scorer
+from probekit.metrics.contract import ClassScorer, Metric, expect
+from probekit.metrics.gold import AnyGold, Gold, Ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,12 +14,12 @@ class Accuracy(Metric):
     name: ClassVar[str] = "accuracy"
     summary: ClassVar[str] = "share of words whose label is right"
 
-    def prepare(self, gold: Gold) -> "AccuracyScorer":
+    def prepare(self, gold: AnyGold) -> "AccuracyScorer":
         """Return the scorer of one split."""
-        return AccuracyScorer(gold)
+        return AccuracyScorer(expect(self, gold, Gold))
 
 
-class AccuracyScorer(Scorer):
+class AccuracyScorer(ClassScorer):
     """Scorer of `Accuracy`."""
 
     def score(self, predicted: Ids) -> dict[str, float]:

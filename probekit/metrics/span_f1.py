@@ -13,7 +13,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from probekit.metrics.contract import Gold, Ids, Metric, Scorer
+from probekit.metrics.contract import ClassScorer, Metric, expect
+from probekit.metrics.gold import AnyGold, Gold, Ids
 from probekit.metrics.spans import SpanFinder
 
 Counts = Int64[np.ndarray, " types"]
@@ -31,12 +32,12 @@ class SpanF1(Metric):
     name: ClassVar[str] = "span-f1"
     summary: ClassVar[str] = "micro F1 over entity spans, seqeval's default mode"
 
-    def prepare(self, gold: Gold) -> "SpanF1Scorer":
+    def prepare(self, gold: AnyGold) -> "SpanF1Scorer":
         """Return the scorer of one split; the gold spans are found once, here."""
-        return SpanF1Scorer(gold)
+        return SpanF1Scorer(expect(self, gold, Gold))
 
 
-class SpanF1Scorer(Scorer):
+class SpanF1Scorer(ClassScorer):
     """Scorer of `SpanF1`."""
 
     def __init__(self, gold: Gold) -> None:

@@ -79,7 +79,14 @@ class GroupTask:
             save_head(self.outputs.heads[key], result, about)
         if key in self.outputs.predictions:
             views = scored_views(run.spec, splits)
-            write_predictions(self.outputs.predictions[key], result.predictions, views)
+            write_predictions(
+                self.outputs.predictions[key],
+                result.predictions,
+                views,
+                key=key,
+                metric=run.options.metric,
+                labels_fingerprint=run.options.labels_fingerprint,
+            )
 
 
 @lru_cache(maxsize=2)

@@ -1,50 +1,63 @@
-"""Predictions of a run as a side file: one row per example, gold and predicted label names."""
+"""Predictions of a run as a side file: gold and predicted labels, or losses, of every example."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from probekit.errors import StorageError
 from probekit.features import FeatureView
+from probekit.results.predictions import About, Predicted, write_predicted
 
 
 def write_predictions(
-    path: Path, predictions: Mapping[str, np.ndarray], views: Mapping[str, FeatureView]
+    path: Path,
+    predictions: Mapping[str, np.ndarray],
+    views: Mapping[str, FeatureView],
+    *,
+    key: str,
+    metric: str,
+    labels_fingerprint: str,
 ) -> None:
     """Write the predictions of some splits.
 
-    Columns: split, id, gold (a list of label names), predicted (likewise).
-
     Args:
         path: the Parquet file; folders are created.
-        predictions: class number of each row, by split.
+        predictions: by split, for each row: its class number; its value, where targets are
+            values; or its loss, where targets are classes too many to name.
         views: the rows that were predicted, by split.
+        key: key of the run's record.
+        metric: name of the metric that scores the run.
+        labels_fingerprint: as in the record.
 
     Raises:
         StorageError: the file cannot be written.
     """
-    tables = [_table(split, views[split], found) for split, found in predictions.items()]
-    beside = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.concat_tables(tables), beside)
-        os.replace(beside, path)
-    except OSError as error:
-        raise StorageError(f"{path}: cannot write predictions ({error}).") from error
+    splits = {split: _predicted(views[split], rows) for split, rows in predictions.items()}
+    by_class = any(split.content == "classes" for split in splits.values())
+    about = About(
+        key=key,
+        metric=metric,
+        labels_fingerprint=labels_fingerprint,
+        classes=next(iter(views.values())).labels.names if by_class else (),
+    )
+    write_predicted(path, about, splits)
 
 
-def _table(split: str, view: FeatureView, predicted: np.ndarray) -> pa.Table:
-    names = pa.array(view.all_names)
-    bounds = pa.array(view.offsets.astype(np.int32))
-    return pa.table(
-        {
-            "split": [split] * view.n_examples,
-            "id": list(view.ids),
-            "gold": pa.ListArray.from_arrays(bounds, names.take(pa.array(view.targets))),
-            "predicted": pa.ListArray.from_arrays(bounds, names.take(pa.array(predicted))),
-        }
+def _predicted(view: FeatureView, rows: np.ndarray) -> Predicted:
+    if np.issubdtype(rows.dtype, np.integer):
+        return Predicted(
+            ids=view.ids,
+            offsets=view.offsets,
+            content="classes",
+            predicted=rows,
+            gold=view.targets,
+            names=view.all_names,
+        )
+    values = np.issubdtype(view.targets.dtype, np.floating)
+    return Predicted(
+        ids=view.ids,
+        offsets=view.offsets,
+        content="values" if values else "losses",
+        predicted=rows,
+        gold=view.targets if values else None,
     )

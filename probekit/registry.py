@@ -1,8 +1,10 @@
 """Look a name up in a registry (a dict literal), with an error that helps when it is not there."""
 
+import dataclasses
 import difflib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from probekit.errors import OptionError, UnknownNameError
 
@@ -48,3 +50,94 @@ def revive(kind: str, value: Mapping[str, Any], registry: Mapping[str, Callable[
         return make(**options)
     except TypeError as error:
         raise OptionError(f"{kind} {name!r}: {error}.") from None
+
+
+def parse(kind: str, text: str, registry: Mapping[str, Callable[..., T]]) -> T:
+    """Return the plug-in that a user wrote as ``NAME`` or ``NAME:option=value:option=value``.
+
+    Args:
+        kind: what the registry holds, for messages ("head", "decoder").
+        text: what the user wrote.
+        registry: the classes by name, each a dataclass whose fields of type int, float, bool, str,
+            a ``Literal`` of these, or one of them or None, can be given.
+
+    Raises:
+        UnknownNameError: the name is unknown.
+        OptionError: an option that the plug-in does not have or that is given twice, or a value
+            of another type.
+    """
+    name, *given = text.split(":")
+    known = _options(choose(kind, name, registry))
+    options: dict[str, Any] = {}
+    for pair in given:
+        option, equals, value = (part.strip() for part in pair.partition("="))
+        if option not in known or not equals:
+            raise OptionError(_unknown(kind, name, pair, known))
+        if option in options:
+            raise OptionError(f"{kind} {name!r}: option {option!r} is given twice in {text!r}.")
+        try:
+            options[option] = _read(value, known[option])
+        except ValueError:
+            raise OptionError(
+                f"{kind} {name!r}: {option} must be {_describe(known[option])}; found {value!r}."
+            ) from None
+    return revive(kind, {"name": name, **options}, registry)
+
+
+def _options(make: Callable[..., Any]) -> dict[str, Any]:
+    """Return the type of every option of a plug-in that text can give."""
+    hints = get_type_hints(make)
+    assert dataclasses.is_dataclass(make), f"{make} is not a dataclass"
+    types = {field.name: hints[field.name] for field in dataclasses.fields(make) if field.init}
+    return {name: type_ for name, type_ in types.items() if _readable(type_)}
+
+
+def _unknown(kind: str, name: str, pair: str, known: Mapping[str, Any]) -> str:
+    if not known:
+        return f"{kind} {name!r} has no options; found {pair!r}. Write {name!r} alone."
+    listed = ", ".join(f"{option} ({_describe(type_)})" for option, type_ in known.items())
+    return f"{kind} {name!r} has no option {pair!r}. Write {name}:OPTION=VALUE, with {listed}."
+
+
+def _choices(type_: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or the type alone."""
+    return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
+
+
+def _readable(type_: Any) -> bool:
+    plain = (bool, int, float, str, NoneType)
+    return all(one in plain or get_origin(one) is Literal for one in _choices(type_))
+
+
+def _describe(type_: Any) -> str:
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    parts = []
+    for one in _choices(type_):
+        literal = get_origin(one) is Literal
+        listed = " or ".join(map(str, get_args(one)))
+        parts.append(listed if literal else "none" if one is NoneType else words[one])
+    return " or ".join(parts)
+
+
+def _read(text: str, type_: Any) -> Any:
+    """Return the value that a text stands for; ValueError when it is of no allowed type."""
+    for one in _choices(type_):
+        try:
+            return _read_one(text, one)
+        except ValueError:
+            continue
+    raise ValueError(text)
+
+
+def _read_one(text: str, type_: Any) -> Any:
+    if get_origin(type_) is Literal:
+        values: Mapping[str, Any] = {str(value).lower(): value for value in get_args(type_)}
+    elif type_ is bool:
+        values = {"true": True, "false": False}
+    elif type_ is NoneType:
+        values = {"none": None}
+    else:
+        return type_(text)
+    if text.lower() not in values:
+        raise ValueError(text)
+    return values[text.lower()]

@@ -9,9 +9,11 @@ from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.registry import choose
 from probekit.tasks.conll import conll
 from probekit.tasks.demo import demo_ner
+from probekit.tasks.glue import GLUE, glue
+from probekit.tasks.kinds import Kind
 from probekit.tasks.matis import matis
 from probekit.tasks.slots import atis, snips
-from probekit.tasks.types import Example, Kind, Split, Task, slugify
+from probekit.tasks.types import Example, Split, Task, slugify
 from probekit.tasks.ud import ud
 from probekit.tasks.user import READERS, UserFiles, user_slug, user_task
 from probekit.tasks.wikiann import wikiann
@@ -39,16 +41,22 @@ class Family:
         summary: what the text is, in a few words.
         variant: what follows the slash ("LANG"); empty for a single task.
         example: a variant that exists.
+        variants: all of them, where the family is closed; empty where any name may follow.
     """
 
     build: Callable[..., Task]
     summary: str
     variant: str = ""
     example: str = ""
+    variants: tuple[str, ...] = ()
 
     def sample(self) -> Task:
         """Return the task, or the example of the family."""
         return self.build(self.example) if self.variant else self.build()
+
+    def tasks(self) -> tuple[Task, ...]:
+        """Return all tasks of a closed family; else the sample alone."""
+        return tuple(map(self.build, self.variants)) or (self.sample(),)
 
 
 TASKS: Mapping[str, Family] = {
@@ -64,6 +72,13 @@ TASKS: Mapping[str, Family] = {
     "snips": Family(build=snips, summary="SNIPS, requests to a voice assistant"),
     "matis": Family(
         build=matis, variant="LANG", example="de", summary="MultiATIS++, ATIS in nine languages"
+    ),
+    "glue": Family(
+        build=glue,
+        variant="TASK",
+        example="rte",
+        variants=tuple(GLUE),
+        summary="GLUE, one or two sentences",
     ),
     "demo-ner": Family(build=demo_ner, summary="the corpus shipped with probekit"),
 }
@@ -87,12 +102,16 @@ def get_task(
         OptionError: a kind that is not there yet, or options that do not fit the task.
         DataError: the user's files do not hold what their format promises.
     """
-    _check_kind(kind)
+    if kind is not None:
+        choose("kind", kind, dict.fromkeys(get_args(Kind)))
     head, _, variant = name.partition("/")
     if head in TASKS:
-        return _named(name, head, variant, text, label)
+        task = _named(name, head, variant, text, label)
+        return task if kind is None else _of_kind(task, kind)
     if not Path(name).expanduser().exists():
         _refuse_missing(name, head)
+    if kind not in (None, "tagging"):
+        raise OptionError(f"--kind {kind}: your own files can only be tagged so far.")
     return user_task(name, text=text, label=label)
 
 
@@ -105,13 +124,6 @@ def slug_of(name: str) -> str:
     """Return the folder name of the task that the user calls ``name``, without reading it."""
     own = name.partition("/")[0] not in TASKS and Path(name).expanduser().exists()
     return user_slug(Path(name)) if own else slugify(name)
-
-
-def _check_kind(kind: str | None) -> None:
-    if kind is None or kind == "tagging":
-        return
-    choose("kind", kind, dict.fromkeys(get_args(Kind)))
-    raise OptionError(f"--kind {kind}: only tagging is available in this version.")
 
 
 def _named(name: str, head: str, variant: str, text: str | None, label: str | None) -> Task:
@@ -134,6 +146,18 @@ def _label_first(task: Task, label: str) -> Task:
     choose(f"label column of {task.name}", label, dict.fromkeys(task.columns))
     others = tuple(column for column in task.columns if column != label)
     return replace(task, columns=(label, *others))
+
+
+def _of_kind(task: Task, kind: str) -> Task:
+    """Return ``task`` if ``kind`` is that of its label column."""
+    column = task.columns[0]
+    if kind != task.kind_of(column):
+        others = [name for name, of in task.kinds.items() if of == kind]
+        hint = f"--label {others[0]} is of kind {kind}" if others else "leave --kind out"
+        raise OptionError(
+            f"--kind {kind}: {task.name} labels {column!r}, of kind {task.kind_of(column)}; {hint}."
+        )
+    return task
 
 
 def _refuse_missing(name: str, head: str) -> None:

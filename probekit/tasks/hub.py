@@ -1,49 +1,18 @@
 """Read a split from the Hugging Face Hub through ``datasets``."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from probekit.errors import DataError, HubError
-from probekit.tasks.sentences import Sentence, Sentences
+from probekit.errors import HubError
+from probekit.tasks.hub_rows import hub_sentences
+from probekit.tasks.hub_source import HubSource
+from probekit.tasks.sentences import Sentences
 
 logger = logging.getLogger(__name__)
 
-SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 PROBE_SECONDS = 10.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class HubSource:
-    """A Hub repository that holds a task as files that ``datasets`` reads without a script.
-
-    Attributes:
-        repo: "org/name".
-        labels: label column to the repository's feature.
-        words: the feature with the list of words.
-        config: the repository's configuration, or None for its only one.
-        revision: branch, tag or commit; None is the main branch.
-        ids: features that hold the examples' own ids; the first that is there is used.
-        names: label column to published label names, for a repository that stores numbers and
-            has lost their names.
-        splits: split to the repository's name for it.
-    """
-
-    repo: str
-    labels: Mapping[str, str]
-    words: str = "tokens"
-    config: str | None = None
-    revision: str | None = None
-    ids: Sequence[str] = ()
-    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    splits: Mapping[str, str] = field(default_factory=lambda: SPLITS)
-
-    def __str__(self) -> str:
-        """Return "org/name@revision (config)" as messages name it."""
-        revision = f"@{self.revision}" if self.revision else ""
-        return f"{self.repo}{revision}" + (f" ({self.config})" if self.config else "")
 
 
 class _UnreachableError(Exception):
@@ -90,7 +59,7 @@ def _read(split: str, source: HubSource) -> Sentences:
     )
     where = f"hub:{source.repo}@{revision or _cached_commit(dataset)}"
     where += f" ({source.config or dataset.config_name})"
-    sentences = _sentences(dataset, source, where)
+    sentences = hub_sentences(dataset, source, where)
     return Sentences(sentences=sentences, where=where, origin=where, unit="row")
 
 
@@ -127,47 +96,3 @@ def _reason(error: Exception) -> str:
     """Return the first line of an error, with its type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {' '.join(lines[:2])}"[:300]
-
-
-def _sentences(dataset: Any, source: HubSource, where: str) -> tuple[Sentence, ...]:
-    wanted = [source.words, *source.labels.values()]
-    missing = [name for name in wanted if name not in dataset.column_names]
-    if missing:
-        found = ", ".join(dataset.column_names)
-        raise DataError(f"{where} has no column {', '.join(missing)} (it has: {found})")
-    words = dataset[source.words][:]
-    columns = {
-        column: _label_names(dataset, feature, source.names.get(column), where)
-        for column, feature in source.labels.items()
-    }
-    kept = {column: rows for column, rows in columns.items() if rows is not None}
-    named = next((name for name in source.ids if name in dataset.column_names), None)
-    ids = dataset[named][:] if named else [None] * len(words)
-    return tuple(
-        Sentence(
-            tuple(row),
-            {column: rows[number] for column, rows in kept.items()},
-            (number + 1,) * max(len(row), 1),
-            None if ids[number] is None else str(ids[number]),
-        )
-        for number, row in enumerate(words)
-    )
-
-
-def _label_names(
-    dataset: Any, feature: str, published: Sequence[str] | None, where: str
-) -> list[tuple[str, ...]] | None:
-    """Return a feature's labels by name; None if the split has none (-1 or "_" throughout)."""
-    rows = dataset[feature][:]
-    flat = {label for row in rows for label in row}
-    if flat <= {-1, "_", None}:
-        return None
-    if all(isinstance(label, str) for label in flat):
-        return [tuple(row) for row in rows]
-    names = getattr(getattr(dataset.features[feature], "feature", None), "names", None) or published
-    if names is None:
-        raise DataError(f"{where}: column {feature!r} holds numbers without names")
-    wrong = [label for label in flat if not isinstance(label, int) or not 0 <= label < len(names)]
-    if wrong:
-        raise DataError(f"{where}: column {feature!r} holds {wrong[0]!r}, not one of {len(names)}")
-    return [tuple(names[label] for label in row) for row in rows]

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import MissingFileError, OptionError
-from probekit.tasks.hub import HubSource, read_hub
+from probekit.tasks.hub import read_hub
+from probekit.tasks.hub_source import HubSource
 from probekit.tasks.sentences import Sentences
 
 

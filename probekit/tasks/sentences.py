@@ -11,16 +11,36 @@ class Sentence:
     """One text as a format's reader found it.
 
     Attributes:
-        words: its words.
-        labels: column to one label per word.
-        lines: the line (or row) of each word, counted from 1, for messages.
+        words: its words; empty where ``text`` is given instead.
+        labels: column to one label per word, or to the one label of the whole text.
+        lines: the line (or row) of each word, or of the text, counted from 1, for messages.
         id: the id that the file gives, or None.
+        text: the text, where it does not come in words.
+        text_pair: the second text of a pair.
     """
 
     words: tuple[str, ...]
     labels: Mapping[str, tuple[str, ...]]
     lines: tuple[int, ...]
     id: str | None = None
+    text: str | None = None
+    text_pair: str | None = None
+
+
+def plain_text(
+    texts: tuple[str, ...], labels: Mapping[str, str], line: int, id: str | None = None
+) -> Sentence:
+    """Return one text, or a pair of texts, with one label per column.
+
+    Args:
+        texts: the text, or the two texts of a pair.
+        labels: column to the label; a column without a label is absent.
+        line: the line or row, counted from 1.
+        id: the id that the file gives, or None.
+    """
+    text, *pair = texts
+    named = {column: (label,) for column, label in labels.items()}
+    return Sentence((), named, (line,), id, text, pair[0] if pair else None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,15 +9,20 @@ from probekit.registry import choose
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One text of a task.
+    """One text of a task: words, or one text, or a pair of texts.
 
     Attributes:
         id: unique within its split; "<split>-<n>" unless the file gives one.
-        words: the words as the file gives them, never split or normalised further.
+        words: the words as the file gives them, never split or normalised further; empty where
+            ``text`` is given.
+        text: the text, as the file gives it, where it does not come in words.
+        text_pair: the second text of a pair.
     """
 
     id: str
-    words: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    text: str | None = None
+    text_pair: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +33,9 @@ class Split:
         task: the task's name ("wikiann/de").
         name: the split's name ("train").
         examples: N examples.
-        labels: column to N tuples of one label name per word; a column without labels is absent.
+        labels: column to N tuples: of one label name per word (tagging), or of the one label of
+            the whole example (a regression's is a number as text); a column without labels is
+            absent.
         origin: where the text came from, for the manifest ("eng.train in DIR", "hub:repo@sha").
     """
 
@@ -39,7 +46,7 @@ class Split:
     origin: str
 
     def text_fingerprint(self) -> str:
-        """Return the sha256 (64 hex digits) of ids and words, whatever the labels."""
+        """Return the sha256 (64 hex digits) of ids and words or texts, whatever the labels."""
         return digest_stream(self._text_parts())
 
     def labels_fingerprint(self, column: str) -> str:
@@ -54,6 +61,12 @@ class Split:
     def _text_parts(self) -> Iterator[bytes]:
         for example in self.examples:
             yield example.id.encode()
+            if example.text is not None:
+                # No number, as the count of words is: a text never equals a list of words.
+                yield b"text" if example.text_pair is None else b"pair"
+                yield example.text.encode()
+                yield (example.text_pair or "").encode()
+                continue
             yield str(len(example.words)).encode()
             for word in example.words:
                 yield word.encode()

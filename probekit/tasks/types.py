@@ -2,19 +2,16 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from probekit.registry import choose
 from probekit.tasks.assemble import assemble
+from probekit.tasks.kinds import Kind, Metric
 from probekit.tasks.sentences import Source
 from probekit.tasks.split import Example, Split
 
 __all__ = ["Example", "Kind", "Metric", "Split", "Task", "slugify"]
-
-Kind = Literal["tagging", "sentence", "pair", "regression", "language-modelling"]
-Metric = Literal["span-f1", "accuracy"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +24,10 @@ class Task:
         metrics: column to the metric that scores it.
         splits: the names of its splits.
         source: finds and reads one split.
-        kind: what is labelled.
+        kind: the kind of its text: words for tagging, whole texts for the others.
         slug: the name as a folder's name.
+        kinds: column to its kind, for columns whose kind is not the text's (a label per sentence
+            of words); filled up to all columns.
     """
 
     name: str
@@ -38,10 +37,21 @@ class Task:
     source: Source
     kind: Kind = "tagging"
     slug: str = ""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.slug:
             object.__setattr__(self, "slug", slugify(self.name))
+        kinds = {column: self.kinds.get(column, self.kind) for column in self.columns}
+        object.__setattr__(self, "kinds", kinds)
+
+    def kind_of(self, column: str) -> Kind:
+        """Return the kind of a label column.
+
+        Raises:
+            UnknownNameError: the task has no such column.
+        """
+        return choose(f"label column of {self.name}", column, self.kinds)
 
     def read(self, split: str, data: Path | None = None) -> Split:
         """Read one split.
@@ -60,7 +70,8 @@ class Task:
         """
         choose(f"split of {self.name}", split, dict.fromkeys(self.splits))
         spans = [column for column in self.columns if self.metrics[column] == "span-f1"]
-        return assemble(self.name, split, self.source(split, data), self.columns, spans)
+        found = self.source(split, data)
+        return assemble(self.name, split, found, kind=self.kind, kinds=self.kinds, spans=spans)
 
 
 def slugify(name: str) -> str:

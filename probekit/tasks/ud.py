@@ -3,7 +3,7 @@
 from functools import partial
 
 from probekit.tasks.conllu import parse_conllu
-from probekit.tasks.hub import HubSource
+from probekit.tasks.hub_source import HubSource
 from probekit.tasks.published import Published
 from probekit.tasks.types import Task
 

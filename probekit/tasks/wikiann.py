@@ -5,7 +5,7 @@ from pathlib import Path
 
 from probekit.errors import DataError
 from probekit.tasks.columns import Block, read_blocks, width_of
-from probekit.tasks.hub import HubSource
+from probekit.tasks.hub_source import HubSource
 from probekit.tasks.published import Published, origin_of
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.types import Task

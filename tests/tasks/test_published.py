@@ -2,11 +2,13 @@
 
 import logging
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from probekit.errors import DataError, MissingFileError, UnknownNameError
-from probekit.tasks import TASKS, Split, get_task
+from probekit.tasks import TASKS, Kind, Split, get_task
+from probekit.tasks.kinds import Metric
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nA NN I-NP I-PER\n"
 
@@ -305,10 +307,13 @@ def test_every_task_refuses_a_missing_folder_and_an_unknown_split(
 
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_is_well_formed(name: str) -> None:
-    task = TASKS[name].sample()
-    assert get_task(task.name).name == task.name
-    assert task.kind == "tagging"
-    assert set(task.metrics) == set(task.columns)
-    assert set(task.metrics.values()) <= {"span-f1", "accuracy"}
-    assert "train" in task.splits
-    assert task.slug == task.name.replace("/", "-")
+    for task in TASKS[name].tasks():
+        assert get_task(task.name).name == task.name
+        assert task.kind in get_args(Kind)
+        assert set(task.metrics) == set(task.columns) == set(task.kinds)
+        assert set(task.metrics.values()) <= set(get_args(Metric))
+        assert all(task.kind_of(column) == task.kinds[column] for column in task.columns)
+        assert "train" in task.splits
+        assert task.slug == task.name.replace("/", "-")
+        with pytest.raises(UnknownNameError, match="label column of"):
+            task.kind_of("absent")

@@ -21,7 +21,7 @@ def make_split(n: int = 10) -> Split:
     ("name", "message"),
     [
         ("conl", r"unknown task 'conl'. Did you mean 'conll'\? Choose from: atis, conll.*your own"),
-        ("glue/rte", r"unknown task 'glue'"),
+        ("glue/rtee", r"unknown GLUE task 'rtee'. Did you mean 'rte'\?"),
         ("org/unknown", r"unknown task 'org'"),
     ],
 )
@@ -38,8 +38,9 @@ def test_unknown_names(name: str, message: str) -> None:
         ("conll/en", {}, r"conll/en: the task conll has no variants"),
         ("wikiann/../x", {}, r"'../x' is no lang name"),
         ("conll", {"text": "0"}, r"--text is for your own files"),
-        ("conll", {"kind": "sentence"}, r"--kind sentence: only tagging is available"),
-        ("./x.csv", {"kind": "regression"}, r"--kind regression: only tagging is available"),
+        ("glue", {}, r"glue: expected glue/TASK, as in glue/rte"),
+        ("conll", {"kind": "sentence"}, r"--kind sentence: conll labels 'ner', of kind tagging"),
+        ("glue/rte", {"kind": "sentence"}, r"glue/rte labels 'label', of kind pair; leave --kind"),
     ],
 )
 def test_options_that_do_not_fit(name: str, options: dict[str, str], message: str) -> None:

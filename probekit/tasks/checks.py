@@ -1,0 +1,114 @@
+"""What every example and label of a split must be, with messages that name the line."""
+
+import functools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+from probekit.errors import DataError
+from probekit.tasks.bio import is_tag, opens_with_inside
+from probekit.tasks.kinds import Kind
+from probekit.tasks.scores import is_number
+from probekit.tasks.sentences import Sentence, Sentences
+
+logger = logging.getLogger(__name__)
+
+
+def check_ids(found: Sentences, ids: Sequence[str]) -> None:
+    """Refuse an id that occurs twice."""
+    seen: set[str] = set()
+    for name, sentence in zip(ids, found.sentences, strict=True):
+        if name in seen:
+            raise DataError(
+                f"{_place(found, sentence)}: the id {name!r} occurs twice; ids must differ."
+            )
+        seen.add(name)
+
+
+def check_text(found: Sentences, sentence: Sentence, kind: Kind) -> None:
+    """Refuse an example without text, and one or two texts where the kind asks for the other."""
+    if kind == "tagging":
+        if not sentence.words:
+            raise DataError(f"{_place(found, sentence)}: an example without words; remove it.")
+        return
+    texts = [text for text in (sentence.text, sentence.text_pair) if text is not None]
+    if not any(text.strip() for text in texts):
+        raise DataError(f"{_place(found, sentence)}: an example without text; remove it.")
+    expected = {"pair": (2,), "regression": (1, 2)}.get(kind, (1,))
+    if len(texts) not in expected:
+        raise DataError(
+            f"{_place(found, sentence)}: kind {kind} takes {expected[0]} text(s) per example, "
+            f"found {len(texts)}."
+        )
+
+
+def check_labels(found: Sentences, sentence: Sentence, kinds: Mapping[str, Kind]) -> None:
+    """Refuse missing labels, the wrong number of them, and labels that are none.
+
+    Args:
+        found: the source, for messages.
+        sentence: one of its sentences.
+        kinds: column to its kind, for the columns that any sentence of the split has.
+    """
+    for column, kind in kinds.items():
+        labels = sentence.labels.get(column)
+        if labels is None:
+            raise DataError(
+                f"{_place(found, sentence)}: no labels in column {column!r}, "
+                "which other examples of the split have; label all of them or none."
+            )
+        _check_count(found, sentence, column, kind)
+        if "" in labels:
+            place = _place(found, sentence, labels.index(""))
+            raise DataError(f"{place}: an empty label in column {column!r}.")
+        if kind == "regression" and not is_number(labels[0]):
+            raise DataError(
+                f"{_place(found, sentence)}: {labels[0]!r} in column {column!r} is no finite "
+                "number; regression needs one per example (3.8)."
+            )
+
+
+def check_tags(found: Sentences, column: str) -> None:
+    """Refuse what is no BIO tag; count, but keep, entities that open with I-."""
+    for sentence, word, tag in _tags(found, column):
+        if not is_tag(tag):
+            raise DataError(
+                f"{_place(found, sentence, word)}: {tag!r} in column {column!r} is no BIO tag; "
+                "expected O, B-TYPE or I-TYPE (convert other schemes first)."
+            )
+    opened = sum(opens_with_inside(sentence.labels[column]) for sentence in found.sentences)
+    if opened:
+        _warn_opened(found.where, opened, column)
+
+
+def _place(found: Sentences, sentence: Sentence, word: int = 0) -> str:
+    """Name the source and the line of a word."""
+    number = sentence.lines[word] if word < len(sentence.lines) else "?"
+    return f"{found.where}, {found.unit} {number}"
+
+
+def _check_count(found: Sentences, sentence: Sentence, column: str, kind: Kind) -> None:
+    labels = sentence.labels[column]
+    if kind == "tagging" and len(labels) != len(sentence.words):
+        raise DataError(
+            f"{_place(found, sentence)}: {len(sentence.words)} words but {len(labels)} "
+            f"labels in column {column!r}; expected one label per word."
+        )
+    if kind != "tagging" and len(labels) != 1:
+        raise DataError(
+            f"{_place(found, sentence)}: {len(labels)} labels in column {column!r}; expected one "
+            f"per example (kind {kind})."
+        )
+
+
+def _tags(found: Sentences, column: str) -> Iterator[tuple[Sentence, int, str]]:
+    for sentence in found.sentences:
+        for word, tag in enumerate(sentence.labels[column]):
+            yield sentence, word, tag
+
+
+@functools.lru_cache(maxsize=1024)
+def _warn_opened(where: str, opened: int, column: str) -> None:
+    """Log it the first time alone: one command may read a file several times."""
+    logger.warning(
+        "%s: %d entities of column %r open with I- (IOB1?); kept as written.", where, opened, column
+    )

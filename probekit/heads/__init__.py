@@ -8,15 +8,18 @@ from typing import Any
 
 from probekit.heads.attention_fusion import AttentionFusion
 from probekit.heads.concat import Concat
+from probekit.heads.concat_ffn import ConcatFFN
 from probekit.heads.contract import (
     BackboneFacts,
     FusionHead,
     HeadInput,
     HeadSpec,
     LayerWeights,
+    Reads,
     RowHead,
     TokenHead,
 )
+from probekit.heads.depth_lstm import DepthLSTM
 from probekit.heads.dwatt import DWAtt
 from probekit.heads.last import Last
 from probekit.heads.mean import Mean
@@ -39,7 +42,9 @@ HEADS: dict[str, type[HeadSpec]] = {
     "scalar-mix": ScalarMix,
     "attention-fusion": AttentionFusion,
     "concat": Concat,
+    "concat-ffn": ConcatFFN,
     "dwatt": DWAtt,
+    "depth-lstm": DepthLSTM,
 }
 
 
@@ -60,7 +65,9 @@ __all__ = [
     "AttentionFusion",
     "BackboneFacts",
     "Concat",
+    "ConcatFFN",
     "DWAtt",
+    "DepthLSTM",
     "FinalNorm",
     "FusionHead",
     "HeadInput",
@@ -69,6 +76,7 @@ __all__ = [
     "LayerWeights",
     "Mean",
     "Normalization",
+    "Reads",
     "RowHead",
     "ScalarMix",
     "TokenHead",

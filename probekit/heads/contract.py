@@ -21,6 +21,7 @@ __all__ = [
     "HeadInput",
     "HeadSpec",
     "LayerWeights",
+    "Reads",
     "RowHead",
     "TokenHead",
     "TokenStates",

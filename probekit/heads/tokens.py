@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.errors import OptionError
 from probekit.heads.precision import full
 
 
@@ -29,14 +28,6 @@ class TokenStates:
     source: Int64[Tensor, " P"]
     row: Int64[Tensor, " P"]
     n_rows: int
-
-    def __post_init__(self) -> None:
-        """Check what can be checked without reading the device's memory."""
-        if self.source.shape != self.row.shape:
-            raise OptionError(
-                f"tokens: {len(self.source)} sources belong to {len(self.row)} rows; give one row "
-                "for each source."
-            )
 
     def to(self, device: torch.device | str) -> Self:
         """Return the same on another device."""

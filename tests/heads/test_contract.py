@@ -1,4 +1,4 @@
-"""What holds for every head in HEADS."""
+"""What holds for every head in HEADS that reads rows."""
 
 import json
 
@@ -7,13 +7,25 @@ import torch
 from torch import Tensor
 
 from probekit.errors import OptionError, UnknownNameError
-from probekit.heads import HEADS, DWAtt, FusionHead, HeadSpec, LayerWeights, head_from_json
+from probekit.heads import (
+    HEADS,
+    BackboneFacts,
+    DWAtt,
+    FusionHead,
+    HeadSpec,
+    LayerWeights,
+    TokenStates,
+    head_from_json,
+)
 from probekit.layers import parse_layers, up_to_depth
 
 LAYERS, DIM, ROWS = (1, 2, 4, 6), 12, 9
 
 
-@pytest.fixture(params=HEADS.values(), ids=HEADS.keys())
+ROW_HEADS = {name: spec for name, spec in HEADS.items() if spec.reads == "rows"}
+
+
+@pytest.fixture(params=ROW_HEADS.values(), ids=ROW_HEADS.keys())
 def spec(request: pytest.FixtureRequest) -> HeadSpec:
     return request.param()
 
@@ -43,6 +55,11 @@ def test_describes_itself(spec: HeadSpec) -> None:
     assert spec.source and spec.summary and spec.formula
     assert 0 < spec.learning_rate < 1
     assert parse_layers(spec.default_layers, 12)[-1] == 12
+    assert build(spec).reads == spec.reads
+
+
+def test_needs_nothing_of_the_backbone(spec: HeadSpec) -> None:
+    assert spec.bind(BackboneFacts(n_blocks=6, dim=DIM, config={})) is spec
 
 
 def test_json_round_trip(spec: HeadSpec) -> None:
@@ -218,6 +235,10 @@ def test_wrong_input(spec: HeadSpec) -> None:
         head(rows()[:, :3])
     with pytest.raises(OptionError, match="found 4 layers of width 11"):
         head(rows()[..., :11])
+    none = torch.zeros(0, dtype=torch.int64)
+    tokens = TokenStates(hidden=rows()[0], lengths=none, source=none, row=none, n_rows=0)
+    with pytest.raises(OptionError, match="reads word rows"):
+        head(tokens)
 
 
 @pytest.mark.parametrize("layers", [(), (2, 1), (1, 1)])

@@ -16,7 +16,9 @@ COUNTS = {
     "scalar-mix": 25 + 1,
     "attention-fusion": 1024,
     "concat": 25_166_848,
+    "concat-ffn": 0,
     "dwatt": 26_353_152,
+    "depth-lstm": 8 * 1024 * 1024 + 8 * 1024,
 }
 
 
@@ -38,6 +40,17 @@ def test_counts(name: str) -> None:
 def test_concat_with_its_classifier_is_the_papers_25_18_million() -> None:
     decoder = Linear().build(1024, 9, torch.Generator())
     assert round((COUNTS["concat"] + count(decoder)) / 1e6, 2) == 25.18
+
+
+def test_concat_ffn_fills_the_first_layer_of_its_decoder() -> None:
+    head = published("concat-ffn")
+    assert head.width * 256 == 6_291_456  # "6.2 million" in the attention-fusion paper
+    assert HEADS["concat-ffn"].default_decoder == "mlp"
+
+
+def test_depth_lstm_starts_as_torch_would() -> None:
+    for parameter in published("depth-lstm", n_blocks=3, dim=64).parameters():
+        assert 0.9 / 8 < parameter.abs().max() <= 1 / 8
 
 
 @pytest.mark.parametrize("name", ["p32", "scalar-mix", "attention-fusion"])

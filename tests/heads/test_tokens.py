@@ -1,9 +1,7 @@
 """Subwords to rows: means, deleted words, shared and unsorted sources."""
 
-import pytest
 import torch
 
-from probekit.errors import OptionError
 from probekit.heads import TokenStates
 
 
@@ -51,11 +49,6 @@ def test_gradient_is_shared_by_the_sources() -> None:
     tokens.pool(hidden).sum().backward()
     expected = torch.tensor([0.5, 0.5, 0, 0, 1, 0]).unsqueeze(1).expand(6, 2)
     assert torch.equal(hidden.grad, expected)
-
-
-def test_sources_without_rows_are_refused() -> None:
-    with pytest.raises(OptionError, match="2 sources belong to 1 rows"):
-        states([0, 1], [0], 1)
 
 
 def test_moves_between_devices() -> None:

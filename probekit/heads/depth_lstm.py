@@ -1,0 +1,89 @@
+"""Depth LSTM: a recurrent cell that reads a row's layers from the lowest to the highest."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.heads.initialization import linear_uniform
+from probekit.heads.precision import full, no_autocast
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthLSTM(HeadSpec):
+    """h = the last state of an LSTM of width d run over z_1, ..., z_L.
+
+    A plain cell without peepholes, as in the attempt that the paper reports.
+    """
+
+    name: ClassVar[str] = "depth-lstm"
+    default_layers: ClassVar[str] = "1:"
+    learning_rate: ClassVar[float] = 5e-5
+    source: ClassVar[str] = "DWAtt, section 7; learning rate: that of its other heads"
+    summary: ClassVar[str] = "an LSTM over the layers, lowest first"
+    formula: ClassVar[str] = "LSTM(z_1, ..., z_L)_L"
+
+    def build(
+        self, layers: tuple[int, ...], dim: int, generator: torch.Generator
+    ) -> "DepthLSTMHead":
+        """Create the module; input, then recurrent weights and biases, are drawn."""
+        return DepthLSTMHead(layers, dim, generator)
+
+
+class DepthLSTMHead(RowHead):
+    """Module of `DepthLSTM`."""
+
+    per_row = True
+
+    def __init__(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> None:
+        """Draw every parameter from U(-1/sqrt(d), 1/sqrt(d)), as ``torch.nn.LSTM`` would."""
+        super().__init__(layers, dim)
+        with torch.device("meta"):  # where nn.LSTM does not draw from the global generator
+            self.lstm = nn.LSTM(dim, dim)
+        for name, parameter in list(self.lstm.named_parameters()):
+            drawn = linear_uniform(*parameter.shape, fan_in=dim, generator=generator)
+            setattr(self.lstm, name, drawn)
+
+    def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
+        """Return the last hidden state.
+
+        ``nn.LSTM`` takes half the time of a loop over the layers in float32 (12 layers, 768 wide,
+        232 rows, forward and backward on one core: 0.42 s against 0.85), and the same under
+        bfloat16 autocast (0.25 s).
+        """
+        if not z.shape[1]:  # oneDNN refuses an empty batch
+            return full(z[-1])
+        _, (state, _) = self.lstm(full(z))
+        return full(state[-1])
+
+    def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
+        """Return each layer's share of the last cell state, row by row.
+
+        The cell state is a sum over layers, c_L = sum_i (prod_{j>i} f_j) i_i g_i with forget gates
+        f, input gates i and candidates g; a layer's share is that of the norm of its term.
+        """
+        assert z is not None
+        with no_autocast(z):
+            return LayerWeights(self.layers, self._shares(full(z)))
+
+    def _shares(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows layers"]:
+        w_z, w_h, b_z, b_h = self.lstm.parameters()
+        state = cell = torch.zeros_like(z[0])
+        added, kept = [], []
+        for row in z:
+            gates = functional.linear(row, w_z, b_z) + functional.linear(state, w_h, b_h)
+            i, f, g, o = gates.chunk(4, -1)
+            added.append(i.sigmoid() * g.tanh())
+            kept.append(f.sigmoid())
+            cell = kept[-1] * cell + added[-1]
+            state = o.sigmoid() * cell.tanh()
+        left, norms = torch.ones_like(cell), []
+        for term, keep in zip(reversed(added), reversed(kept), strict=True):
+            norms.append((left * term).norm(dim=-1))
+            left = left * keep
+        shares = torch.stack(norms[::-1], -1)
+        return shares / shares.sum(-1, keepdim=True).clamp(min=1e-30)

@@ -8,12 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from probekit.decoders.contract import IGNORED, UNSEEN_LOSS, Decoder, DecoderSpec
+from probekit.decoders.crf import CRF
 from probekit.decoders.linear import Linear
+from probekit.decoders.mlp import MLP
+from probekit.decoders.pooler import Pooler
+from probekit.decoders.regression import Regression
 from probekit.errors import OptionError
 from probekit.registry import choose, revive
 
 DECODERS: dict[str, type[DecoderSpec]] = {
     "linear": Linear,
+    "mlp": MLP,
+    "crf": CRF,
+    "pooler": Pooler,
+    "regression": Regression,
 }
 
 
@@ -43,12 +51,16 @@ def check_decoder(name: str, kind: str) -> None:
 
 
 __all__ = [
+    "CRF",
     "DECODERS",
     "IGNORED",
+    "MLP",
     "UNSEEN_LOSS",
     "Decoder",
     "DecoderSpec",
     "Linear",
+    "Pooler",
+    "Regression",
     "check_decoder",
     "decoder_from_json",
 ]

@@ -1,18 +1,16 @@
 """Linear decoder: dropout, then one linear layer; the default for tagging."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from probekit.decoders.classifier import Classifier
 from probekit.decoders.contract import DecoderSpec
-from probekit.decoders.dropout import dropout
-from probekit.errors import OptionError
+from probekit.decoders.dense import check_rate, drop, full, linear_layer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +30,7 @@ class Linear(DecoderSpec):
 
     def __post_init__(self) -> None:
         """Check the rate."""
-        if not 0 <= self.dropout < 1:
-            raise OptionError(f"linear: dropout must be in [0, 1), found {self.dropout}.")
+        check_rate(self.name, self.dropout)
 
     def build(self, width: int, n_classes: int, generator: torch.Generator) -> "LinearDecoder":
         """Create the module; weight, then bias, are drawn as ``torch.nn.Linear`` would."""
@@ -49,11 +46,9 @@ class LinearDecoder(Classifier):
         """Draw weight and bias from U(-1/sqrt(width), 1/sqrt(width))."""
         super().__init__(width, n_classes)
         self.dropout = dropout
-        bound = 1 / math.sqrt(width)
-        weight = torch.empty(n_classes, width).uniform_(-bound, bound, generator=generator)
-        self.weight = nn.Parameter(weight)
-        bias = torch.empty(n_classes).uniform_(-bound, bound, generator=generator)
-        self.bias = nn.Parameter(bias)
+        layer = linear_layer(width, n_classes, generator)
+        self.weight = layer.weight
+        self.bias = layer.bias
 
     @property
     def affine(self) -> tuple[Tensor, Tensor]:
@@ -64,7 +59,5 @@ class LinearDecoder(Classifier):
         self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
     ) -> Float[Tensor, "rows classes"]:
         """Return logits; the product runs in the autocast dtype."""
-        if self.training:
-            h = dropout(h, self.dropout, generator)
-        logits = functional.linear(h, self.weight, self.bias)
-        return logits.float() if logits.element_size() < 4 else logits
+        h = drop(self, h, self.dropout, generator)
+        return full(functional.linear(h, self.weight, self.bias))

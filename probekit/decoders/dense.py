@@ -1,0 +1,47 @@
+"""Linear layers drawn from a given generator, and dropout that is on in training only."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from probekit.decoders.dropout import dropout
+from probekit.errors import OptionError
+
+
+def linear_layer(width: int, out: int, generator: torch.Generator) -> nn.Linear:
+    """Return a linear layer drawn as ``torch.nn.Linear`` would, from U(-1/sqrt(width), ...).
+
+    Args:
+        width: width of the input.
+        out: width of the output.
+        generator: draws the weight, then the bias.
+    """
+    layer = nn.Linear(width, out, device="meta").to_empty(device="cpu")  # draws nothing
+    bound = 1 / math.sqrt(width)
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.uniform_(-bound, bound, generator=generator)
+    return layer
+
+
+def drop(
+    module: nn.Module,
+    x: Float[Tensor, "rows width"],
+    rate: float,
+    generator: torch.Generator | None,
+) -> Float[Tensor, "rows width"]:
+    """Return x after dropout if the module is in training mode, else x itself."""
+    return dropout(x, rate, generator) if module.training else x
+
+
+def full(logits: Float[Tensor, "rows classes"]) -> Float[Tensor, "rows classes"]:
+    """Return half precision as float32, wider types as they are."""
+    return logits.float() if logits.element_size() < 4 else logits
+
+
+def check_rate(decoder: str, rate: float) -> None:
+    """Raise OptionError unless a dropout rate lies in [0, 1)."""
+    if not 0 <= rate < 1:
+        raise OptionError(f"{decoder}: dropout must be in [0, 1), found {rate}.")

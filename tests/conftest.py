@@ -6,7 +6,9 @@ from jaxtyping import install_import_hook
 
 from tests.shape_checks import checked
 
-CHECKED = ("store", "heads", "decoders", "pooling", "data", "features", "train", "backbone")
+CHECKED = (
+    "store", "heads", "decoders", "pooling", "data", "features", "train", "backbone", "output_head",
+)  # fmt: skip
 
 # Before torch is imported: tests are small, and several processes often share two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -9,9 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LEVELS = [
-    {"errors", "registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"},
+    {"errors", "registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
+    | {"output_head", "blocks"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
-    {"specs", "data", "features"},
+    {"specs", "protocols", "data", "features"},
     {"backbone", "train", "engines"},
     {"extraction", "depth", "sweeps", "prediction", "maintenance"},
     {"plots", "report"},

@@ -33,16 +33,44 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
         HubError: a download failed.
         BackboneError: the files are damaged; weights are missing, left over or of another shape.
     """
+    options = without_pooler(inspection.config)
+    model, report = read_weights(inspection, AutoModel, dtype=dtype, options=options)
+    check_report(inspection.source.name, report)
+    return model
+
+
+def read_weights(
+    inspection: Inspection,
+    kind: Any,
+    *,
+    dtype: torch.dtype | str,
+    options: Mapping[str, Any] | None = None,
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """Load a model as one of transformers' ``AutoModel`` classes, frozen, evaluating, on the CPU.
+
+    Args:
+        inspection: the model.
+        kind: the class.
+        dtype: of the weights; ``auto`` is as stored.
+        options: more arguments of ``from_pretrained``.
+
+    Returns:
+        The model, and what transformers reports of loading it (``output_loading_info``).
+
+    Raises:
+        HubError: a download failed.
+        BackboneError: the files are damaged.
+    """
     source = inspection.source
     source.fetch_weights()
-    options: dict[str, Any] = without_pooler(inspection.config)
+    options = dict(options or {})
     if source.gguf_file:
         options["gguf_file"] = source.gguf_file
     else:
         options["use_safetensors"] = source.weights[0].name.endswith(".safetensors")
     try:
         with quiet_transformers():
-            model, report = AutoModel.from_pretrained(
+            model, report = kind.from_pretrained(
                 str(source.folder),
                 config=inspection.config,
                 dtype=dtype,
@@ -57,8 +85,7 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
             f"model {source.name!r}: its weights in {source.folder} cannot be loaded "
             f"({type(error).__name__}: {text[0][:200]}). Download or save the model again."
         ) from error
-    check_report(source.name, report)
-    return model.eval().requires_grad_(False)
+    return model.eval().requires_grad_(False), report
 
 
 def check_report(name: str, report: Mapping[str, Iterable[Any]]) -> None:

@@ -1,0 +1,147 @@
+"""Take the output head out of a language model's checkpoint, and prove that it was understood."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float32
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+)
+
+from probekit.backbone.facts import Inspection
+from probekit.backbone.loading import read_weights
+from probekit.backbone.model import Backbone
+from probekit.errors import BackboneError
+from probekit.output_head import ACTIVATIONS, OutputHead
+
+__all__ = ["OutputHead", "read_output_head", "tied_to_input"]
+
+_TOLERANCE = 1e-4
+"""Largest error of the logits, relative to the largest logit."""
+
+
+def read_output_head(inspection: Inspection) -> OutputHead:
+    """Read the head with which a model predicts tokens from its last layer.
+
+    The whole checkpoint is loaded for it, and only the head's tensors are kept, in the dtype in
+    which they are stored. An encoder gives its masked-LM head (dense, activation, LayerNorm and
+    projection); a causal model its projection, which follows the final norm that layer L has
+    already been through.
+
+    Raises:
+        BackboneError: the checkpoint has no such head, or one of a form that is not understood
+            (transformers would make up random weights for a missing one).
+        HubError: a download failed.
+    """
+    name, config = inspection.source.name, inspection.config
+    causal = inspection.info.causal
+    known: Any = MODEL_FOR_CAUSAL_LM_MAPPING if causal else MODEL_FOR_MASKED_LM_MAPPING
+    if type(config) not in known:
+        raise BackboneError(
+            _no_head(name, causal, f"transformers has none for {config.model_type}")
+        )
+    kind: Any = AutoModelForCausalLM if causal else AutoModelForMaskedLM
+    model, report = read_weights(inspection, kind, dtype="auto")
+    base = f"{model.base_model_prefix}."
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith(base))
+    if missing:
+        these = f"{', '.join(missing[:2])}{', ...' if len(missing) > 2 else ''}"
+        raise BackboneError(_no_head(name, causal, f"the checkpoint lacks {these}"))
+    return _extract(name, model, "causal" if causal else "masked")
+
+
+def tied_to_input(backbone: Backbone) -> OutputHead:
+    """Return the input embeddings as the projection of a head whose transform is yet to be trained.
+
+    Raises:
+        BackboneError: they are narrower or wider than the hidden states.
+    """
+    weight = backbone._model.get_input_embeddings().weight
+    assert isinstance(weight, Tensor)
+    if weight.shape[1] != backbone.info.dim:
+        raise BackboneError(
+            f"model {backbone.info.name!r}: its input embeddings are {weight.shape[1]} wide and "
+            f"its hidden states {backbone.info.dim}, so --tie input cannot be used. Choose a "
+            "model with a language-model head."
+        )
+    return OutputHead(kind="tied-input", weight=weight.detach().cpu().clone())
+
+
+def _no_head(name: str, causal: bool, why: str) -> str:
+    what = "language-model head" if causal else "masked-language-model head"
+    return (
+        f"model {name!r} has no {what}: {why}. Choose a checkpoint that was saved with it, or use "
+        "--tie input: a trained transform over the input embeddings."
+    )
+
+
+def _extract(name: str, model: PreTrainedModel, kind: str) -> OutputHead:
+    """Read the head's modules in every way that makes sense, and keep the way that is right."""
+    readings = list(_readings(model, kind))
+    rows = _random_rows(model.config.hidden_size)
+    expected = _own_logits(model, rows)
+    errors = [float((head(rows) - expected).abs().max()) for head in readings]
+    if not errors or min(errors) > _TOLERANCE * float(expected.abs().max()):
+        raise BackboneError(
+            f"model {name!r}: the head of {type(model).__name__} is of a form that probekit does "
+            "not know (expected: dense, activation, LayerNorm, projection). Choose another family, "
+            "or use --tie input: a trained transform over the input embeddings."
+        )
+    return readings[errors.index(min(errors))]
+
+
+def _readings(model: PreTrainedModel, kind: str) -> Iterator[OutputHead]:
+    projection = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    modules = [module for module in _head_modules(model) if module is not projection]
+    dense = [module for module in modules if isinstance(module, nn.Linear)]
+    norms = [module for module in modules if isinstance(module, nn.LayerNorm)]
+    if not isinstance(projection, nn.Linear) or len(dense) > 1 or len(norms) > 1:
+        return
+    parts: dict[str, Any] = {"weight": _copy(projection.weight), "bias": _copy(projection.bias)}
+    for module in dense:
+        parts |= {"dense_weight": _copy(module.weight), "dense_bias": _copy(module.bias)}
+    for norm in norms:
+        parts |= {"norm_weight": _copy(norm.weight), "norm_bias": _copy(norm.bias)}
+        parts["eps"] = norm.eps
+    for activation in ACTIVATIONS if dense else (None,):
+        yield OutputHead(kind=kind, activation=activation, **parts)
+
+
+def _head_modules(model: PreTrainedModel) -> list[nn.Module]:
+    """Return the modules with weights of their own that are not part of the backbone."""
+    inside = set(model.base_model.modules())
+    return [
+        module
+        for module in model.modules()
+        if module not in inside and next(module.parameters(recurse=False), None) is not None
+    ]
+
+
+def _own_logits(
+    model: PreTrainedModel, rows: Float32[Tensor, "rows dim"]
+) -> Float[Tensor, "rows vocabulary"]:
+    """Return what the model's own head makes of rows, in float32; the backbone does not run."""
+    for module in _head_modules(model):
+        module.float()
+    output = BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=rows[None])
+    model.base_model.forward = lambda *arguments, **options: output
+    with torch.no_grad():
+        logits = model(input_ids=torch.zeros(1, len(rows), dtype=torch.long)).logits
+    assert isinstance(logits, Tensor)
+    return logits[0]
+
+
+def _random_rows(dim: int) -> Float32[Tensor, "rows dim"]:
+    """Rows from small to large, so that activations that are nearly the same come out unlike."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(16, dim, generator=generator) * torch.logspace(-1, 2, 16)[:, None]
+
+
+def _copy(tensor: Tensor | None) -> Tensor | None:
+    """Copy a tensor to the CPU, so that the model it belongs to can go."""
+    return None if tensor is None else tensor.detach().cpu().clone()

@@ -1,0 +1,246 @@
+"""A head taken out of a checkpoint gives the logits of the model it came from."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+)
+
+from probekit.backbone import inspect_backbone, load_backbone, output_head
+from probekit.backbone.output_head import OutputHead, read_output_head, tied_to_input
+from probekit.errors import BackboneError, EntryError
+from tests import tiny
+
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 40,
+}
+NARROW = {"embedding_size": 16}
+DISTIL = {"dim": 32, "hidden_dim": 48, "n_heads": 4, "n_layers": 2}
+# family -> (tokenizer, what its configuration needs besides SIZES)
+MASKED = {
+    "bert": ("bert", {}),
+    "roberta": ("roberta", {}),
+    "mpnet": ("roberta", {}),
+    "distilbert": ("bert", DISTIL),
+    "modernbert": ("roberta", {"pad_token_id": 1}),
+    "electra": ("bert", NARROW),
+    "albert": ("bert", NARROW),
+    "deberta-v2": ("deberta-v2", {}),
+}
+CAUSAL = {
+    "llama": ("llama", {"tie_word_embeddings": False}),
+    "llama-tied": ("llama", {"tie_word_embeddings": True}),
+    "gpt2": ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4}),
+    "qwen3": ("gpt2", {"head_dim": 8, "num_key_value_heads": 2}),
+    "phi": ("gpt2", {}),
+}
+FAMILIES = MASKED | CAUSAL
+MODELS = Path(os.environ.get("PROBEKIT_TEST_MODELS", "no-folder-was-named"))
+
+
+def _save(family, folder, *, dtype="float32", **changes):
+    """Save a random language model with all its weights away from their initial values."""
+    kind, extra = FAMILIES[family]
+    tokenizer = tiny.tokenizer_of(kind)
+    config = AutoConfig.for_model(
+        family.removesuffix("-tied"),
+        vocab_size=len(tokenizer),
+        **{**SIZES, "pad_token_id": tokenizer.pad_token_id, **extra, **changes},
+    )
+    auto = AutoModelForMaskedLM if family in MASKED else AutoModelForCausalLM
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = auto.from_config(config, dtype=torch.float32)
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, 0.1, 0.2)
+    assert sum(parameter.numel() for parameter in model.parameters()) < 100_000
+    model.to(getattr(torch, dtype)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model.eval()
+
+
+def _relative(found, expected):
+    return ((found - expected).abs().max() / expected.abs().max()).item()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_are_the_models_own(family, tmp_path):
+    model = _save(family, tmp_path)
+    inspection = inspect_backbone(str(tmp_path))
+    head = read_output_head(inspection)
+    assert head.kind == ("masked" if family in MASKED else "causal")
+    assert (head.activation is None) == (family in CAUSAL)
+    ids = torch.tensor([[5, 9, 17, 30, 7, 8]])
+    with torch.no_grad():
+        expected = model(input_ids=ids).logits[0]
+    backbone = load_backbone(inspection, compute_dtype="float32")
+    rows = backbone.layers(ids, torch.tensor([6]), keep=[2])[0][0]  # what the cache stores
+    assert _relative(head(rows), expected) < 1e-5
+
+
+@pytest.mark.parametrize("family", ["bert", "llama-tied"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_tensors_keep_the_stored_dtype(family, dtype, tmp_path):
+    model = _save(family, tmp_path, dtype=dtype)
+    head = read_output_head(inspect_backbone(str(tmp_path)))
+    assert head.weight.dtype == getattr(torch, dtype)
+    assert torch.equal(head.weight, model.get_output_embeddings().weight)
+    assert not head.weight.requires_grad
+    rows = torch.randn(4, 32, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        state = model.float().cls(rows) if family == "bert" else model.float().lm_head(rows)
+    assert _relative(head(rows), state) < 1e-5
+
+
+def test_only_the_head_is_kept_in_memory(tmp_path):
+    _save("llama", tmp_path)
+    head = read_output_head(inspect_backbone(str(tmp_path)))
+    assert head.weight.untyped_storage().nbytes() == head.weight.numel() * 4
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"])
+def test_the_activation_is_found(activation, tmp_path):
+    _save("bert", tmp_path, hidden_act=activation)
+    expected = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh"}
+    found = read_output_head(inspect_backbone(str(tmp_path))).activation
+    assert found == expected.get(activation, activation)
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "modernbert", "llama", "phi"])
+def test_a_file_brings_the_same_head_back(family, tmp_path):
+    _save(family, tmp_path, dtype="bfloat16")
+    head = read_output_head(inspect_backbone(str(tmp_path)))
+    path = tmp_path / "output_head.safetensors"
+    path.write_bytes(head.to_file())
+    again = OutputHead.from_file(path)
+    for name, value in vars(head).items():
+        other = getattr(again, name)
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, other) and value.dtype == other.dtype
+        else:
+            assert value == other
+    rows = torch.randn(3, 32, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(head(rows), again(rows))
+
+
+def test_a_file_that_is_no_head(tmp_path):
+    with pytest.raises(EntryError, match=r"holds no output head.* --keep output-head"):
+        OutputHead.from_file(tmp_path / "missing.safetensors")
+    path = tmp_path / "output_head.safetensors"
+    path.write_bytes(OutputHead(kind="causal", weight=torch.ones(4, 2)).to_file()[:-3])
+    with pytest.raises(EntryError, match=r"is damaged .* --overwrite"):
+        OutputHead.from_file(path)
+    save_file({"weight": torch.ones(4, 2)}, path)
+    with pytest.raises(EntryError, match="no output head"):
+        OutputHead.from_file(path)
+
+
+@pytest.mark.parametrize("family", [*MASKED, "llama", "phi"])
+def test_a_checkpoint_without_a_head_is_refused(family, tmp_path):
+    model = _save(family, tmp_path / "whole")
+    model.base_model.save_pretrained(tmp_path / "bare")
+    AutoTokenizer.from_pretrained(tmp_path / "whole").save_pretrained(tmp_path / "bare")
+    what = "masked-language-model head" if family in MASKED else "language-model head"
+    with pytest.raises(BackboneError, match=rf"has no {what}: the checkpoint lacks .*--tie input"):
+        read_output_head(inspect_backbone(str(tmp_path / "bare")))
+
+
+def test_a_head_that_is_the_input_embeddings_is_not_missing(tmp_path):
+    model = _save("llama-tied", tmp_path / "whole")
+    model.base_model.save_pretrained(tmp_path / "bare")
+    AutoTokenizer.from_pretrained(tmp_path / "whole").save_pretrained(tmp_path / "bare")
+    head = read_output_head(inspect_backbone(str(tmp_path / "bare")))
+    assert torch.equal(head.weight, model.get_input_embeddings().weight)
+
+
+def test_a_head_that_lost_one_tensor_is_refused(tmp_path):
+    _save("bert", tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    del tensors["cls.predictions.transform.dense.weight"]
+    save_file(tensors, path, metadata={"format": "pt"})
+    with pytest.raises(BackboneError, match=r"lacks cls\.predictions\.transform\.dense\.weight"):
+        read_output_head(inspect_backbone(str(tmp_path)))
+
+
+def test_a_head_of_an_unknown_form_is_refused(tmp_path, monkeypatch):
+    _save("bert", tmp_path)
+    monkeypatch.setattr(output_head, "ACTIVATIONS", {"relu": output_head.ACTIVATIONS["relu"]})
+    with pytest.raises(BackboneError, match=r"BertForMaskedLM is of a form .* --tie input"):
+        read_output_head(inspect_backbone(str(tmp_path)))
+
+
+def test_logits_that_the_model_bends_are_refused(tmp_path):
+    """Gemma 2 caps its logits with a tanh after the projection."""
+    extra = {"head_dim": 8, "num_key_value_heads": 4, "final_logit_softcapping": 0.5}
+    tokenizer = tiny.tokenizer_of("llama")
+    config = AutoConfig.for_model("gemma2", vocab_size=len(tokenizer), **SIZES, **extra)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(BackboneError, match="Gemma2ForCausalLM is of a form"):
+        read_output_head(inspect_backbone(str(tmp_path)))
+
+
+def test_tied_to_input(tmp_path, tiny_folder):
+    backbone = load_backbone(inspect_backbone(str(tiny_folder("bert"))), compute_dtype="float32")
+    head = tied_to_input(backbone)
+    expected = AutoModel.from_pretrained(tiny_folder("bert")).get_input_embeddings().weight
+    assert head.kind == "tied-input" and head.activation is None and head.eps is None
+    assert torch.equal(head.weight, expected)
+    _save("albert", tmp_path)
+    narrow = load_backbone(inspect_backbone(str(tmp_path)), compute_dtype="float32")
+    with pytest.raises(BackboneError, match=r"input embeddings are 16 wide .* hidden states 32"):
+        tied_to_input(narrow)
+
+
+def test_gguf(tmp_path):
+    pytest.importorskip("gguf", reason="the optional extra gguf is not installed")
+    pytest.importorskip("accelerate", reason="the optional extra gguf is not installed")
+    from tests.backbone import tiny_gguf
+
+    path = tiny_gguf.write(tmp_path / "tiny.gguf")
+    head = read_output_head(inspect_backbone(str(path)))
+    weights = dict(tiny_gguf._tensors(len(tiny.tokenizer_of("gpt2"))))
+    assert torch.equal(head.weight, torch.from_numpy(weights["output.weight"]))
+
+
+def _real(pattern):
+    found = sorted(MODELS.glob(pattern))
+    if not found:
+        pytest.skip(f"no {pattern} in PROBEKIT_TEST_MODELS, the folder of real models")
+    return str(found[0])
+
+
+@pytest.mark.slow
+def test_real_gguf_model():
+    path = Path(_real("**/SmolLM2*.gguf"))
+    inspection = inspect_backbone(str(path))
+    head = read_output_head(inspection)
+    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name).eval()
+    ids = torch.tensor([inspection.tokenizer("The capital of France is")["input_ids"]])
+    with torch.no_grad():
+        expected = model(ids).logits[0]
+    backbone = load_backbone(inspection, compute_dtype="float32")
+    rows = backbone.layers(ids, torch.tensor([ids.shape[1]]), keep=[30])[0][0]
+    assert _relative(head(rows), expected) < 1e-5
+    assert "Paris" in inspection.tokenizer.decode(head(rows)[-1].argmax())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["minilm-l6", "mpnet-base"])
+def test_real_sentence_encoders_have_no_head(name):
+    with pytest.raises(BackboneError, match=r"has no masked-language-model head.*--tie input"):
+        read_output_head(inspect_backbone(_real(name)))

@@ -10,23 +10,25 @@ def tasks(json: options.Json = False) -> None:
     from probekit.cli.output import print_table
     from probekit.tasks import TASKS
 
-    rows = []
-    for name, family in TASKS.items():
-        task = family.sample()
-        rows.append(
-            {
-                "task": f"{name}/{family.variant}" if family.variant else name,
-                "kind": task.kind,
-                "labels": list(task.columns),
-                "metric": list(dict.fromkeys(task.metrics.values())),
-                "text": family.summary,
-            }
-        )
+    rows = [
+        {
+            "task": task.name
+            if family.variants or not family.variant
+            else f"{name}/{family.variant}",
+            "kind": " + ".join(dict.fromkeys(task.kinds.values())),
+            "labels": list(task.columns),
+            "metric": list(dict.fromkeys(task.metrics.values())),
+            "text": family.summary,
+        }
+        for name, family in TASKS.items()
+        for task in family.tasks()
+    ]
     print_table(rows, json=json)
     if not json:
         typer.echo(
             "\nThe first label column is the default. Your own data: give the path of a .conll, "
-            ".conllu, .jsonl, .parquet, .csv or .tsv file, or of a folder with one file per split."
+            ".conllu, .jsonl, .parquet, .csv or .tsv file, or of a folder with one file per split; "
+            "--kind says what it labels."
         )
 
 

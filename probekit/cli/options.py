@@ -44,10 +44,18 @@ Cache = Annotated[
     typer.Option("--cache", callback=_check_root, help="Root folder of the feature cache."),
 ]
 Kind = Annotated[
-    str | None, typer.Option("--kind", help="For your own data: tagging (the only kind so far).")
+    str | None,
+    typer.Option(
+        "--kind",
+        help="For your own data: tagging (default), sentence, pair, regression or "
+        "language-modelling.",
+    ),
 ]
 TextColumn = Annotated[
-    str | None, typer.Option("--text", help="For your own data: name or index of the text column.")
+    str | None,
+    typer.Option(
+        "--text", help="For your own data: name or index of the text column; A,B for pairs."
+    ),
 ]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]

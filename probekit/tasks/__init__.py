@@ -15,8 +15,9 @@ from probekit.tasks.matis import matis
 from probekit.tasks.slots import atis, snips
 from probekit.tasks.types import Example, Split, Task, slugify
 from probekit.tasks.ud import ud
-from probekit.tasks.user import READERS, UserFiles, user_slug, user_task
+from probekit.tasks.user import SUFFIXES, UserFiles, user_slug, user_task
 from probekit.tasks.wikiann import wikiann
+from probekit.tasks.wikitext import wikitext2
 from probekit.tasks.wnut17 import wnut17
 
 __all__ = [
@@ -50,6 +51,11 @@ class Family:
     example: str = ""
     variants: tuple[str, ...] = ()
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether any name may follow the slash."""
+        return bool(self.variant) and not self.variants
+
     def sample(self) -> Task:
         """Return the task, or the example of the family."""
         return self.build(self.example) if self.variant else self.build()
@@ -80,8 +86,12 @@ TASKS: Mapping[str, Family] = {
         variants=tuple(GLUE),
         summary="GLUE, one or two sentences",
     ),
+    "wikitext2": Family(build=wikitext2, summary="WikiText-2, articles of the English Wikipedia"),
     "demo-ner": Family(build=demo_ner, summary="the corpus shipped with probekit"),
 }
+
+
+KINDS: Mapping[str, Kind] = {kind: kind for kind in get_args(Kind)}
 
 
 def get_task(
@@ -93,26 +103,24 @@ def get_task(
         name: a name of ``TASKS`` ("conll", "wikiann/de"), or the path of the user's own file or
             folder. A name wins over a path; "./conll" is a path.
         kind: what the user's own data labels; "tagging" if None.
-        text: the column with the words of the user's own data, by name or index.
+        text: the column with the words or the text of the user's own data, by name or index; two
+            for a pair ("A,B").
         label: the label column; of a task with several it becomes the first one.
 
     Raises:
         UnknownNameError: no task, or no label column, has that name.
         MissingFileError: a path that does not exist.
-        OptionError: a kind that is not there yet, or options that do not fit the task.
+        OptionError: options that do not fit the task, or leave its columns open.
         DataError: the user's files do not hold what their format promises.
     """
-    if kind is not None:
-        choose("kind", kind, dict.fromkeys(get_args(Kind)))
+    kind = None if kind is None else choose("kind", kind, KINDS)
     head, _, variant = name.partition("/")
     if head in TASKS:
         task = _named(name, head, variant, text, label)
         return task if kind is None else _of_kind(task, kind)
     if not Path(name).expanduser().exists():
         _refuse_missing(name, head)
-    if kind not in (None, "tagging"):
-        raise OptionError(f"--kind {kind}: your own files can only be tagged so far.")
-    return user_task(name, text=text, label=label)
+    return user_task(name, kind=kind or "tagging", text=text, label=label)
 
 
 def is_own(task: Task) -> bool:
@@ -162,7 +170,7 @@ def _of_kind(task: Task, kind: str) -> Task:
 
 def _refuse_missing(name: str, head: str) -> None:
     """Say whether ``name`` was meant as a path that is missing, or as a task that is unknown."""
-    looks_like_path = name.startswith((".", "/", "~")) or Path(name).suffix.lower() in READERS
+    looks_like_path = name.startswith((".", "/", "~")) or Path(name).suffix.lower() in SUFFIXES
     if looks_like_path:
         raise MissingFileError(
             f"{name}: no such file or folder. Check the path; `probekit tasks` lists the tasks."

@@ -1,12 +1,13 @@
-"""MultiATIS++: the slots of ATIS in nine languages (Xu et al., 2020)."""
+"""MultiATIS++: the slots and intents of ATIS in nine languages (Xu et al., 2020)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from probekit.errors import DataError
 from probekit.tasks.lines import read_lines
 from probekit.tasks.published import Published, origin_of
 from probekit.tasks.sentences import Sentence, Sentences
-from probekit.tasks.slots import split_words
+from probekit.tasks.slots import COLUMNS, KINDS, METRICS, split_words
 from probekit.tasks.types import Task
 
 NEEDED = ("id", "utterance", "slot_labels")
@@ -16,6 +17,7 @@ def parse_matis(path: Path) -> Sentences:
     """Read a MultiATIS++ table: TABs, a header, no quoting.
 
     Words are divided by ASCII spaces alone: a no-break or an ideographic space is part of a word.
+    A table without the column ``intent`` has no intents.
 
     Raises:
         DataError: the header lacks a column, a row has another number of cells, or a row has
@@ -29,29 +31,32 @@ def parse_matis(path: Path) -> Sentences:
             f"{path}, line 1: expected a header with {', '.join(NEEDED)}; "
             f"{', '.join(missing)} missing in {', '.join(header)}."
         )
-    places = [header.index(name) for name in NEEDED] if lines else []
     sentences = tuple(
-        _sentence(path, number, line, len(header), places)
+        _sentence(path, number, line, header)
         for number, line in enumerate(lines[1:], start=2)
         if line.strip(" \t")
     )
     return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
 
 
-def _sentence(path: Path, number: int, line: str, width: int, places: list[int]) -> Sentence:
+def _sentence(path: Path, number: int, line: str, header: Sequence[str]) -> Sentence:
     cells = line.split("\t")
-    if len(cells) != width:
+    if len(cells) != len(header):
         raise DataError(
-            f"{path}, line {number}: expected {width} columns divided by TABs, found {len(cells)}."
+            f"{path}, line {number}: expected {len(header)} columns divided by TABs, "
+            f"found {len(cells)}."
         )
-    name, text, tags = (cells[place] for place in places)
-    words, labels = split_words(text), split_words(tags)
-    if len(words) != len(labels):
+    row = dict(zip(header, cells, strict=True))
+    words, slots = split_words(row["utterance"]), split_words(row["slot_labels"])
+    if len(words) != len(slots):
         raise DataError(
-            f"{path}, line {number}: {len(words)} words but {len(labels)} slot labels; expected "
+            f"{path}, line {number}: {len(words)} words but {len(slots)} slot labels; expected "
             "one label per word."
         )
-    return Sentence(words, {"slots": labels}, (number,) * max(len(words), 1), name or None)
+    labels = {"slots": slots}
+    if "intent" in row:
+        labels["intent"] = (row["intent"].strip(" "),)
+    return Sentence(words, labels, (number,) * max(len(words), 1), row["id"] or None)
 
 
 def matis(language: str) -> Task:
@@ -60,8 +65,9 @@ def matis(language: str) -> Task:
     splits = ("train", "dev", "test")
     return Task(
         name=name,
-        columns=("slots",),
-        metrics={"slots": "span-f1"},
+        columns=COLUMNS,
+        metrics=METRICS,
+        kinds=KINDS,
         splits=splits,
         source=Published(
             task=name,

@@ -9,10 +9,17 @@ from probekit.registry import choose
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which columns the user asked for: ``--text`` and ``--label``, by name or index."""
+    """Which columns the user asked for: ``--text`` and ``--label``, by name or index.
+
+    Attributes:
+        text: the text column; two of them for a pair ("A,B").
+        label: the label column.
+        optional: a file of sentences without the label column is one without labels.
+    """
 
     text: str | None = None
     label: str | None = None
+    optional: bool = False
 
 
 def is_index(name: str) -> bool:

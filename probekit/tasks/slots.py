@@ -1,39 +1,48 @@
-"""ATIS and SNIPS: slots of spoken requests, in the parallel files of the slot-filling papers."""
+"""ATIS and SNIPS: slots and intents of spoken requests, in the papers' parallel files."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from probekit.errors import DataError, MissingFileError
+from probekit.tasks.kinds import Kind, Metric
 from probekit.tasks.lines import read_lines
 from probekit.tasks.published import Published
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.types import Task
 
 FILES = {"train": ("train",), "dev": ("dev", "valid"), "test": ("test",)}
+COLUMNS = ("slots", "intent")
+METRICS: Mapping[str, Metric] = {"slots": "span-f1", "intent": "micro-f1"}
+KINDS: Mapping[str, Kind] = {"slots": "tagging", "intent": "sentence"}
 OBTAIN = "https://github.com/monologg/JointBERT (folder data)"
 
 
 def parse_parallel(folder: Path) -> Sentences:
-    """Read ``seq.in`` (words) and ``seq.out`` (BIO tags), one utterance per line.
+    """Read ``seq.in`` (words), ``seq.out`` (BIO tags) and ``label`` (intents), line by line.
+
+    A folder without ``label`` has no intents. Joined intents ("flight#airfare") are one class.
 
     Raises:
-        MissingFileError: one of the files is not there.
+        MissingFileError: ``seq.in`` or ``seq.out`` is not there.
         DataError: the files differ in their number of lines, or a line has another number of
             words than of tags, or none.
     """
-    words_path, tags_path = folder / "seq.in", folder / "seq.out"
+    words_path, tags_path, intents_path = (folder / name for name in ("seq.in", "seq.out", "label"))
     for path in (words_path, tags_path):
         if not path.is_file():
             raise MissingFileError(f"{path}: no such file; a split is seq.in and seq.out.")
     texts, tags = (_trimmed(path) for path in (words_path, tags_path))
-    if len(texts) != len(tags):
-        raise DataError(
-            f"{words_path} has {len(texts)} lines, but {tags_path} has {len(tags)}; expected "
-            "one line of tags per line of words."
-        )
+    _check_parallel(words_path, texts, tags_path, tags, "tags")
+    intents = _trimmed(intents_path) if intents_path.is_file() else None
+    if intents is not None:
+        _check_parallel(words_path, texts, intents_path, intents, "intents")
     sentences = tuple(
         _sentence(words_path, tags_path, number, pair)
         for number, pair in enumerate(zip(texts, tags, strict=True), start=1)
     )
+    if intents is not None:
+        sentences = tuple(map(_with_intent, sentences, intents))
     origin = f"{folder.name}/seq.in in {folder.parent.resolve()}"
     return Sentences(sentences=sentences, where=str(tags_path), origin=origin)
 
@@ -51,6 +60,20 @@ def _trimmed(path: Path) -> list[str]:
     return lines
 
 
+def _check_parallel(
+    path: Path, lines: Sequence[str], other: Path, others: Sequence[str], what: str
+) -> None:
+    if len(lines) != len(others):
+        raise DataError(
+            f"{path} has {len(lines)} lines, but {other} has {len(others)}; expected "
+            f"one line of {what} per line of words."
+        )
+
+
+def _with_intent(sentence: Sentence, intent: str) -> Sentence:
+    return replace(sentence, labels={**sentence.labels, "intent": (intent.strip(" \t"),)})
+
+
 def _sentence(words_path: Path, tags_path: Path, number: int, pair: tuple[str, str]) -> Sentence:
     words, tags = map(split_words, pair)
     if len(words) != len(tags):
@@ -64,8 +87,9 @@ def _sentence(words_path: Path, tags_path: Path, number: int, pair: tuple[str, s
 def _parallel_task(name: str) -> Task:
     return Task(
         name=name,
-        columns=("slots",),
-        metrics={"slots": "span-f1"},
+        columns=COLUMNS,
+        metrics=METRICS,
+        kinds=KINDS,
         splits=tuple(FILES),
         source=Published(
             task=name, files=FILES, parse=parse_parallel, obtain=OBTAIN, folders=(name,)

@@ -1,25 +1,47 @@
 """The user's own data: a file, or a folder with one file per split."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from probekit.errors import DataError, MissingFileError
+from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.fingerprint import digest
 from probekit.tasks.bio import is_tag
 from probekit.tasks.options import Choice
 from probekit.tasks.sentences import Sentences
-from probekit.tasks.types import Metric, Task, slugify
+from probekit.tasks.types import Kind, Metric, Task, slugify
 from probekit.tasks.user_columns import read_conll, read_conllu, read_table
 from probekit.tasks.user_fields import read_jsonl, read_parquet
+from probekit.tasks.user_texts import read_texts, read_txt
 
-READERS: Mapping[str, Callable[[Path, Choice], Sentences]] = {
+Reader = Callable[[Path, Choice], Sentences]
+
+TAGGED: Mapping[str, Reader] = {
     ".conll": read_conll,
     ".conllu": read_conllu,
     ".jsonl": read_jsonl,
     ".parquet": read_parquet,
     ".csv": read_table,
     ".tsv": read_table,
+}
+TABLES = (".jsonl", ".parquet", ".csv", ".tsv")
+READERS: Mapping[Kind, Mapping[str, Reader]] = {
+    "tagging": TAGGED,
+    "sentence": dict.fromkeys(TABLES, partial(read_texts, kind="sentence")),
+    "pair": dict.fromkeys(TABLES, partial(read_texts, kind="pair")),
+    "regression": dict.fromkeys(TABLES, partial(read_texts, kind="regression")),
+    "language-modelling": {
+        ".txt": read_txt,
+        **dict.fromkeys(TABLES, partial(read_texts, kind="language-modelling")),
+    },
+}
+SUFFIXES = frozenset(suffix for readers in READERS.values() for suffix in readers)
+METRICS: Mapping[Kind, Metric] = {
+    "sentence": "accuracy",
+    "pair": "accuracy",
+    "regression": "spearman",
+    "language-modelling": "perplexity",
 }
 ALIASES = {
     "train": "train",
@@ -39,6 +61,7 @@ class UserFiles:
 
     files: Mapping[str, Path]
     choice: Choice
+    kind: Kind = "tagging"
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
         """Read the file of ``split``, from ``data`` (a file or folder) if that is given.
@@ -46,48 +69,61 @@ class UserFiles:
         Raises:
             MissingFileError: ``data`` does not hold the split.
         """
-        files = self.files if data is None else split_files(data)
+        files = self.files if data is None else split_files(data, self.kind)
         if split not in files:
             raise MissingFileError(
                 f"{data}: no file for split {split!r}, only {', '.join(files)}. Name the file "
                 f"{split}{self.files[split].suffix}."
             )
         path = files[split]
-        return READERS[path.suffix.lower()](path, self.choice)
+        return READERS[self.kind][path.suffix.lower()](path, self.choice)
 
 
-def user_task(name: str, *, text: str | None = None, label: str | None = None) -> Task:
+def user_task(
+    name: str, *, kind: Kind = "tagging", text: str | None = None, label: str | None = None
+) -> Task:
     """Return the task that lies at a path.
 
-    The columns are those of the first split (train, else dev, else test), and so is the metric: a
-    column with a B- tag holds entities (span F1), and so does one with O and I- tags alone (IOB1);
-    any other is scored by accuracy.
+    The columns are those of the first split (train, else dev, else test), and so is the metric of
+    tagging: a column with a B- tag holds entities (span F1), and so does one with O and I- tags
+    alone (IOB1); any other is scored by accuracy. Sentences and pairs are scored by accuracy,
+    numbers by Spearman's rank correlation, language modelling by perplexity.
 
     Args:
         name: the path of a file or folder; a single file is the split that its name says
             ("dev.conll"), else "train".
-        text: the column with the words, by name or index.
+        kind: what is labelled.
+        text: the column with the words or the text, by name or index; two of a pair ("A,B").
         label: the label column, by name or index.
 
     Raises:
         MissingFileError: nothing lies there.
         DataError: the files do not hold what their format promises, or no file is a split.
-        OptionError: several label columns and no ``label``.
+        OptionError: several label columns and no ``label``, or a ``label`` for language modelling.
     """
     path = Path(name).expanduser()
-    files = split_files(path)
-    choice = Choice(text=text, label=label)
-    first = UserFiles(files=files, choice=choice)(next(iter(files)), None)
+    files = split_files(path, kind)
+    modelling = kind == "language-modelling"
+    if modelling and label not in (None, "token"):
+        raise OptionError(
+            f"--label {label}: language modelling predicts the text's own tokens; leave it out."
+        )
+    source = UserFiles(files=files, choice=Choice(text=text, label=label), kind=kind)
+    first = source(next(iter(files)), None)
     columns = tuple(dict.fromkeys(c for sentence in first.sentences for c in sentence.labels))
+    if modelling:
+        columns = ("token",)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
+    choice = Choice(text=text, label=next(iter(columns), label), optional=True)
     return Task(
         name=name,
         slug=user_slug(path),
         columns=columns,
-        metrics={column: _metric(first, column) for column in columns},
+        metrics={column: METRICS.get(kind) or _metric(first, column) for column in columns},
         splits=tuple(files),
-        source=UserFiles(files=files, choice=Choice(text=text, label=next(iter(columns), label))),
+        kind=kind,
+        source=replace(source, choice=choice),
     )
 
 
@@ -104,24 +140,24 @@ def _metric(found: Sentences, column: str) -> Metric:
     return "span-f1" if begun or (entities and all(map(is_tag, entities))) else "accuracy"
 
 
-def split_files(path: Path) -> dict[str, Path]:
+def split_files(path: Path, kind: Kind = "tagging") -> dict[str, Path]:
     """Return split to file, in the order train, dev, test.
 
     Raises:
         MissingFileError: nothing lies at ``path``.
-        DataError: the format is unknown, no file is named after a split, or two are the same.
+        DataError: the kind is not read from such a file, no file is named after a split, or two
+            are the same.
     """
+    suffixes = READERS[kind]
     if path.is_file():
-        if path.suffix.lower() not in READERS:
-            raise DataError(
-                f"{path}: unknown format {path.suffix!r}; expected {', '.join(READERS)}."
-            )
+        if path.suffix.lower() not in suffixes:
+            raise _unknown_format(path, kind)
         return {_split_of(path) or "train": path}
     if not path.is_dir():
         raise MissingFileError(f"{path}: no such file or folder.")
     found: dict[str, Path] = {}
     for file in sorted(path.iterdir()):
-        split = _split_of(file) if file.suffix.lower() in READERS else None
+        split = _split_of(file) if file.suffix.lower() in suffixes else None
         if split in found:
             raise DataError(f"{path}: {found[split].name} and {file.name} are both {split!r}.")
         if split is not None:
@@ -129,9 +165,19 @@ def split_files(path: Path) -> dict[str, Path]:
     if not found:
         raise DataError(
             f"{path}: no file is named after a split; expected {', '.join(ALIASES)} with one of "
-            f"{', '.join(READERS)}."
+            f"{', '.join(suffixes)}."
         )
     return {split: found[split] for split in ("train", "dev", "test") if split in found}
+
+
+def _unknown_format(path: Path, kind: Kind) -> DataError:
+    suffix = path.suffix.lower()
+    others = [other for other, readers in READERS.items() if suffix in readers]
+    hint = f" For {suffix} use --kind {others[0]}." if others else ""
+    return DataError(
+        f"{path}: unknown format {path.suffix!r}; expected {', '.join(READERS[kind])} for kind "
+        f"{kind}.{hint}"
+    )
 
 
 def _split_of(path: Path) -> str | None:

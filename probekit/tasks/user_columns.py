@@ -1,21 +1,19 @@
 """The user's own files with one token per row: ``.conll``, ``.conllu``, ``.csv``, ``.tsv``."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from probekit.errors import DataError
+from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.columns import read_blocks, width_of
 from probekit.tasks.conllu import FIELDS, LABEL_FIELDS, parse_conllu
-from probekit.tasks.lines import read_lines
 from probekit.tasks.options import Choice, only_label, place_of
 from probekit.tasks.published import origin_of
 from probekit.tasks.sentences import Sentence, Sentences
 
 TEXT_HEADERS = ("word", "words", "token", "tokens", "form", "text")
 MOST_WORDS = 500
-Row = tuple[int, list[str]]
 
 
 def read_conll(path: Path, choice: Choice) -> Sentences:
@@ -75,14 +73,14 @@ def read_table(path: Path, choice: Choice) -> Sentences:
         DataError: rows of different widths, or no empty rows in a file of over ``MOST_WORDS``
             words (a column of sentence ids divides nothing).
     """
-    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _tsv_rows(path)
-    filled = [row for row in rows if _is_filled(row)]
+    rows = read_cells(path)
+    filled = [row for row in rows if is_filled(row)]
     if not filled:
         return Sentences(sentences=(), where=str(path), origin=origin_of(path))
     header = filled[0][1]
     headed = _is_header(header, choice)
     names = header if headed else [str(place) for place in range(len(header))]
-    _check_widths(path, filled, len(header))
+    check_widths(path, filled)
     word = place_of(str(path), "--text", choice.text or _usual_text(names), names)
     label = _table_label(str(path), choice, names, word)
     body = rows[rows.index(filled[0]) + 1 :] if headed else rows
@@ -107,10 +105,6 @@ def _table_sentence(
     return Sentence(words, labels, tuple(number for number, _ in block))
 
 
-def _is_filled(row: Row) -> bool:
-    return any(cell.strip(" \t") for cell in row[1])
-
-
 def _is_header(cells: Sequence[str], choice: Choice) -> bool:
     asked = {choice.text, choice.label} & set(cells)
     return bool(asked) or any(cell.lower() in TEXT_HEADERS for cell in cells)
@@ -118,15 +112,6 @@ def _is_header(cells: Sequence[str], choice: Choice) -> bool:
 
 def _usual_text(names: Sequence[str]) -> str:
     return next((name for name in names if name.lower() in TEXT_HEADERS), names[0])
-
-
-def _check_widths(path: Path, rows: Sequence[Row], width: int) -> None:
-    for number, cells in rows:
-        if len(cells) != width:
-            raise DataError(
-                f"{path}, line {number}: expected {width} cells, as in the first row, "
-                f"found {len(cells)}."
-            )
 
 
 def _check_divided(path: Path, sentences: Sequence[Sentence]) -> None:
@@ -142,30 +127,8 @@ def _check_divided(path: Path, sentences: Sequence[Sentence]) -> None:
 def _blocks(rows: Sequence[Row]) -> list[list[Row]]:
     blocks: list[list[Row]] = [[]]
     for row in rows:
-        if _is_filled(row):
+        if is_filled(row):
             blocks[-1].append(row)
         elif blocks[-1]:
             blocks.append([])
     return [block for block in blocks if block]
-
-
-def _tsv_rows(path: Path) -> list[Row]:
-    return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1)]
-
-
-def _csv_rows(path: Path) -> list[Row]:
-    reader = csv.reader(read_lines(path), strict=True)
-    rows: list[Row] = []
-    first = 1
-    try:
-        for cells in reader:
-            if reader.line_num > first:
-                raise csv.Error("a quoted cell goes on in the next line")
-            rows.append((first, cells))
-            first = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(
-            f"{path}, line {first}: {error}; a quotation mark that is a token is written "
-            '"""" in CSV (or use a .tsv file, which has no quoting).'
-        ) from error
-    return rows

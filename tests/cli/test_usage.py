@@ -105,7 +105,8 @@ def test_heads_and_tasks_as_tables_and_as_json():
 
     heads, tasks = done("heads"), done("tasks")
     assert [line.split()[0] for line in heads.out.splitlines()[1:]] == list(HEADS)
-    assert [line.split()[0].split("/")[0] for line in tasks.out.splitlines()[1:-2]] == list(TASKS)
+    families = [line.split()[0].split("/")[0] for line in tasks.out.splitlines()[1:-2]]
+    assert list(dict.fromkeys(families)) == list(TASKS)
     assert (heads.err, tasks.err) == ("", "")
     assert [row["head"] for row in done("heads", "--json").rows] == list(HEADS)
     assert done("heads", "--json").rows[-1]["lr"] == 5e-5

@@ -234,7 +234,10 @@ MATIS = "id\tutterance\tslot_labels\tintent\n7\tflug\xa0nach \u201cköln\t O B-c
 def test_matis(tmp_path: Path, file: str) -> None:
     split = read("matis/de", tmp_path, MATIS + '8\tein "\tO O\tx\n', file)
     assert words(split) == [("flug\xa0nach", "\u201cköln"), ("ein", '"')]
-    assert split.labels == {"slots": (("O", "B-city"), ("O", "O"))}
+    assert split.labels == {
+        "slots": (("O", "B-city"), ("O", "O")),
+        "intent": (("flight",), ("x",)),
+    }
     assert [example.id for example in split.examples] == ["7", "8"]
 
 

@@ -1,0 +1,63 @@
+"""The cells of ``.csv`` and ``.tsv`` files, with the line that each row begins in."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from probekit.errors import DataError
+from probekit.tasks.lines import read_lines
+
+Row = tuple[int, list[str]]
+
+
+def read_cells(path: Path, *, long: bool = False) -> list[Row]:
+    """Return the rows of a table.
+
+    ``.csv`` cells may be quoted; ``.tsv`` cells are taken as they are, since a lone quotation
+    mark is a common token.
+
+    Args:
+        path: the file.
+        long: a quoted cell of a ``.csv`` file may go on in the next lines, as texts do.
+
+    Raises:
+        DataError: the quoting of a ``.csv`` file is broken.
+    """
+    if path.suffix.lower() == ".csv":
+        return _csv_rows(path, long)
+    return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1)]
+
+
+def is_filled(row: Row) -> bool:
+    """Return whether any cell of a row holds more than blanks."""
+    return any(cell.strip(" \t") for cell in row[1])
+
+
+def check_widths(path: Path, rows: Sequence[Row]) -> None:
+    """Refuse a row that has another number of cells than the first."""
+    width = len(rows[0][1])
+    for number, cells in rows:
+        if len(cells) != width:
+            raise DataError(
+                f"{path}, line {number}: expected {width} cells, as in the first row, "
+                f"found {len(cells)}."
+            )
+
+
+def _csv_rows(path: Path, long: bool) -> list[Row]:
+    reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
+    rows: list[Row] = []
+    first = 1
+    try:
+        for cells in reader:
+            if reader.line_num > first and not long:
+                raise csv.Error("a quoted cell goes on in the next line")
+            rows.append((first, cells))
+            first = reader.line_num + 1
+    except csv.Error as error:
+        what = "" if long else "that is a token "
+        raise DataError(
+            f"{path}, line {first}: {error}; a quotation mark {what}is written "
+            '"""" in CSV (or use a .tsv file, which has no quoting).'
+        ) from error
+    return rows

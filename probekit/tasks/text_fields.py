@@ -1,0 +1,59 @@
+"""The columns of the user's ``.csv`` and ``.tsv`` files with one example per row."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from probekit.errors import DataError
+from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
+from probekit.tasks.fields import Fields
+from probekit.tasks.options import Choice
+from probekit.tasks.scores import is_number
+from probekit.tasks.text_options import USUAL
+
+
+def load_table(path: Path, choice: Choice) -> Fields:
+    """Read a table with one example per row; empty rows are left out.
+
+    The first row is a header if ``--text`` or ``--label`` names one of its cells, or if one of
+    its cells is a usual name ("sentence", "label"); else columns are named by their position.
+
+    Raises:
+        DataError: rows of different widths, a column named twice, broken quoting, or a first row
+            that looks like a header but has no name that says so.
+    """
+    rows = [row for row in read_cells(path, long=True) if is_filled(row)]
+    if not rows:
+        return Fields(path=path, unit="line", lines=(), values={})
+    check_widths(path, rows)
+    header = rows[0][1]
+    if _is_header(header, choice):
+        names, body = [cell.strip(" ") for cell in header], rows[1:]
+        _check_names(path, rows[0][0], names)
+    else:
+        _check_headless(path, rows)
+        names, body = [str(place) for place in range(len(header))], rows
+    values = {name: [cells[place] for _, cells in body] for place, name in enumerate(names)}
+    return Fields(path=path, unit="line", lines=[number for number, _ in body], values=values)
+
+
+def _is_header(cells: Sequence[str], choice: Choice) -> bool:
+    asked = {choice.label, choice.text, *(choice.text or "").split(",")}
+    names = {cell.strip(" ") for cell in cells}
+    return bool(asked & names) or any(name.lower() in USUAL for name in names)
+
+
+def _check_names(path: Path, line: int, names: Sequence[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path}, line {line}: two columns are called {twice!r}; rename one.")
+
+
+def _check_headless(path: Path, rows: Sequence[Row]) -> None:
+    """Refuse a header that is not known for one: its names would become an example."""
+    for place, cell in enumerate(rows[0][1]):
+        below = [cells[place] for _, cells in rows[1:]]
+        if cell.strip() and not is_number(cell) and below and all(map(is_number, below)):
+            raise DataError(
+                f"{path}, line {rows[0][0]}: {cell!r} stands above a column of numbers. If it is "
+                "a header, name its columns with --text and --label; if not, write a number."
+            )

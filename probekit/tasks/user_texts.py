@@ -1,0 +1,165 @@
+"""The user's own sentences, pairs and numbers: one text or two, and one label, per example."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from probekit.errors import DataError
+from probekit.tasks.fields import Fields, load_jsonl, load_parquet
+from probekit.tasks.kinds import Kind
+from probekit.tasks.lines import read_lines
+from probekit.tasks.options import Choice, place_of
+from probekit.tasks.published import origin_of
+from probekit.tasks.scores import is_number
+from probekit.tasks.sentences import Sentence, Sentences, plain_text
+from probekit.tasks.text_fields import load_table
+from probekit.tasks.text_options import IDS, LABELS, choose_label, choose_texts
+
+UNLABELLED = {"", "-1"}
+
+
+def read_texts(path: Path, choice: Choice, *, kind: Kind) -> Sentences:
+    """Read a ``.jsonl``, ``.parquet``, ``.csv`` or ``.tsv`` file with one example per row.
+
+    Args:
+        path: the file.
+        choice: the columns asked for.
+        kind: sentence, pair, regression or language-modelling (text alone).
+
+    Raises:
+        OptionError: the choice of columns is left open, or does not fit the kind.
+        DataError: a row without text, a label that is none, or some rows without a label (empty
+            or -1) among rows with one.
+    """
+    suffix = path.suffix.lower()
+    if suffix in (".csv", ".tsv"):
+        fields = load_table(path, choice)
+    else:
+        fields = load_jsonl(path) if suffix == ".jsonl" else load_parquet(path)
+    return _sentences(fields, choice, kind)
+
+
+def read_txt(path: Path, choice: Choice) -> Sentences:
+    """Read plain text for language modelling: an example per run of lines between blank lines.
+
+    This is the form in which BERT's own corpora were written: a blank line ends a document. Lines
+    stay as they are, divided by line feeds. (One document per row of a ``.jsonl`` file keeps blank
+    lines inside documents.)
+    """
+    blocks: list[list[tuple[int, str]]] = [[]]
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            blocks[-1].append((number, line))
+        elif blocks[-1]:
+            blocks.append([])
+    sentences = tuple(
+        plain_text(("\n".join(line for _, line in block),), {}, block[0][0])
+        for block in blocks
+        if block
+    )
+    return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
+
+
+def _sentences(fields: Fields, choice: Choice, kind: Kind) -> Sentences:
+    where, origin = str(fields.path), origin_of(fields.path)
+    if not fields.lines:
+        return Sentences(sentences=(), where=where, origin=origin)
+    names = list(fields.values)
+    texts = choose_texts(where, kind, choice, names, _text_columns(fields, choice))
+    label = None
+    if kind != "language-modelling":
+        free = [name for name in names if name not in texts and _may_label(fields, name)]
+        label = choose_label(where, choice, names, free)
+    named = None if label is None else _labels(fields, label, kind)
+    sentences = tuple(
+        _sentence(fields, number, texts, {} if named is None else {str(label): named[number]})
+        for number in range(len(fields.lines))
+    )
+    return Sentences(sentences=sentences, where=where, origin=origin, unit=fields.unit)
+
+
+def _text_columns(fields: Fields, choice: Choice) -> list[str]:
+    """Return the columns of strings that are not called as labels or ids are."""
+    known = {*LABELS, *IDS}
+    names = list(fields.values)
+    label = choice.label
+    if label is not None and label in {*names, *map(str, range(-len(names), len(names)))}:
+        label = names[place_of(str(fields.path), "--label", label, names)]
+    return [
+        name
+        for name, values in fields.values.items()
+        if name.lower() not in known and name != label and _is_prose(values)
+    ]
+
+
+def _is_prose(values: Sequence[Any]) -> bool:
+    filled = [value for value in values if value is not None]
+    strings = bool(filled) and all(isinstance(value, str) for value in filled)
+    return strings and not all(is_number(value) for value in filled)
+
+
+def _may_label(fields: Fields, name: str) -> bool:
+    filled = [value for value in fields.values[name] if value is not None]
+    plain = all(isinstance(value, str | int | float) for value in filled)
+    return name.lower() not in IDS and bool(filled) and plain
+
+
+def _sentence(
+    fields: Fields, number: int, texts: Sequence[str], labels: dict[str, str]
+) -> Sentence:
+    for name in texts:
+        value = fields.values[name][number]
+        if not isinstance(value, str | None):
+            found = type(value).__name__
+            place = fields.place(number)
+            raise DataError(f"{place}: expected text in column {name!r}, found {found}.")
+        if not (value or "").strip():
+            raise DataError(f"{fields.place(number)}: no text in column {name!r}.")
+    identity = fields.values["id"][number] if "id" in fields.values else None
+    own = str(identity) if isinstance(identity, str | int) else ""
+    row = tuple(fields.values[name][number] for name in texts)
+    return plain_text(row, labels, fields.lines[number], own or None)
+
+
+def _labels(fields: Fields, column: str, kind: Kind) -> list[str] | None:
+    """Return the labels of a column by name; None if it is empty, or -1, throughout."""
+    convert = _number if kind == "regression" else _class
+    labels = [convert(fields, n, column) for n in range(len(fields.lines))]
+    if set(labels) <= UNLABELLED:
+        return None
+    # A number may well be -1; a class may not, since that is how data sets say "no label".
+    missing = {""} if kind == "regression" else UNLABELLED
+    first = next((n for n, label in enumerate(labels) if label in missing), None)
+    if first is not None:
+        found = " (-1 means none; a class needs another name)" if labels[first] else ""
+        raise DataError(
+            f"{fields.place(first)}: no label in column {column!r}{found}, but others have one; "
+            "label all rows of a split or none."
+        )
+    return labels
+
+
+def _class(fields: Fields, number: int, column: str) -> str:
+    """Return a class by name; "" where there is none."""
+    value = fields.values[column][number]
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        # Whole numbers become floats where a column has gaps.
+        return str(int(value))
+    if not isinstance(value, str | int):
+        raise DataError(
+            f"{fields.place(number)}: expected a class in column {column!r}, found {value!r}. "
+            "For numbers use --kind regression."
+        )
+    return str(value).strip(" \t")
+
+
+def _number(fields: Fields, number: int, column: str) -> str:
+    """Return a number as text; "" where there is none."""
+    value = fields.values[column][number]
+    text = "" if value is None else str(value).strip(" \t")
+    return "-1" if is_number(text) and float(text) == -1 else text

@@ -13,6 +13,7 @@ from probekit.decoders.linear import Linear
 from probekit.decoders.mlp import MLP
 from probekit.decoders.pooler import Pooler
 from probekit.decoders.regression import Regression
+from probekit.decoders.vocabulary import Vocabulary
 from probekit.errors import OptionError
 from probekit.registry import choose, revive
 
@@ -22,6 +23,7 @@ DECODERS: dict[str, type[DecoderSpec]] = {
     "crf": CRF,
     "pooler": Pooler,
     "regression": Regression,
+    "vocabulary": Vocabulary,
 }
 
 
@@ -61,6 +63,7 @@ __all__ = [
     "Linear",
     "Pooler",
     "Regression",
+    "Vocabulary",
     "check_decoder",
     "decoder_from_json",
 ]

@@ -1,18 +1,34 @@
 """What the contract tests need to know of each decoder: a spec that can be built, and targets."""
 
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from probekit.decoders import CRF, DECODERS, IGNORED, Decoder, DecoderSpec
+from probekit.decoders import CRF, DECODERS, IGNORED, Decoder, DecoderSpec, Vocabulary
+from probekit.output_head import OutputHead
 
 ROWS, WIDTH, CLASSES = 20, 7, 4
 OFFSETS = torch.tensor([0, 3, 3, 12, 20])
 
 SPECS: dict[str, DecoderSpec] = {name: make() for name, make in DECODERS.items()} | {
     "crf with hidden layers": CRF(hidden=5),
+    "vocabulary, trained": Vocabulary(trained=True),
+    "vocabulary, new transform": Vocabulary(transform="new"),
+    "vocabulary, no transform": Vocabulary(transform="none"),
 }
+
+
+def output_head(kind: str = "masked", vocabulary: int = 11, dim: int = WIDTH) -> OutputHead:
+    """A drawn output head; a masked one has a transform."""
+    draw = partial(torch.randn, generator=generator(9))
+    parts = {"weight": draw(vocabulary, dim)}
+    if kind != "masked":
+        return OutputHead(kind=kind, **parts)
+    parts |= {"bias": draw(vocabulary), "dense_weight": draw(dim, dim), "dense_bias": draw(dim)}
+    parts |= {"norm_weight": 1 + draw(dim) / 10, "norm_bias": draw(dim)}
+    return OutputHead(kind=kind, activation="gelu", eps=1e-5, **parts)
 
 
 def generator(seed: int = 0) -> torch.Generator:

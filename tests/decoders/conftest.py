@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from probekit.output_head import FILE
+from tests.decoders.cases import output_head
+
 
 @pytest.fixture(scope="session")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("backbone")
+    folder = tmp_path_factory.mktemp("backbone")
+    (folder / FILE).write_bytes(output_head().to_file())
+    return folder

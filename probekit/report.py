@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from probekit.errors import RecordError
+from probekit.metrics.scale import scale_of
 from probekit.registry import choose
 from probekit.results.columns import Column, interval_cells, markdown_table, text_table
 from probekit.results.groups import OPTIONS, check_seeds, follows, grouped, series
@@ -28,6 +29,8 @@ _SETTLED_BY = {
     "metric": ("task", "label"),
     "protocol": ("shots", "fraction"),
     "decoder": ("head",),
+    "options": ("head", "decoder"),
+    "pooling": ("model", "task", "label"),
 }
 """Options that a table leaves out where those on the right settle them."""
 
@@ -40,9 +43,9 @@ class Row:
         options: the options they share, by name.
         metric: the metric of the scores.
         seeds: their seeds, ascending.
-        eval_score: best dev score (0..1), mean and interval over seeds.
-        eval_last: last dev score (0..1).
-        test_score: test score (0..1) over the seeds that have one; None without any.
+        eval_score: best dev score as in the records (not in percent), mean and interval.
+        eval_last: last dev score.
+        test_score: test score over the seeds that have one; None without any.
         n_params: trained parameters, rounded mean.
         train_seconds: mean wall-clock seconds of training.
     """
@@ -116,12 +119,12 @@ def _row(group: Sequence[Record], options: dict[str, Any]) -> Row:
 def table(rows: Sequence[Row], style: Style = "text") -> str:
     """Return rows as a table: the options that differ, seeds, scores, parameters and seconds.
 
-    Scores are percent with the half width of their 95 % interval over seeds.
+    Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds.
 
     Args:
         rows: what ``summarise`` returned.
         style: ``text`` (aligned for a terminal), ``markdown``, or ``jsonl`` (one JSON object per
-            row, scores in 0..1).
+            row, scores as in the records).
 
     Raises:
         UnknownNameError: there is no such style.
@@ -134,7 +137,8 @@ def table(rows: Sequence[Row], style: Style = "text") -> str:
 
 def caption(rows: Sequence[Row]) -> str:
     """Return one line that says what the scores of a table are."""
-    metrics = " or ".join(sorted({metric_text(row.metric) for row in rows}))
+    names = {metric_text(row.metric, scale_of(row.metric).percent) for row in rows}
+    metrics = " or ".join(sorted(names))
     if all(row.n == 1 for row in rows):
         return f"{metrics}; one seed, hence no interval."
     return f"{metrics}; mean ± half width of the 95 % interval over seeds (Student's t)."
@@ -163,16 +167,18 @@ def _is_settled(name: str, rows: Sequence[Row]) -> bool:
 def _result_columns(rows: Sequence[Row]) -> list[Column]:
     return [
         Column("seeds", [str(row.n) for row in rows]),
-        Column("dev best", _percents([row.eval_score for row in rows])),
-        Column("dev last", _percents([row.eval_last for row in rows])),
-        Column("test", _percents([row.test_score for row in rows])),
+        Column("dev best", _scores(rows, [row.eval_score for row in rows])),
+        Column("dev last", _scores(rows, [row.eval_last for row in rows])),
+        Column("test", _scores(rows, [row.test_score for row in rows])),
         Column("params", [f"{row.n_params:,}" for row in rows]),
         Column("seconds", [f"{row.train_seconds:.1f}" for row in rows]),
     ]
 
 
-def _percents(values: Sequence[Interval | None]) -> list[str]:
-    return interval_cells([None if value is None else value.scaled(100) for value in values], 2)
+def _scores(rows: Sequence[Row], values: Sequence[Interval | None]) -> list[str]:
+    factors = [scale_of(row.metric).factor for row in rows]
+    pairs = zip(values, factors, strict=True)
+    return interval_cells([value and value.scaled(factor) for value, factor in pairs], 2)
 
 
 def depth_table(
@@ -182,7 +188,8 @@ def depth_table(
 
     Args:
         records: records; those that are not of a truncated depth are left out.
-        score: which score; percent with the half width of its 95 % interval over seeds.
+        score: which score; percent (perplexity: raw) with the half width of its 95 % interval
+            over seeds.
         style: as for ``table``; ``jsonl`` gives one object per depth and column.
 
     Raises:
@@ -191,14 +198,16 @@ def depth_table(
     records = [r for r in records if r.depth is not None and getattr(r, score) is not None]
     if not records:
         raise RecordError(f"no records with a depth and {score}; run `probekit depth` first.")
+    named = series(records, given=["depth"])
     columns = {
         name: {
             depth: _mean_score(group, score, f"{name}, depth {depth}")
             for (depth,), group in grouped(members, ["depth"]).items()
         }
-        for name, members in series(records, given=["depth"]).items()
+        for name, members in named.items()
     }
-    return _layer_table(columns, style, decimals=2, factor=100)
+    factors = [scale_of(members[0].metric).factor for members in named.values()]
+    return _layer_table(columns, style, decimals=2, factors=factors)
 
 
 def _mean_score(group: Sequence[Record], score: Score, what: str) -> Interval:
@@ -221,11 +230,14 @@ def weights_table(records: Sequence[Record], raw: bool = False, style: Style = "
         name: mean_weights(members, raw, name)
         for name, members in series(with_weights(records, raw)).items()
     }
-    return _layer_table(columns, style, decimals=3, factor=1)
+    return _layer_table(columns, style, decimals=3, factors=[1.0] * len(columns))
 
 
 def _layer_table(
-    columns: Mapping[str, Mapping[int, Interval]], style: Style, decimals: int, factor: float
+    columns: Mapping[str, Mapping[int, Interval]],
+    style: Style,
+    decimals: int,
+    factors: Sequence[float],
 ) -> str:
     choose("table style", style, _STYLES)
     layers = sorted({layer for column in columns.values() for layer in column})
@@ -236,7 +248,7 @@ def _layer_table(
             for layer, value in sorted(column.items())
         )
     shown = [Column("layer", [layer_text(layer) for layer in layers], words=True)]
-    for name, column in columns.items():
+    for (name, column), factor in zip(columns.items(), factors, strict=True):
         values = [column[n].scaled(factor) if n in column else None for n in layers]
         shown.append(Column(name, interval_cells(values, decimals)))
     return _LAYOUTS[style](shown)

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-Kind = Annotated[str, typer.Argument(metavar="KIND", help="weights, depth, fewshot or learning.")]
+_KINDS = "weights, depth, fewshot, fraction, learning, classes, confusion or attention."
+Kind = Annotated[str, typer.Argument(metavar="KIND", help=_KINDS)]
 Runs = Annotated[
     list[Path], typer.Argument(metavar="RUNS...", help="Records files (runs/<model>/<task>.jsonl).")
 ]
@@ -24,15 +25,24 @@ def plot(
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")] = False,
     along: Annotated[str, typer.Option("--along", help="learning: step or epoch.")] = "step",
+    split: Annotated[str, typer.Option("--split", help="classes: dev or test.")] = "dev",
+    classes: Annotated[
+        str, typer.Option("--classes", help="classes: only these, separated by commas.")
+    ] = "",
 ) -> None:
-    """Draw layer weights, depth curves, few-shot curves or learning curves of RUNS."""
+    """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
     from probekit.plots import PLOTS, save_figure
     from probekit.registry import choose
     from probekit.results import load_records
     from probekit.results.select import select
 
     draw = choose("plot", kind, PLOTS)
-    options: dict[str, dict[str, Any]] = {"weights": {"raw": raw}, "learning": {"along": along}}
+    chosen = [name.strip() for name in classes.split(",") if name.strip()]
+    options: dict[str, dict[str, Any]] = {
+        "weights": {"raw": raw},
+        "learning": {"along": along},
+        "classes": {"split": split, "classes": chosen},
+    }
     records = select(load_records(runs), where or [])
     path = output or Path(f"{kind}.png")
     save_figure(draw(records, **options.get(kind, {})), path)

@@ -1,15 +1,24 @@
 """Axes that several figures share."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import (
     FixedFormatter,
     FixedLocator,
+    FuncFormatter,
+    LogLocator,
     MaxNLocator,
     MultipleLocator,
+    NullFormatter,
     NullLocator,
 )
+
+from probekit.metrics.scale import Scale
+from probekit.results.interval import Interval
+
+_LABEL = 0.085  # share of an axis that a number needs beside the next one
 
 
 def layer_axis(axes: Axes, layers: Sequence[int]) -> None:
@@ -27,14 +36,45 @@ def _layer_step(top: int) -> int:
     return next((step for step in steps[:4] if top % step == 0), steps[0])
 
 
-def shots_axis(axes: Axes, shots: Sequence[int]) -> None:
+def shots_axis(axes: Axes, shots: Sequence[float]) -> None:
     """Make the x axis one of shots, in powers of two, with a tick at every number that was run."""
-    axes.set_xscale("log", base=2)
     axes.set_xlabel("shots (sentences per class)")
-    axes.xaxis.set_major_locator(FixedLocator(shots))
-    axes.xaxis.set_major_formatter(FixedFormatter([str(number) for number in shots]))
+    _octaves(axes, {number: f"{number:g}" for number in shots})
+
+
+def fraction_axis(axes: Axes, fractions: Sequence[float]) -> None:
+    """Make the x axis one of fractions in percent, with a tick at every one that was run."""
+    axes.set_xlabel("share of the training split (%)")
+    _octaves(axes, {fraction: f"{100 * fraction:g}" for fraction in fractions})
+
+
+def _octaves(axes: Axes, texts: Mapping[float, str]) -> None:
+    """Make the x axis logarithmic, with a tick at every key, and its text where there is room."""
+    axes.set_xscale("log", base=2)
+    low, high = min(texts) / 2**0.3, max(texts) * 2**0.3
+    axes.set_xlim(low, high)
+    room = math.log2(high / low) * _LABEL
+    shown: list[float] = []
+    for place in sorted(texts, reverse=True):
+        if not shown or math.log2(shown[-1] / place) >= room:
+            shown.append(place)
+    axes.xaxis.set_major_locator(FixedLocator(sorted(texts)))
+    labels = [texts[place] if place in shown else "" for place in sorted(texts)]
+    axes.xaxis.set_major_formatter(FixedFormatter(labels))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(min(shots) / 2**0.3, max(shots) * 2**0.3)
+
+
+def score_axis(axes: Axes, scale: Scale, curves: Iterable[Mapping[float, Interval]]) -> None:
+    """Make the y axis logarithmic where the scores are raw and lie far apart."""
+    means = [point.mean for curve in curves for point in curve.values()]
+    low, high = min(means), max(means)
+    if not scale.is_wide(low, high):
+        return
+    axes.set_yscale("log")
+    axes.set_ylim(low / 1.3, high * 1.3)
+    axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def step_axis(axes: Axes, label: str) -> None:

@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
-from probekit.plots.axis import layer_axis
+from probekit.metrics.scale import Scale
+from probekit.plots.axis import layer_axis, score_axis
 from probekit.plots.lines import draw_band
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
@@ -37,26 +38,28 @@ def plot_depth(records: Sequence[Record]) -> Figure:
         drawn = panel_figure(split_panels(records, by=["shots"], along=["depth"]))
         counts: set[int] = set()
         for axes, panel in drawn.panels:
-            for order, (name, members) in enumerate(panel.curves.items()):
-                curve = _curve(members, name)
-                draw_band(axes, dict(curve), drawn.styles[name], order)
-                _ring_best(axes, curve, drawn.styles[name])
+            curves = {n: _curve(m, n, panel.scale.factor) for n, m in panel.curves.items()}
+            for order, name in enumerate(curves):
+                curve = curves[name]
+                draw_band(axes, curve, drawn.styles[name], order, panel.scale)
+                _ring_best(axes, curve, drawn.styles[name], panel.scale)
                 counts |= {point.n for point in curve.values()}
+            score_axis(axes, panel.scale, curves.values())
             layer_axis(axes, [r.depth for m in panel.curves.values() for r in m if r.depth])
         add_legend(drawn, counts, [_ring("#666666", label="best depth")])
         return drawn.figure
 
 
-def _curve(members: Sequence[Record], name: str) -> dict[float, Interval]:
+def _curve(members: Sequence[Record], name: str, factor: float) -> dict[float, Interval]:
     curve = {}
     for (depth,), group in grouped(members, ["depth"]).items():
         check_seeds(group, f"{name}, depth {depth}")
-        curve[depth] = interval(record.eval_score for record in group).scaled(100)
+        curve[depth] = interval(record.eval_score for record in group).scaled(factor)
     return curve
 
 
-def _ring_best(axes: Axes, curve: dict[float, Interval], style: CurveStyle) -> None:
-    best = max(curve, key=lambda depth: curve[depth].mean)
+def _ring_best(axes: Axes, curve: dict[float, Interval], style: CurveStyle, scale: Scale) -> None:
+    best = scale.best({depth: point.mean for depth, point in curve.items()})
     ring = _ring(style.colour)
     ring.set_data([best], [curve[best].mean])
     axes.add_line(ring)

@@ -7,7 +7,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.axis import step_axis
+from probekit.plots.axis import score_axis, step_axis
 from probekit.plots.lines import draw_band
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
@@ -45,17 +45,20 @@ def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Fi
         drawn = panel_figure(split_panels(records, by=["shots", "fraction", "depth"], along=[]))
         counts: set[int] = set()
         for axes, panel in drawn.panels:
+            curves: list[dict[float, Interval]] = []
             for order, (name, members) in enumerate(panel.curves.items()):
                 check_seeds(members, name)
-                curve = _curve(members, along)
-                draw_band(axes, curve, drawn.styles[name], order)
+                curve = _curve(members, along, panel.scale.factor)
+                draw_band(axes, curve, drawn.styles[name], order, panel.scale)
+                curves.append(curve)
                 counts |= {point.n for point in curve.values()}
+            score_axis(axes, panel.scale, curves)
             step_axis(axes, _AXIS_TEXT[along])
         add_legend(drawn, counts)
         return drawn.figure
 
 
-def _curve(members: Sequence[Record], along: LearningAxis) -> dict[float, Interval]:
+def _curve(members: Sequence[Record], along: LearningAxis, factor: float) -> dict[float, Interval]:
     """Return the mean score at every step that any seed was scored at."""
     scores: dict[float, list[float]] = {}
     for record in members:
@@ -63,4 +66,4 @@ def _curve(members: Sequence[Record], along: LearningAxis) -> dict[float, Interv
         for step, _, score in record.curve:
             x = step / steps_per_epoch if along == "epoch" else step
             scores.setdefault(round(x, 6), []).append(score)
-    return {x: interval(scores[x]).scaled(100) for x in sorted(scores)}
+    return {x: interval(scores[x]).scaled(factor) for x in sorted(scores)}

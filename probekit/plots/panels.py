@@ -12,6 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
+from probekit.metrics.scale import Scale, scale_of
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, CurveStyle, curve_styles
 from probekit.results.groups import Key, grouped, series, varying
 from probekit.results.names import metric_text, options_text
@@ -21,6 +22,7 @@ TASK = ("model", "task", "label", "metric")
 """Options that are never mixed on one axis."""
 
 MAX_PANELS = 12
+_NO_LINE = {"linestyle": "none"}
 _PANEL_HEIGHT = 2.2  # inches
 _LEGEND_LINE = 0.165  # height of a legend line, inches
 _CHARACTER = 0.06  # mean width of a 7 pt character, inches
@@ -36,6 +38,11 @@ class Panel:
     title: str
     metric: str
     curves: Mapping[str, Sequence[Record]]
+
+    @property
+    def scale(self) -> Scale:
+        """How its scores are shown."""
+        return scale_of(self.metric)
 
 
 @dataclass(frozen=True)
@@ -91,14 +98,19 @@ def _panel(
     return Panel(options_text(named), metric, curves)
 
 
-def panel_figure(panels: Sequence[Panel]) -> PanelFigure:
-    """Return an empty figure for the panels, with titles and y labels; one column wide for one."""
+def panel_figure(panels: Sequence[Panel], height: float = _PANEL_HEIGHT) -> PanelFigure:
+    """Return an empty figure for the panels, with titles and y labels; one column wide for one.
+
+    Args:
+        panels: at least one panel.
+        height: of each, in inches.
+    """
     styles = curve_styles(list(dict.fromkeys(name for panel in panels for name in panel.curves)))
     columns = 2 if len(panels) in (2, 4) else min(len(panels), 3)
     rows = -(-len(panels) // columns)
     width = COLUMN_WIDTH if columns == 1 else PAGE_WIDTH
     legend_lines = -(-len(styles) // _legend_columns(list(styles), width)) + 2
-    figure = new_figure(width, rows * _PANEL_HEIGHT + legend_lines * _LEGEND_LINE)
+    figure = new_figure(width, rows * height + legend_lines * _LEGEND_LINE)
     grid = figure.subplots(rows, columns, squeeze=False)
     pairs = list(zip_longest(grid.flat, panels))
     for index, (axes, panel) in enumerate(pairs):
@@ -108,7 +120,7 @@ def panel_figure(panels: Sequence[Panel]) -> PanelFigure:
         axes.set_title(title_text(panel.title, width / columns - _AXIS), loc="left")
         axes.grid(axis="y")
         if index % columns == 0 or panel.metric != pairs[index - 1][1].metric:
-            axes.set_ylabel(f"dev {metric_text(panel.metric)}")
+            axes.set_ylabel(f"dev {metric_text(panel.metric, panel.scale.percent)}")
     return PanelFigure(figure, pairs[: len(panels)], styles)
 
 
@@ -128,16 +140,23 @@ def _legend_columns(names: Sequence[str], width: float) -> int:
     return max(1, min(len(names), int((width - 0.1) / widest)))
 
 
-def add_legend(drawn: PanelFigure, counts: Iterable[int], extra: Sequence[Line2D] = ()) -> None:
+def add_legend(
+    drawn: PanelFigure,
+    counts: Iterable[int],
+    extra: Sequence[Line2D] = (),
+    connected: bool = True,
+) -> None:
     """Put one legend below all panels; its title says what a point and its interval are.
 
     Args:
         drawn: the figure.
         counts: number of seeds of every point drawn.
         extra: further entries.
+        connected: whether lines connect the points.
     """
     handles = [
-        Line2D([], [], label=name, **style.line_options()) for name, style in drawn.styles.items()
+        Line2D([], [], label=name, **style.line_options() | ({} if connected else _NO_LINE))
+        for name, style in drawn.styles.items()
     ]
     handles += extra
     names = [str(handle.get_label()) for handle in handles]
@@ -147,7 +166,7 @@ def add_legend(drawn: PanelFigure, counts: Iterable[int], extra: Sequence[Line2D
         ncols=_legend_columns(names, drawn.figure.get_figwidth()),
         title=_points_text(set(counts)),
         frameon=False,
-        handlelength=3.2,
+        handlelength=3.2 if connected else 1.0,
         columnspacing=1.2,
         borderaxespad=0.2,
     )

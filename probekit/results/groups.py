@@ -155,15 +155,18 @@ def check_seeds(records: Sequence[Record], what: str) -> None:
     )
 
 
-def choose_on_dev(records: Sequence[Record], over: Sequence[str] = ("lr",)) -> list[Record]:
+def choose_on_dev(
+    records: Sequence[Record], over: Sequence[str] = ("lr",), greater_is_better: bool = True
+) -> list[Record]:
     """Keep, for every setting of the other options, the records of the best choice on dev.
 
     A table made from what is left must report test scores: the dev scores were chosen from.
 
     Args:
         records: records of a sweep over ``over``.
-        over: the options to choose; best is the highest mean ``eval_score`` over seeds, and of
+        over: the options to choose; best is the best mean ``eval_score`` over seeds, and of
             equal means the first in order.
+        greater_is_better: which is the best; False for perplexity.
 
     Raises:
         OptionError: ``over`` names no option.
@@ -172,6 +175,7 @@ def choose_on_dev(records: Sequence[Record], over: Sequence[str] = ("lr",)) -> l
     if not over:
         raise OptionError("choose_on_dev: name at least one option to choose, such as 'lr'.")
     others = [name for name in OPTIONS if name not in over]
+    sign = 1 if greater_is_better else -1
     kept: list[Record] = []
     for candidates in grouped(records, others).values():
         choices = list(grouped(candidates, over).values())
@@ -183,5 +187,5 @@ def choose_on_dev(records: Sequence[Record], over: Sequence[str] = ("lr",)) -> l
                 f"{candidates[0].head} on {candidates[0].task}: the values of {', '.join(over)} "
                 "were run with different seeds; finish the sweep before choosing."
             )
-        kept += max(choices, key=lambda group: interval(r.eval_score for r in group).mean)
+        kept += max(choices, key=lambda group: sign * interval(r.eval_score for r in group).mean)
     return kept

@@ -11,6 +11,7 @@ METRIC_TEXT = {
     "micro-f1": "micro F1",
     "matthews": "Matthews correlation",
     "spearman": "Spearman correlation",
+    "perplexity": "perplexity",
 }
 """Metrics as an axis names them; one that is not listed keeps its own name."""
 
@@ -37,9 +38,9 @@ _NONE = {
 _FINGERPRINTS = ("labels_fingerprint", "init")
 
 
-def metric_text(metric: str) -> str:
+def metric_text(metric: str, percent: bool = True) -> str:
     """Return a metric's name with its unit, such as ``span F1 (%)``."""
-    return f"{METRIC_TEXT.get(metric, metric)} (%)"
+    return METRIC_TEXT.get(metric, metric) + (" (%)" if percent else "")
 
 
 def layer_text(layer: int) -> str:

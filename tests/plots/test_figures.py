@@ -27,11 +27,19 @@ def _fewshot(**options):
     return [r for k in (8, 32, 128) for r in _records(shots=k, protocol="few-shot", **options)]
 
 
+def _fractions(**options):
+    return [r for f in (0.01, 0.05, 0.2, 0.25, 1.0) for r in _records(fraction=f, **options)]
+
+
 SAMPLES = {
     "weights": lambda **options: _records(**options),
     "depth": lambda **options: _records(depths=range(7), **options),
     "fewshot": lambda **options: _fewshot(**options),
+    "fraction": lambda **options: _fractions(**options),
     "learning": lambda **options: _records(**options),
+    "classes": lambda **options: _records(**options),
+    "confusion": lambda **options: _records(**{"heads": HEADS[:4]} | options),
+    "attention": lambda **options: _records(**options | {"heads": ("attention-fusion", "dwatt")}),
 }
 
 

@@ -6,7 +6,11 @@ import numpy as np
 
 from probekit.results import Record
 
+TYPES = ("LOC", "MISC", "ORG", "PER")
 HEADS = ("last", "mean", "p32", "scalar-mix", "attention-fusion", "concat", "dwatt")
+
+
+BY_ROW = ("attention-fusion", "dwatt")
 
 
 def make_record(head: str = "p32", seed: int = 0, n_blocks: int = 4, **changes: Any) -> Record:
@@ -38,6 +42,9 @@ def make_record(head: str = "p32", seed: int = 0, n_blocks: int = 4, **changes: 
         "eval_last": score - 0.01,
         "best_epoch": 4,
         "test_score": score - 0.05,
+        "scores": _class_scores(score),
+        "confusion": _confusion(score, seed),
+        "class_weights": _class_weights(layers, seed) if head in BY_ROW else {},
         "curve": [[10 * step, 1 / step, score * step / 5] for step in range(1, 6)],
         "weights": dict(zip(layers, soft, strict=True)),
         "raw_weights": dict(zip(layers, raw, strict=True)) if head == "p32" else None,
@@ -48,3 +55,27 @@ def make_record(head: str = "p32", seed: int = 0, n_blocks: int = 4, **changes: 
     options = [values.get(name) for name in ("model", "task", "label", "head", "depth", "shots")]
     options += [values["normalize"], values["lr"], seed]
     return Record(**{"key": repr(options)} | values)
+
+
+def _class_scores(score: float) -> dict[str, float]:
+    return {
+        f"{split}/f1/{name}": score - 0.02 * place - 0.05 * (split == "test")
+        for split in ("dev", "test")
+        for place, name in enumerate(TYPES)
+    }
+
+
+def _confusion(score: float, seed: int) -> dict[str, Any]:
+    names = (*TYPES, "O")
+    sizes = np.array([300, 120, 200, 280, 4000 + seed])
+    counts = np.outer(sizes, 1 - score + np.arange(5)) // 50
+    np.fill_diagonal(counts, sizes - counts.sum(1) + counts.diagonal())
+    return {"rows": names, "columns": names, "counts": counts.astype(int)}
+
+
+def _class_weights(layers: list[int], seed: int) -> dict[str, dict[int, float]]:
+    names = [*(f"{prefix}-{name}" for name in TYPES for prefix in "BI"), "O"]
+    raw = {n: np.sin(np.array(layers) / 2 + place + seed / 9) for place, n in enumerate(names)}
+    return {
+        n: dict(zip(layers, np.exp(row) / np.exp(row).sum(), strict=True)) for n, row in raw.items()
+    }

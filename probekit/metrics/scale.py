@@ -1,0 +1,54 @@
+"""How the scores of a metric are shown: in percent or raw, and which way is better."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from probekit.metrics import METRICS
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How scores are shown.
+
+    Attributes:
+        percent: whether they are printed times 100.
+        greater_is_better: whether the best is the largest.
+    """
+
+    percent: bool = True
+    greater_is_better: bool = True
+
+    @property
+    def factor(self) -> float:
+        """What a score is multiplied with before it is printed."""
+        return 100.0 if self.percent else 1.0
+
+    def clip(self, low: float, high: float) -> tuple[float, float]:
+        """Cut an interval of printed scores to what such scores can be.
+
+        Few seeds make an interval wide: a percentage ends at 100, and below at 0 unless the
+        middle of the interval is negative (a correlation); what is no percentage ends at 0.
+        """
+        if not self.percent:
+            return max(low, 0.0), high
+        floor = 0.0 if low + high >= 0 else -100.0
+        return max(low, floor), min(high, 100.0)
+
+    def best(self, scores: Mapping[T, float]) -> T:
+        """Return the key of the best score; of equal ones the first."""
+        sign = 1.0 if self.greater_is_better else -1.0
+        return max(scores, key=lambda key: sign * scores[key])
+
+    def is_wide(self, low: float, high: float) -> bool:
+        """Say whether scores from low to high need a logarithmic axis: raw, over a factor of 20."""
+        return not self.percent and low > 0 and math.log(high / low) > math.log(20)
+
+
+def scale_of(metric: str) -> Scale:
+    """Return the scale of a metric; of one that is unknown (a newer version's), percent."""
+    known = METRICS.get(metric)
+    return Scale() if known is None else Scale(known.percent, known.greater_is_better)

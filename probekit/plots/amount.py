@@ -1,0 +1,66 @@
+"""Score against how much of the training split was read, one curve per head."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from probekit.plots.axis import score_axis
+from probekit.plots.lines import draw_bars
+from probekit.plots.panels import add_legend, panel_figure, split_panels
+from probekit.plots.style import RC
+from probekit.results.groups import check_seeds, grouped
+from probekit.results.interval import Interval, interval
+from probekit.results.names import option_text
+from probekit.results.record import Record
+
+Amount = Literal["shots", "fraction"]
+
+_SPREAD = 0.24  # octaves over which the curves of one point are spread, so that bars stay apart
+
+
+def draw_amounts(
+    records: Sequence[Record], amount: Amount, label_axis: Callable[[Axes, Sequence[float]], None]
+) -> Figure:
+    """Draw the best dev score against the amount, with 95 % intervals over seeds.
+
+    Args:
+        records: records that were trained with such an amount.
+        amount: the option along the x axis.
+        label_axis: given axes and the amounts that were run, makes the x axis (in octaves).
+
+    Raises:
+        RecordError: a point would average over more than seeds.
+    """
+    with matplotlib.rc_context(RC):
+        drawn = panel_figure(split_panels(records, by=["depth"], along=[amount]))
+        counts: set[int] = set()
+        for axes, panel in drawn.panels:
+            shifts = _shifts(len(panel.curves))
+            curves = [_curve(*item, amount, panel.scale.factor) for item in panel.curves.items()]
+            for name, curve, shift in zip(panel.curves, curves, shifts, strict=True):
+                shifted = {place * 2**shift: point for place, point in curve.items()}
+                draw_bars(axes, shifted, drawn.styles[name], panel.scale)
+                counts |= {point.n for point in curve.values()}
+            label_axis(axes, sorted({place for curve in curves for place in curve}))
+            score_axis(axes, panel.scale, curves)
+        add_legend(drawn, counts)
+        return drawn.figure
+
+
+def _shifts(count: int) -> list[float]:
+    """Return one shift per curve, in octaves, symmetric around zero."""
+    step = _SPREAD / max(count - 1, 1) if count > 1 else 0.0
+    return [(index - (count - 1) / 2) * step for index in range(count)]
+
+
+def _curve(
+    name: str, members: Sequence[Record], amount: Amount, factor: float
+) -> dict[float, Interval]:
+    curve = {}
+    for (value,), group in grouped(members, [amount]).items():
+        check_seeds(group, f"{name}, {option_text(amount, value)}")
+        curve[value] = interval(record.eval_score for record in group).scaled(factor)
+    return curve

@@ -1,0 +1,101 @@
+"""Mean layer attention of every gold class (attention-fusion paper, section 5; DWAtt, Fig. 5)."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from probekit.errors import RecordError
+from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_layers, print_values
+from probekit.plots.panels import new_figure, title_text
+from probekit.plots.rows import rows, shared_text
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
+from probekit.results.classes import mean_class_weights
+from probekit.results.record import Record
+from probekit.results.weights import mean_weights
+
+MAX_PANELS = 6
+MAX_CLASSES = 60
+_AROUND = 0.62  # height of a panel's title and axis, inches
+_BELOW = 0.55  # height of the colour bar with its label, inches
+_ALL = "all"
+
+
+def plot_attention(records: Sequence[Record]) -> Figure:
+    """Draw the mean weight over seeds of each layer for each gold class: one panel per head.
+
+    The first row of a panel is the mean over all rows of dev. Heads that weigh all rows alike
+    are left out, as records hold no weights per class for them.
+
+    Args:
+        records: records; those without weights per class are left out.
+
+    Raises:
+        RecordError: no record has such weights, a cell would average over more than seeds, or
+            there are too many panels or classes.
+    """
+    panels = _panels(_weighed(records))
+    grids = {name: _grid(weights) for name, weights in panels.items()}
+    with matplotlib.rc_context(RC):
+        names = max(grid.names_width() for grid in grids.values())
+        columns = max(grid.n_columns for grid in grids.values())
+        width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + columns * CELL))
+        shared = shared_text(_weighed(records))
+        titles = [title_text(f"{' '.join(n.split())}, {shared}", width - names) for n in grids]
+        heights = [
+            grid.height() + _AROUND + LINE * title.count("\n")
+            for grid, title in zip(grids.values(), titles, strict=True)
+        ]
+        figure = new_figure(width, sum(heights) + _BELOW)
+        ratios = [*(grid.height() for grid in grids.values()), BAR]
+        *panels_axes, bar = figure.subplots(len(ratios), 1, gridspec_kw={"height_ratios": ratios})
+        top = max(float(np.nanmax(grid.values)) for grid in grids.values())
+        drawn = []
+        for axes, grid, title in zip(panels_axes, grids.values(), titles, strict=True):
+            drawn.append((axes, draw_cells(axes, grid, low=0.0, high=top), grid))
+            label_layers(axes, grid)
+            axes.set_title(title, loc="left")
+        label = "mean weight over dev rows of the gold class"
+        figure.colorbar(drawn[0][1], cax=bar, orientation="horizontal", label=label)
+        bar.spines[:].set_visible(False)
+        for axes, mesh, grid in drawn:
+            axes.axhline(grid.row_heights()[0], color="black", linewidth=0.8)
+            print_values(axes, mesh, grid, figure, decimals=2)
+        return figure
+
+
+def _weighed(records: Sequence[Record]) -> list[Record]:
+    """Return the records with weights per class; of full and truncated depths, the full ones."""
+    held = [record for record in records if record.class_weights]
+    if not held:
+        raise RecordError(
+            f"none of {len(records)} records holds layer weights per class; run `probekit train` "
+            "with a head that weighs the layers of each row, such as --head attention-fusion."
+        )
+    return [record for record in held if record.depth is None] or held
+
+
+def _panels(records: Sequence[Record]) -> dict[str, dict[str, dict[int, float]]]:
+    groups = rows(records)
+    if len(groups) > MAX_PANELS:
+        raise RecordError(
+            f"{len(groups)} panels are too many for one figure (at most {MAX_PANELS}); choose "
+            "some, such as --where head=dwatt."
+        )
+    panels = {}
+    for name, group in groups.items():
+        by_class = mean_class_weights(group, " ".join(name.split()))
+        overall = {n: weight.mean for n, weight in mean_weights(group, False, name).items()}
+        panels[name] = {_ALL: overall} | by_class
+        if len(by_class) > MAX_CLASSES:
+            raise RecordError(f"{len(by_class)} classes are too many (at most {MAX_CLASSES}).")
+    return panels
+
+
+def _grid(weights: Mapping[str, Mapping[int, float]]) -> Grid:
+    top = max(layer for row in weights.values() for layer in row)
+    values = np.full((len(weights), top + 1), np.nan)
+    for index, row in enumerate(weights.values()):
+        values[index, list(row)] = list(row.values())
+    return Grid(list(weights), values)

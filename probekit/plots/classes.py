@@ -1,0 +1,121 @@
+"""F1 of every class, one marker per head: where a head gains and where it does not."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from probekit.errors import OptionError, RecordError
+from probekit.plots.lines import draw_bars
+from probekit.plots.panels import Panel, add_legend, panel_figure, split_panels
+from probekit.plots.style import RC, CurveStyle
+from probekit.registry import choose
+from probekit.results.classes import Scored, class_order, class_scores, mean_class_scores
+from probekit.results.record import Record
+
+MAX_CLASSES = 30
+_SPLITS = {"dev": None, "test": None}
+_MARKER = 0.075  # height that each marker takes, inches
+_GAP = 0.13  # height between two classes, inches
+_AROUND = 0.65  # height of a panel's title and axis, inches
+_SPREAD = 0.72  # share of a class's height over which its markers are spread
+
+
+def plot_classes(
+    records: Sequence[Record], split: Scored = "dev", classes: Sequence[str] = ()
+) -> Figure:
+    """Draw the F1 of every class, with 95 % intervals over seeds, one marker per head.
+
+    Spans are scored by type; other classes are scored row by row, from the confusion on dev.
+
+    Args:
+        records: records; those that know nothing of single classes are left out.
+        split: where they were scored.
+        classes: the classes to draw; all when empty.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        OptionError: none of the classes occurs.
+        RecordError: no record holds scores of classes, there are too many of these, or a marker
+            would average over more than seeds.
+    """
+    choose("split", split, _SPLITS)
+    records = _scored(records, split, classes)
+    with matplotlib.rc_context(RC):
+        panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])
+        names = [_names(panel, split, classes) for panel in panels]
+        curves = max(len(panel.curves) for panel in panels)
+        height = max(map(len, names)) * (curves * _MARKER + _GAP) + _AROUND
+        drawn = panel_figure(panels, height=height)
+        counts: set[int] = set()
+        for (axes, panel), shown in zip(drawn.panels, names, strict=True):
+            counts |= _draw_markers(axes, panel, drawn.styles, split, shown)
+            _class_axis(axes, shown)
+            axes.set_xlabel(f"{split} F1 (%)")
+        add_legend(drawn, counts, connected=False)
+        return drawn.figure
+
+
+def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) -> list[Record]:
+    """Return the records that know the classes; of full and truncated depths, the full ones."""
+    held = {index: class_scores(record, split) for index, record in enumerate(records)}
+    found = {name for scores in held.values() for name in scores}
+    if not found:
+        raise RecordError(
+            f"none of {len(records)} records holds the {split} F1 of single classes; run "
+            "`probekit train` on a task with spans or classes first."
+        )
+    if unknown := set(classes) - found:
+        raise OptionError(
+            f"no class {', '.join(sorted(unknown))} in these records; choose from "
+            f"{', '.join(sorted(found, key=class_order))}."
+        )
+    wanted = set(classes) or found
+    kept = [record for index, record in enumerate(records) if wanted.intersection(held[index])]
+    return [record for record in kept if record.depth is None] or kept
+
+
+def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
+    """Return the classes of a panel, in order."""
+    records = [record for members in panel.curves.values() for record in members]
+    found = {name for record in records for name in class_scores(record, split)}
+    names = sorted(found.intersection(classes) if classes else found, key=class_order)
+    if len(names) > MAX_CLASSES:
+        raise RecordError(
+            f"{len(names)} classes are too many for one figure (at most {MAX_CLASSES}); choose "
+            f"some, such as --classes {names[0]},{names[1]}."
+        )
+    return names
+
+
+def _draw_markers(
+    axes: Axes,
+    panel: Panel,
+    styles: Mapping[str, CurveStyle],
+    split: Scored,
+    names: Sequence[str],
+) -> set[int]:
+    """Draw the markers of all heads, and return how many seeds they are over."""
+    counts: set[int] = set()
+    places = {name: place for place, name in enumerate(names)}
+    step = _SPREAD / len(panel.curves)
+    for order, (curve, members) in enumerate(panel.curves.items()):
+        shift = (order - (len(panel.curves) - 1) / 2) * step
+        means = mean_class_scores(members, split, curve)
+        shown = {places[n] + shift: m.scaled(100) for n, m in means.items() if n in places}
+        draw_bars(axes, shown, styles[curve], along="y")
+        counts |= {point.n for point in shown.values()}
+    return counts
+
+
+def _class_axis(axes: Axes, names: Sequence[str]) -> None:
+    """Write the classes from the top down, each with its own ground."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_ylabel("")
+    axes.grid(visible=False, axis="y")
+    axes.grid(visible=True, axis="x")
+    axes.tick_params(axis="y", length=0)
+    for place in range(0, len(names), 2):
+        axes.axhspan(place - 0.5, place + 0.5, color="#f3f3f3", linewidth=0, zorder=0)

@@ -8,6 +8,7 @@ from tests.shape_checks import checked
 
 CHECKED = (
     "store", "heads", "decoders", "pooling", "data", "features", "train", "backbone", "output_head",
+    "blocks",
 )  # fmt: skip
 
 # Before torch is imported: tests are small, and several processes often share two cores.

@@ -15,7 +15,7 @@ LEVELS = [
     {"specs", "protocols", "data", "features"},
     {"backbone", "train", "engines"},
     {"extraction", "depth", "sweeps", "prediction", "maintenance"},
-    {"plots", "report"},
+    {"plots", "report", "baselines"},
     {"cli"},
     {"__main__"},
 ]

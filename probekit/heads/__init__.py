@@ -21,6 +21,7 @@ from probekit.heads.contract import (
 )
 from probekit.heads.depth_lstm import DepthLSTM
 from probekit.heads.dwatt import DWAtt
+from probekit.heads.extra_layers import ExtraLayers
 from probekit.heads.last import Last
 from probekit.heads.mean import Mean
 from probekit.heads.normalization import (
@@ -44,6 +45,7 @@ HEADS: dict[str, type[HeadSpec]] = {
     "concat": Concat,
     "concat-ffn": ConcatFFN,
     "dwatt": DWAtt,
+    "extra-layers": ExtraLayers,
     "depth-lstm": DepthLSTM,
 }
 
@@ -68,6 +70,7 @@ __all__ = [
     "ConcatFFN",
     "DWAtt",
     "DepthLSTM",
+    "ExtraLayers",
     "FinalNorm",
     "FusionHead",
     "HeadInput",

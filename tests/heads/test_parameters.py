@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from transformers import RobertaConfig
 
 from probekit.decoders import Linear
-from probekit.heads import HEADS, FusionHead
+from probekit.heads import HEADS, BackboneFacts, FusionHead
 from probekit.layers import parse_layers
 
 COUNTS = {
@@ -18,13 +19,17 @@ COUNTS = {
     "concat": 25_166_848,
     "concat-ffn": 0,
     "dwatt": 26_353_152,
+    "extra-layers": 25_192_448,
     "depth-lstm": 8 * 1024 * 1024 + 8 * 1024,
 }
 
 
 def published(name: str, n_blocks: int = 24, dim: int = 1024) -> FusionHead:
     layers = parse_layers(HEADS[name].default_layers, n_blocks)
-    return HEADS[name]().build(layers, dim, torch.Generator().manual_seed(0))
+    sizes = {"hidden_size": dim, "intermediate_size": 4 * dim, "num_attention_heads": 16}
+    config = RobertaConfig(num_hidden_layers=n_blocks, **sizes).to_dict()
+    spec = HEADS[name]().bind(BackboneFacts(n_blocks=n_blocks, dim=dim, config=config))
+    return spec.build(layers, dim, torch.Generator().manual_seed(0))
 
 
 def count(module: torch.nn.Module) -> int:

@@ -1,0 +1,66 @@
+"""Group ragged windows into padded batches of nearly equal lengths."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+_PASS = {"cpu": 64}
+_DEFAULT_PASS = 4096
+"""Padded subwords that cost as much as one more pass through a block, by device."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Group:
+    """Some windows as one batch, padded on the right.
+
+    Attributes:
+        take: position among all subwords for each place of the batch; padding repeats the
+            window's last subword.
+        mask: 1 for real subwords and 0 for padding; None where nothing is padded.
+        real: places of the real subwords in the flattened batch, ascending.
+    """
+
+    take: Int64[Tensor, "windows time"]
+    mask: Int64[Tensor, "windows time"] | None
+    real: Int64[Tensor, " real"]
+
+
+def group_by_length(lengths: Sequence[int], device: torch.device) -> list[Group]:
+    """Return batches that cover every window once, the longest first.
+
+    A batch ends where its padding would cost more than another pass; windows without subwords are
+    left out.
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    starts = np.cumsum(sizes) - sizes
+    allowed = _PASS.get(device.type, _DEFAULT_PASS)
+    order = [int(w) for w in np.argsort(-sizes, kind="stable") if sizes[w]]
+    groups: list[list[int]] = []
+    padding = 0
+    for window in order:
+        padding += int(sizes[groups[-1][0]] - sizes[window]) if groups else 0
+        if not groups or padding > allowed:
+            groups.append([])
+            padding = 0
+        groups[-1].append(window)
+    return [_group(starts[members], sizes[members], device) for members in groups]
+
+
+def _group(
+    starts: Int64[np.ndarray, " windows"],
+    sizes: Int64[np.ndarray, " windows"],
+    device: torch.device,
+) -> Group:
+    places = np.arange(sizes.max())
+    real = places < sizes[:, None]
+    take = starts[:, None] + np.minimum(places, sizes[:, None] - 1)
+    mask = None if real.all() else torch.from_numpy(real.astype(np.int64)).to(device)
+    return Group(
+        take=torch.from_numpy(take).to(device),
+        mask=mask,
+        real=torch.from_numpy(np.flatnonzero(real)).to(device),
+    )

@@ -5,13 +5,16 @@ layer.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 Pooling = Literal["first", "last", "mean"]
+Pooled = Literal["cls", "mean", "last"]
+POOLED: tuple[str, ...] = get_args(Pooled)
+"""The arrays with one row per text: first token, mean of all tokens, last token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,11 +27,14 @@ class PoolPlan:
         target: row of the buffer that each pooled row is written to; no row twice.
         counts: how many positions each row averages, at least 1; ``None`` takes one position as
             it is.
+        totals: for rows whose positions may lie in several batches: how many they are over all
+            batches. What this batch has of a mean is then added to what the buffer holds.
     """
 
     source: Int64[Tensor, " picks"]
     target: Int64[Tensor, " rows"]
     counts: Int64[Tensor, " rows"] | None = None
+    totals: Int64[Tensor, " rows"] | None = None
 
     def to(self, states: torch.device, buffer: torch.device) -> "PoolPlan":
         """Return the plan with its indices where the states and the buffer are."""
@@ -37,6 +43,7 @@ class PoolPlan:
             source=self.source.to(states),
             target=self.target.to(buffer),
             counts=None if self.counts is None else self.counts.to(states),
+            totals=None if self.totals is None else self.totals.to(states),
         )
 
 
@@ -45,20 +52,29 @@ def pool(
 ) -> None:
     """Write one layer's pooled rows of a batch into ``out``; rows outside the plan stay.
 
-    Rows of words that the tokenizer deletes are in no plan: start from a buffer of zeros.
+    Rows of words that the tokenizer deletes are in no plan, and parts of a mean are added up:
+    start from a buffer of zeros.
 
     Args:
         hidden: one layer's states, right-padded.
         plan: made for this batch; its ``target`` counts rows of ``out``.
         out: the unit's buffer for this layer, of any float dtype and on any device. A value too
-            large for that dtype becomes infinite; checking is the caller's task.
+            large for that dtype becomes infinite; checking is the caller's task. Of float32 for a
+            plan with ``totals``.
     """
     if not len(plan.target):
         return
     picked = hidden.flatten(0, 1).index_select(0, plan.source)
     if plan.counts is not None:
         picked = segment_mean(picked, plan.counts)
-    out.index_copy_(0, plan.target, picked.to(device=out.device, dtype=out.dtype))
+    if plan.counts is None or plan.totals is None:
+        out.index_copy_(0, plan.target, picked.to(device=out.device, dtype=out.dtype))
+        return
+    assert out.dtype in (torch.float32, torch.float64), "parts of a mean add up in full precision"
+    share = plan.counts.double() / plan.totals.double()
+    part = picked * share[:, None].to(picked.dtype)
+    # no row twice in a plan, so the order of additions is that of the batches
+    out.index_add_(0, plan.target, part.to(device=out.device, dtype=out.dtype))
 
 
 def segment_mean(

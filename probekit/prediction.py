@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from probekit.backbone import load_again, word_rows
-from probekit.data.encoded import encode_words
+from probekit.backbone import load_again, read_rows
+from probekit.data.words import encode_words
 from probekit.errors import DataError
 from probekit.store.codec import read_dtype
 from probekit.train.saved import TrainedHead
@@ -66,7 +66,7 @@ def predict(
     starts = range(0, len(sentences), _EXAMPLES)
     for start in tqdm(starts, desc="predict", disable=not progress):
         stop = min(start + _EXAMPLES, len(sentences))
-        rows = word_rows(
+        rows = read_rows(
             backbone,
             encoded,
             start,

@@ -6,7 +6,8 @@ from probekit.backbone.facts import Inspection, inspect_backbone
 from probekit.backbone.final_norm import FinalNorm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.model import Backbone, load_backbone
-from probekit.backbone.rows import add_rows, word_rows
+from probekit.backbone.reading import encode
+from probekit.backbone.rows import add_rows, read_rows
 
 __all__ = [
     "Backbone",
@@ -15,8 +16,9 @@ __all__ = [
     "Inspection",
     "add_rows",
     "demo_model_folder",
+    "encode",
     "inspect_backbone",
     "load_again",
     "load_backbone",
-    "word_rows",
+    "read_rows",
 ]

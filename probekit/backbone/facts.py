@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import signature
 from typing import Any
 
@@ -17,7 +18,7 @@ from probekit.backbone.info import BackboneInfo
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.source import ModelSource, resolve_source
 from probekit.backbone.structure import embedding_rows, final_norm_name, is_causal, position_limit
-from probekit.backbone.tokenizer import load_tokenizer
+from probekit.backbone.tokenizer import load_tokenizer, read_tokenizer
 from probekit.errors import BackboneError
 
 UNLIMITED = 100_000_000
@@ -39,12 +40,19 @@ class Inspection:
         tokenizer: fast, and proven to keep pre-split words apart.
         config: transformers' configuration.
         source: where the files are.
+        token_types: whether the model is told which of two texts a subword belongs to (BERT).
     """
 
     info: BackboneInfo
     tokenizer: PreTrainedTokenizerFast
     config: PretrainedConfig
     source: ModelSource
+    token_types: bool
+
+    @cached_property
+    def text_tokenizer(self) -> PreTrainedTokenizerFast:
+        """The tokenizer for running text: as its files describe it, not told to split words."""
+        return read_tokenizer(self.source)
 
 
 def inspect_backbone(model: str, *, revision: str | None = None) -> Inspection:
@@ -83,7 +91,20 @@ def inspect_backbone(model: str, *, revision: str | None = None) -> Inspection:
         weights_sha256=weights_digest(source.fetch_unlisted_weights()),
         tokenizer_sha256=tokenizer_digest(tokenizer),
     )
-    return Inspection(info=info, tokenizer=tokenizer, config=config, source=source)
+    return Inspection(
+        info=info,
+        tokenizer=tokenizer,
+        config=config,
+        source=source,
+        token_types=_takes_token_types(skeleton, tokenizer),
+    )
+
+
+def _takes_token_types(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> bool:
+    """Say whether a tokenizer makes token types, and the model tells at least two of them apart."""
+    takes = "token_type_ids" in signature(model.forward).parameters
+    kinds = model.config.to_dict().get("type_vocab_size") or 0
+    return takes and kinds > 1 and "token_type_ids" in tokenizer.model_input_names
 
 
 def _skeleton(source: ModelSource, config: PretrainedConfig) -> PreTrainedModel:

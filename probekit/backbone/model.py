@@ -26,25 +26,34 @@ class Backbone:
     """A frozen model without a head, on a device, in one compute dtype.
 
     Attributes:
-        info: the model's facts.
-        tokenizer: fast, and proven to keep pre-split words apart.
+        inspection: the model's facts and tokenizers.
         device: where it computes.
         compute_dtype: the dtype of weights and hidden states.
         pad_id: the id to fill padding with (right of the text, always).
     """
 
-    info: BackboneInfo
-    tokenizer: PreTrainedTokenizerFast
+    inspection: Inspection
     device: torch.device
     compute_dtype: torch.dtype
     pad_id: int
     _model: PreTrainedModel
+
+    @property
+    def info(self) -> BackboneInfo:
+        """The model's facts."""
+        return self.inspection.info
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        """The tokenizer, fast, and proven to keep pre-split words apart."""
+        return self.inspection.tokenizer
 
     def layers(
         self,
         input_ids: Int[Tensor, "batch time"],
         lengths: Int[Tensor, " batch"],
         keep: Sequence[int] | None = None,
+        token_types: Int[Tensor, "batch time"] | None = None,
     ) -> list[Float[Tensor, "batch time dim"]]:
         """Run the model once and return hidden states, layer by layer.
 
@@ -53,6 +62,8 @@ class Backbone:
             lengths: the number of real subwords of each row, 1 to time.
             keep: layer numbers to return, 0 (embeddings) to L, in any order; None means all. The
                 others are not kept in memory.
+            token_types: which of two texts each subword belongs to, for a model that is told
+                (``inspection.token_types``); None is the first.
 
         Returns:
             One tensor per layer of ``keep``, on ``device`` in ``compute_dtype``: HuggingFace's
@@ -66,12 +77,14 @@ class Backbone:
         self._check_batch(input_ids, lengths)
         padded = bool((lengths < input_ids.shape[1]).any())
         mask = _mask(lengths, input_ids.shape[1]).to(self.device) if padded else None
+        types = {} if token_types is None else {"token_type_ids": token_types.to(self.device)}
         with torch.no_grad():
             output = self._model(
                 input_ids=input_ids.to(self.device),
                 attention_mask=mask,
                 output_hidden_states=sorted(set(wanted)),
                 return_dict=True,
+                **types,
                 **self._options,
             )
         states = output.hidden_states
@@ -150,8 +163,7 @@ def load_backbone(
             "shows the opposite. Please report this family."
         )
     return Backbone(
-        info=inspection.info,
-        tokenizer=inspection.tokenizer,
+        inspection=inspection,
         device=place,
         compute_dtype=dtype,
         pad_id=padding_id(inspection.tokenizer, inspection.info.vocab_size),

@@ -29,7 +29,7 @@ def add_rows(
         blocks: per array, a buffer of shape (layers, rows, dim), on any device.
     """
     wanted = sorted({layer for numbers in layers.values() for layer in numbers})
-    found = backbone.layers(batch.input_ids, batch.lengths, wanted)
+    found = backbone.layers(batch.input_ids, batch.lengths, wanted, batch.token_types)
     states = dict(zip(wanted, found, strict=True))
     for name, numbers in layers.items():
         plan = batch.plans[name].to(backbone.device, blocks[name].device)
@@ -37,31 +37,36 @@ def add_rows(
             pool(states[layer], plan, block)
 
 
-def word_rows(
+def read_rows(
     backbone: Backbone,
     encoded: EncodedSplit,
     start: int,
     stop: int,
     *,
+    array: str = "words",
     layers: Sequence[int],
     pooling: Pooling,
     batch_tokens: int,
     dtype: torch.dtype,
 ) -> Float[Tensor, "rows layers dim"]:
-    """Return one row per word of the examples ``start`` to ``stop`` (excluded).
+    """Return the rows of one array of the examples ``start`` to ``stop`` (excluded).
 
     Args:
         backbone: the frozen model.
         encoded: the examples, encoded with the backbone's tokenizer.
         start: first example.
         stop: one past the last example.
+        array: ``words`` (a row per word), or ``cls``, ``mean``, ``last`` (a row per example).
         layers: layer numbers along axis 1, in any order.
         pooling: which subwords make a word's row.
         batch_tokens: padded tokens per batch; 1 makes every window a batch of its own.
         dtype: what rows are rounded to, as the cache would; words without subwords are zeros.
     """
-    count = int(encoded.example_words[stop] - encoded.example_words[start])
-    rows = torch.zeros(len(layers), count, backbone.info.dim, dtype=dtype)
+    count = int(encoded.rows[array][start:stop].sum())
+    adds_up = array == "mean"  # over the windows of a text
+    rows = torch.zeros(
+        len(layers), count, backbone.info.dim, dtype=torch.float32 if adds_up else dtype
+    )
     batches = token_batches(
         encoded,
         start,
@@ -69,8 +74,8 @@ def word_rows(
         batch_tokens=batch_tokens,
         pad_id=backbone.pad_id,
         pooling=pooling,
-        arrays=("words",),
+        arrays=(array,),
     )
     for batch in batches:
-        add_rows(backbone, batch, {"words": layers}, {"words": rows})
-    return rows.transpose(0, 1)
+        add_rows(backbone, batch, {array: layers}, {array: rows})
+    return rows.to(dtype).transpose(0, 1)

@@ -24,7 +24,7 @@ def load_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
     Raises:
         BackboneError: there is none, it has no fast version, or it glues words together.
     """
-    tokenizer = _load(source)
+    tokenizer = read_tokenizer(source)
     if _glues(tokenizer):
         _put_space_before_words(tokenizer.backend_tokenizer)
         tokenizer.add_prefix_space = True
@@ -58,7 +58,12 @@ def _put_space_before_words(inner: Tokenizer) -> None:
     inner.normalizer = normalizers.Sequence(rules)
 
 
-def _load(source: ModelSource) -> PreTrainedTokenizerFast:
+def read_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
+    """Load the tokenizer of a model as its files describe it, for running text.
+
+    Raises:
+        BackboneError: there is none, or it has no fast version.
+    """
     options: dict[str, Any] = {"gguf_file": source.gguf_file} if source.gguf_file else {}
     if not source.gguf_file and not has_vocabulary(source.folder):
         raise BackboneError(

@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int32, Int64
 from torch import Tensor
 
 from probekit.data.batching import batches_by_length
@@ -21,13 +22,15 @@ class TokenBatch:
     Attributes:
         input_ids: vocabulary ids.
         lengths: real subwords of each row, at least 1.
-        plans: per array (``words``, ``tokens``), which states make which rows; rows are counted
-            from the first one of the run of examples.
+        plans: per array, which states make which rows; rows are counted from the first one of the
+            run of examples.
+        token_types: which of two texts each subword belongs to; None where the model is not told.
     """
 
     input_ids: Int64[Tensor, "batch time"]
     lengths: Int64[Tensor, " batch"]
     plans: Mapping[str, PoolPlan]
+    token_types: Int64[Tensor, "batch time"] | None = None
 
 
 def token_batches(
@@ -51,35 +54,37 @@ def token_batches(
         batch_tokens: most tokens of a batch, padding included.
         pad_id: any id of the vocabulary; its states are never read.
         pooling: what makes a word's row: its first subword, its last, or their mean.
-        arrays: which plans to make.
+        arrays: which plans to make: ``words`` or ``predicted`` (a row per word), ``tokens``,
+            ``cls``, ``mean``, ``last``.
 
     Raises:
         OptionError: ``batch_tokens`` is not positive.
     """
     run = _Run(split, start, stop)
     for windows in batches_by_length(run.lengths, batch_tokens):
-        plans = {}
-        if "words" in arrays:
-            plans["words"] = run.word_plan(windows, pooling)
-        if "tokens" in arrays:
-            plans["tokens"] = run.token_plan(windows)
         yield TokenBatch(
-            input_ids=torch.from_numpy(run.padded(windows, pad_id)),
+            input_ids=torch.from_numpy(run.padded(windows, run.subwords, pad_id)),
             lengths=torch.from_numpy(run.lengths[windows].astype(np.int64)),
-            plans=plans,
+            plans={name: run.plan(name, windows, pooling) for name in arrays},
+            token_types=None
+            if run.token_types is None
+            else torch.from_numpy(run.padded(windows, run.token_types, 0)),
         )
 
 
 class _Run:
-    """The windows and words of a run of examples, both counted from the run's first one."""
+    """The windows, words and texts of a run of examples, counted from the run's first one."""
 
     def __init__(self, split: EncodedSplit, start: int, stop: int) -> None:
         windows = slice(int(split.example_windows[start]), int(split.example_windows[stop]))
         words = slice(int(split.example_words[start]), int(split.example_words[stop]))
         tokens = slice(int(split.example_tokens[start]), int(split.example_tokens[stop]))
         self.lengths = split.window_lengths[windows]
+        self.subwords = split.subwords[tokens]
+        self.token_types = None if split.token_types is None else split.token_types[tokens]
+        self._averaged = None if split.averaged is None else split.averaged[tokens]
         self._bounds = bounds_of(self.lengths)
-        self._subwords = split.subwords[tokens]
+        self._example_windows = split.example_windows[start : stop + 1] - windows.start
         self._first, self._last = split.word_first[words], split.word_last[words]
         # negative, so before every window, for a word without subwords
         owner = split.word_window[words].astype(np.int64) - windows.start
@@ -87,26 +92,36 @@ class _Run:
         self._word_bounds = np.searchsorted(owner[self._words], np.arange(len(self.lengths) + 1))
 
     def padded(
-        self, windows: Int64[np.ndarray, " batch"], pad_id: int
+        self,
+        windows: Int64[np.ndarray, " batch"],
+        values: Int32[np.ndarray, " subwords"],
+        fill: int,
     ) -> Int64[np.ndarray, "batch time"]:
         lengths = self.lengths[windows]
-        ids = np.full((len(windows), int(lengths.max())), pad_id, np.int64)
-        ids[np.arange(ids.shape[1]) < lengths[:, None]] = self._subwords[self._tokens(windows)]
+        ids = np.full((len(windows), int(lengths.max())), fill, np.int64)
+        ids[np.arange(ids.shape[1]) < lengths[:, None]] = values[self._tokens(windows)]
         return ids
 
-    def token_plan(self, windows: Int64[np.ndarray, " batch"]) -> PoolPlan:
-        lengths = self.lengths[windows]
-        row_starts = np.arange(len(windows)) * int(lengths.max())
+    def plan(self, array: str, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> PoolPlan:
+        if array in ("words", "predicted"):
+            return self._word_plan(windows, pooling)
+        if array == "tokens":
+            return self._token_plan(windows)
+        if array == "mean":
+            return self._mean_plan(windows)
+        assert array in ("cls", "last"), array
+        return self._end_plan(windows, first=array == "cls")
+
+    def _token_plan(self, windows: Int64[np.ndarray, " batch"]) -> PoolPlan:
         return PoolPlan(
-            source=torch.from_numpy(ragged_arange(row_starts, lengths)),
+            source=torch.from_numpy(self._positions(windows)),
             target=torch.from_numpy(self._tokens(windows)),
         )
 
-    def word_plan(self, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> PoolPlan:
+    def _word_plan(self, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> PoolPlan:
         counts = self._word_bounds[windows + 1] - self._word_bounds[windows]
         words = self._words[ragged_arange(self._word_bounds[windows], counts)]
-        width = int(self.lengths[windows].max())
-        row_starts = np.repeat(np.arange(len(windows)) * width, counts)
+        row_starts = np.repeat(self._row_starts(windows), counts)
         target = torch.from_numpy(words)
         if pooling != "mean":
             position = self._first if pooling == "first" else self._last
@@ -116,6 +131,54 @@ class _Run:
         return PoolPlan(
             source=torch.from_numpy(source), target=target, counts=torch.from_numpy(sizes)
         )
+
+    def _end_plan(self, windows: Int64[np.ndarray, " batch"], *, first: bool) -> PoolPlan:
+        """Plan the first token of each text's first window, or the last one of its last window."""
+        edge = self._example_windows[:-1] if first else self._example_windows[1:] - 1
+        example = self._examples[windows]
+        at_edge = edge[example] == windows
+        source = self._row_starts(windows) + (0 if first else self.lengths[windows] - 1)
+        return PoolPlan(
+            source=torch.from_numpy(source[at_edge]), target=torch.from_numpy(example[at_edge])
+        )
+
+    def _mean_plan(self, windows: Int64[np.ndarray, " batch"]) -> PoolPlan:
+        """Plan the mean of each text's tokens; a text's windows may lie in several batches."""
+        windows_by_text = np.argsort(windows)  # a text's windows lie side by side
+        starts = self._row_starts(windows)[windows_by_text]
+        windows = windows[windows_by_text]
+        owner = np.repeat(self._examples[windows], self.lengths[windows])
+        read = self._averages[self._tokens(windows)]
+        source = ragged_arange(starts, self.lengths[windows])[read]
+        target, counts = np.unique(owner[read], return_counts=True)
+        return PoolPlan(
+            source=torch.from_numpy(source),
+            target=torch.from_numpy(target),
+            counts=torch.from_numpy(counts),
+            totals=torch.from_numpy(self._totals[target]),
+        )
+
+    @cached_property
+    def _examples(self) -> Int64[np.ndarray, " windows"]:
+        """The example of each window."""
+        return np.repeat(np.arange(len(self._example_windows) - 1), np.diff(self._example_windows))
+
+    @cached_property
+    def _averages(self) -> Bool[np.ndarray, " subwords"]:
+        return np.ones(len(self.subwords), bool) if self._averaged is None else self._averaged
+
+    @cached_property
+    def _totals(self) -> Int64[np.ndarray, " examples"]:
+        """How many subwords each example's mean reads."""
+        owner = np.repeat(self._examples, self.lengths)
+        return np.bincount(owner[self._averages], minlength=len(self._example_windows) - 1)
+
+    def _row_starts(self, windows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " batch"]:
+        """Return where each window starts in the batch's states seen as (B * T, D)."""
+        return np.arange(len(windows)) * int(self.lengths[windows].max())
+
+    def _positions(self, windows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " tokens"]:
+        return ragged_arange(self._row_starts(windows), self.lengths[windows])
 
     def _tokens(self, windows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " tokens"]:
         return ragged_arange(self._bounds[windows], self.lengths[windows])

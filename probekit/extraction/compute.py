@@ -39,9 +39,13 @@ def compute_unit(
         unit: which unit.
         on_tokens: called after each batch with its number of real subwords.
     """
-    dtype = buffer_dtype(backbone.compute_dtype, plan.pooling)
     blocks = {
-        name: torch.zeros(len(array.layers), unit.rows[name], array.dim, dtype=dtype)
+        name: torch.zeros(
+            len(array.layers),
+            unit.rows[name],
+            array.dim,
+            dtype=buffer_dtype(name, backbone.compute_dtype, plan.pooling),
+        )
         for name, array in plan.arrays.items()
     }
     layers = {name: array.layers for name, array in plan.arrays.items()}

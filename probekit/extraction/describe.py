@@ -1,4 +1,4 @@
-"""What an entry says of itself: manifest, example table and the model's small files."""
+"""What an entry says of itself: manifest and the model's small files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,19 +6,15 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from safetensors.torch import save
 
 from probekit import __version__
 from probekit.backbone import Backbone
-from probekit.data.units import example_row_starts
 from probekit.extraction.plan import Plan
 from probekit.extraction.run import total_statistics
 from probekit.fingerprint import digest
 from probekit.store.layout import model_slug
 from probekit.store.manifest import Manifest
-from probekit.store.tables import ExampleTable
 from probekit.tasks import Split, Task
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "zarr", "h5py")
@@ -61,31 +57,6 @@ def make_manifest(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         extra={"batch_tokens": plan.batch_tokens, "device": str(backbone.device)},
     )
-
-
-def example_table(split: Split, plan: Plan) -> ExampleTable:
-    """Return the examples with their rows and subwords; -1 where an array was not kept."""
-    encoded = plan.encoded
-    starts = example_row_starts(plan.units, {name: encoded.rows[name] for name in plan.arrays})
-    absent = np.full(len(encoded.ids), -1, np.int64)
-    return ExampleTable.from_columns(
-        {
-            "id": list(encoded.ids),
-            "words": [list(example.words) for example in split.examples],
-            "row_start": starts.get("words", absent),
-            "n_rows": encoded.rows["words"].astype(np.int32),
-            "valid": _ragged(encoded.valid, encoded.example_words),
-            "token_start": starts.get("tokens", absent),
-            "n_tokens": encoded.rows["tokens"].astype(np.int32),
-            "subwords": _ragged(encoded.subwords, encoded.example_tokens),
-            "word_map": _ragged(encoded.word_map, encoded.example_tokens),
-            "windows": _ragged(encoded.window_lengths, encoded.example_windows),
-        }
-    )
-
-
-def _ragged(values: np.ndarray, bounds: np.ndarray) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))
 
 
 def small_files(backbone: Backbone) -> dict[str, bytes]:

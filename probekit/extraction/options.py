@@ -1,9 +1,10 @@
 """What an extraction is asked for: options that check themselves and turn into JSON."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from probekit.errors import OptionError
+from probekit.pooling import POOLED
 from probekit.registry import choose
 from probekit.store.backends import BACKENDS
 
@@ -11,7 +12,10 @@ DTYPES = ("auto", "float16", "bfloat16", "float32", "int8")
 COMPUTE_DTYPES = ("auto", "float32", "bfloat16", "float16")
 POOLINGS = ("auto", "first", "last", "mean")
 OVERLONG = ("stride", "truncate", "error")
-ARRAYS = ("words", "tokens")
+# In this order in an entry: first those with every chosen layer, the first one says which.
+ARRAYS = ("words", *POOLED, "tokens")
+
+_REQUESTED = ("format", "dtype", "compute_dtype", "overlong", "max_length", "limit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,9 +26,11 @@ class ExtractOptions:
         format: storage backend, ``zarr`` or ``hdf5``.
         dtype: stored dtype; ``auto`` is float16, or bfloat16 where float16 would overflow.
         compute_dtype: dtype of the forward pass; ``auto`` is bfloat16 where native, else float32.
-        layers: layers to store in ``words``, in the language of ``probekit.layers``.
-        keep: arrays to store: ``words`` (every chosen layer, one row per word) and ``tokens``
-            (last layer, one row per subword of every window).
+        layers: layers to store, in the language of ``probekit.layers``.
+        keep: arrays to store: ``words`` (every chosen layer, one row per word), ``cls``, ``mean``
+            and ``last`` (every chosen layer, one row per text: its first token, the mean of all,
+            its last token) and ``tokens`` (last layer, one row per subword of every window).
+            None is what the task's labels need (``keep.resolve_keep``).
         pooling: which subwords make a word's row; ``auto`` is the first subword for
             bidirectional models and the last one for causal models.
         overlong: what happens to texts longer than the limit: ``stride`` reads overlapping
@@ -38,7 +44,7 @@ class ExtractOptions:
     dtype: str = "auto"
     compute_dtype: str = "auto"
     layers: str = "all"
-    keep: tuple[str, ...] = ARRAYS
+    keep: tuple[str, ...] | None = None
     pooling: str = "auto"
     overlong: str = "stride"
     max_length: int | None = None
@@ -57,25 +63,19 @@ class ExtractOptions:
         _check_choice("--compute-dtype", self.compute_dtype, COMPUTE_DTYPES)
         _check_choice("--pooling", self.pooling, POOLINGS)
         _check_choice("--overlong", self.overlong, OVERLONG)
-        for array in self.keep:
-            _check_choice("--keep", array, ARRAYS)
-        if not self.keep:
-            raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
-        # Neither the order nor a repetition may tell two entries apart.
-        object.__setattr__(self, "keep", tuple(name for name in ARRAYS if name in self.keep))
+        if self.keep is not None:
+            object.__setattr__(self, "keep", _checked_keep(self.keep))
         _check_positive("--max-length", self.max_length)
         _check_positive("--limit", self.limit)
         _check_positive("--batch-tokens", self.batch_tokens)
 
     def requested(self) -> dict[str, Any]:
-        """Return the part of the options that the key of an entry hashes.
+        """Return the part of the options that the key of an entry hashes as it was given.
 
-        The batch size is left out: it moves the last bits at most.
+        The batch size is left out: it moves the last bits at most. What depends on the task and
+        the model is left to ``request.make_request``.
         """
-        options = asdict(self)
-        del options["batch_tokens"]
-        options["keep"] = sorted(self.keep)
-        return options
+        return {name: getattr(self, name) for name in _REQUESTED}
 
     def words(self) -> list[str]:
         """Return the command-line words of the options that are not their default."""
@@ -86,6 +86,15 @@ class ExtractOptions:
             if value != field.default:
                 found += [f"--{field.name.replace('_', '-')}", text]
         return found
+
+
+def _checked_keep(keep: tuple[str, ...]) -> tuple[str, ...]:
+    """Return ``keep`` in the order of an entry's arrays: order and repetitions mean nothing."""
+    for array in keep:
+        _check_choice("--keep", array, ARRAYS)
+    if not keep:
+        raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
+    return tuple(name for name in ARRAYS if name in keep)
 
 
 def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:

@@ -1,6 +1,6 @@
 """Where every row goes: the arrays of an entry and the units that fill them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -9,13 +9,11 @@ import torch
 from probekit.backbone import BackboneInfo
 from probekit.data.encoded import EncodedSplit
 from probekit.data.units import Unit, plan_units, stored_rows
+from probekit.extraction.bounds import max_chunks, pooled_chunk_rows
 from probekit.extraction.options import ExtractOptions
 from probekit.layers import parse_layers
 from probekit.pooling import Pooling
 from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for
-
-# What one unit holds in memory, about: with two more under way in the writer, some 400 MB.
-_UNIT_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,26 +62,37 @@ class Plan:
 
 
 def make_plan(
-    encoded: EncodedSplit, info: BackboneInfo, options: ExtractOptions, pooling: Pooling
+    encoded: EncodedSplit,
+    info: BackboneInfo,
+    options: ExtractOptions,
+    keep: Sequence[str],
+    pooling: Pooling,
 ) -> Plan:
     """Lay out the arrays and units of an entry.
 
     ``--dtype auto`` is planned as float16; see ``Plan.with_dtype``.
 
+    Args:
+        encoded: the split as the model reads it.
+        info: the model.
+        options: what is asked for.
+        keep: the arrays to store, in their order.
+        pooling: which subwords make a word's row.
+
     Raises:
         OptionError: a layer does not exist.
     """
     dtype = cast(FeatureDtype, "float16" if options.dtype == "auto" else options.dtype)
-    layers = {"words": parse_layers(options.layers, info.n_blocks), "tokens": (info.n_blocks,)}
-    rows = {name: encoded.rows[name] for name in options.keep}
-    chunk_rows = {
-        name: chunk_rows_for(info.dim, dtype, int(rows[name].sum())) for name in options.keep
-    }
-    row_bytes = {name: len(layers[name]) * info.dim * 2.0 for name in options.keep}
+    chosen = parse_layers(options.layers, info.n_blocks)
+    layers = {name: (info.n_blocks,) if name == "tokens" else chosen for name in keep}
+    rows = {name: encoded.rows[name] for name in keep}
+    row_bytes = {name: len(layers[name]) * info.dim * 2.0 for name in keep}
+    chunk_rows = {name: chunk_rows_for(info.dim, dtype, int(rows[name].sum())) for name in keep}
+    chunk_rows |= pooled_chunk_rows(chunk_rows, rows, row_bytes, len(encoded.subwords))
     units = plan_units(
         rows,
         chunk_rows=chunk_rows,
-        max_chunks=_max_chunks(chunk_rows, row_bytes),
+        max_chunks=max_chunks(chunk_rows, rows, row_bytes),
         weights=row_bytes,
     )
     slots = stored_rows(units, chunk_rows)
@@ -96,7 +105,7 @@ def make_plan(
             dtype=dtype,
             chunk_rows=chunk_rows[name],
         )
-        for name in options.keep
+        for name in keep
     }
     return Plan(
         encoded=encoded,
@@ -107,19 +116,10 @@ def make_plan(
     )
 
 
-def _max_chunks(chunk_rows: Mapping[str, int], row_bytes: Mapping[str, float]) -> dict[str, int]:
-    """Bound a unit by the bytes of its widest array; leave the others room for as many tokens."""
-    widest = max(chunk_rows, key=lambda name: row_bytes[name])
-    chunks = max(1, round(_UNIT_BYTES / (chunk_rows[widest] * row_bytes[widest])))
-    rows = chunks * chunk_rows[widest]
-    return {
-        name: chunks if name == widest else 1 + 3 * rows // chunk_rows[name] for name in chunk_rows
-    }
-
-
-def buffer_dtype(compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
+def buffer_dtype(array: str, compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
     """Return the dtype in which a unit is gathered: no wider than the numbers in it."""
-    return torch.float32 if pooling == "mean" else compute_dtype
+    averages = array == "mean" or (array == "words" and pooling == "mean")
+    return torch.float32 if averages else compute_dtype
 
 
 def plan_json(

@@ -1,5 +1,6 @@
 """What the key of an entry hashes: everything that was asked for, nothing about the machine."""
 
+from collections.abc import Collection
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo
@@ -17,12 +18,18 @@ def resolve_pooling(options: ExtractOptions, info: BackboneInfo) -> Pooling:
 
 
 def make_request(
-    options: ExtractOptions, info: BackboneInfo, text_fingerprint: str
+    options: ExtractOptions, info: BackboneInfo, keep: Collection[str], text_fingerprint: str
 ) -> dict[str, Any]:
     """Return the request as JSON values.
 
     Equal requests name the same numbers, wherever the model came from and whatever computed them:
-    layers and pooling are written out, dtypes stay as requested ("auto" stays auto).
+    layers, arrays and pooling are written out, dtypes stay as requested ("auto" stays auto).
+
+    Args:
+        options: what is asked for.
+        info: the model.
+        keep: the arrays to store.
+        text_fingerprint: of the split.
 
     Raises:
         OptionError: a layer does not exist.
@@ -33,6 +40,7 @@ def make_request(
         "tokenizer": info.tokenizer_sha256,
         "text": text_fingerprint,
         **options.requested(),
+        "keep": sorted(keep),
         "layers": list(parse_layers(options.layers, info.n_blocks)),
         "pooling": resolve_pooling(options, info),
         "masking": None,

@@ -26,10 +26,11 @@ def tokens_per_second(backbone: Backbone, plan: Plan) -> float:
     count = max(1, _PROBE_TOKENS // batch.input_ids.shape[1])
     ids, lengths = batch.input_ids[:count], batch.lengths[:count]
     ids = ids[:, : int(lengths.max())]
+    types = None if batch.token_types is None else batch.token_types[:count, : ids.shape[1]]
     seconds = []
     for _ in range(2):  # the first run also pays for allocation and kernel selection
         start = time.perf_counter()
-        states = backbone.layers(ids, lengths, plan.layers)
+        states = backbone.layers(ids, lengths, plan.layers, types)
         states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
         seconds.append(time.perf_counter() - start)
     return int(lengths.sum()) / min(seconds)

@@ -7,18 +7,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probekit.backbone import Backbone, Inspection, load_backbone
-from probekit.data.encoded import encode_words
+from probekit.backbone import Backbone, Inspection, encode, load_backbone
 from probekit.errors import OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
 from probekit.extraction.configuration import check_configuration, computing_options
-from probekit.extraction.describe import example_table, make_manifest, small_files
+from probekit.extraction.describe import make_manifest, small_files
 from probekit.extraction.estimate import check_free_space, describe_work
+from probekit.extraction.keep import check_fits, resolve_keep
 from probekit.extraction.options import ExtractOptions
 from probekit.extraction.plan import Plan, make_plan, plan_json
 from probekit.extraction.request import make_request, resolve_pooling
 from probekit.extraction.run import token_bar, tokens_per_second, write_units
 from probekit.extraction.statistics import fits_float16
+from probekit.extraction.table import example_table
 from probekit.fingerprint import digest
 from probekit.store.builder import EntryBuilder, check_buildable
 from probekit.store.entry import Entry
@@ -71,7 +72,10 @@ class Session:
             StorageError: the disk is full, or the folder cannot be written.
             EntryError: the entry is damaged, or another configuration of the same weights made it.
         """
-        request = make_request(self.options, self.inspection.info, split.text_fingerprint())
+        check_fits(self.options, self.task)
+        request = make_request(
+            self.options, self.inspection.info, self._keep, split.text_fingerprint()
+        )
         folder = entry_folder(
             self.cache,
             model_slug(self.inspection.info.name),
@@ -98,14 +102,14 @@ class Session:
 
     def _build(self, split: Split, request: Mapping[str, Any], folder: Path) -> Entry:
         info = self.inspection.info
-        encoded = encode_words(
-            self.inspection.tokenizer,
-            [example.id for example in split.examples],
-            [example.words for example in split.examples],
+        encoded = encode(
+            self.inspection,
+            split.examples,
             max_length=self._max_length(),
             overlong=self.options.overlong,
         )
-        plan = make_plan(encoded, info, self.options, resolve_pooling(self.options, info))
+        pooling = resolve_pooling(self.options, info)
+        plan = make_plan(encoded, info, self.options, self._keep, pooling)
         check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
         speed = tokens_per_second(self.backbone, plan)
@@ -164,6 +168,10 @@ class Session:
             return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
         return plan.with_dtype("bfloat16"), {first.unit.index: first}
+
+    @property
+    def _keep(self) -> tuple[str, ...]:
+        return resolve_keep(self.options.keep, self.task)
 
     def _max_length(self) -> int:
         limit = self.inspection.info.max_length

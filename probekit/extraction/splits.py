@@ -71,6 +71,7 @@ def extract(
         "--data": data,
         "--split": splits and ",".join(splits),
         "--revision": revision,
+        "--kind": kind,
         "--text": text,
         "--label": label,
         "--cache": None if Path(cache) == Path("cache") else cache,

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.backbone import Backbone, load_again, word_rows
-from probekit.data.encoded import encode_words
+from probekit.backbone import Backbone, load_again, read_rows
+from probekit.data.words import encode_words
 from probekit.errors import EntryError, OptionError
 from probekit.pooling import Pooling
 from probekit.seeding import numpy_generator
@@ -184,7 +184,7 @@ def _fresh_rows(
         max_length=manifest.request["max_length"] or backbone.info.max_length,
         overlong=manifest.request["overlong"],
     )
-    rows = word_rows(
+    rows = read_rows(
         backbone,
         encoded,
         0,

@@ -11,7 +11,7 @@ from probekit.store.backends import BACKENDS
 from probekit.store.feature_array import FeatureArray
 from probekit.store.manifest import Manifest
 from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, PARTIAL
-from probekit.store.tables import EXAMPLE_SCHEMA, ExampleTable, read_table
+from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Entry:
     @cached_property
     def examples(self) -> ExampleTable:
         """The example table, read on first use."""
-        return ExampleTable(read_table(self.path / EXAMPLES, EXAMPLE_SCHEMA))
+        return ExampleTable(read_table(self.path / EXAMPLES, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA))
 
     @property
     def backbone(self) -> Path:

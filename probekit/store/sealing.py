@@ -11,7 +11,7 @@ from probekit.store.files import sync_path, write_whole
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
 from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, REPLACED
-from probekit.store.tables import CHECKSUM_SCHEMA, EXAMPLE_SCHEMA, table_bytes
+from probekit.store.tables import CHECKSUM_SCHEMA, example_schema, table_bytes
 
 
 def write_sealed(
@@ -27,7 +27,8 @@ def write_sealed(
         dict(zip(CHECKSUM_SCHEMA.names, columns, strict=True)), schema=CHECKSUM_SCHEMA
     )
     write_whole(folder / CHECKSUMS, table_bytes(checksums), sync=True)
-    write_whole(folder / EXAMPLES, table_bytes(examples.cast(EXAMPLE_SCHEMA)), sync=True)
+    examples = examples.cast(example_schema(examples.column_names))
+    write_whole(folder / EXAMPLES, table_bytes(examples), sync=True)
     (folder / BACKBONE).mkdir(exist_ok=True)
     for name, data in files.items():
         write_whole(folder / BACKBONE / name, data, sync=True)

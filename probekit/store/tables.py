@@ -1,7 +1,7 @@
 """The tables of an entry: examples.parquet and checksums.parquet."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,17 @@ EXAMPLE_SCHEMA = pa.schema(
     ]
 )
 
+OPTIONAL_SCHEMA = pa.schema(
+    [
+        ("text", pa.string()),
+        ("text_pair", pa.string()),
+        ("pooled_start", pa.int64()),
+        ("token_types", pa.list_(pa.int32())),
+        ("targets", pa.list_(pa.int32())),
+    ]
+)
+"""Columns that only those entries have which need them; an absent one is null, or -1."""
+
 CHECKSUM_SCHEMA = pa.schema(
     [
         ("array", pa.string()),
@@ -45,7 +56,8 @@ class ExampleTable:
     """The examples of an entry, in data-set order.
 
     Attributes:
-        table: the Arrow table, with the columns of `EXAMPLE_SCHEMA`.
+        table: the Arrow table, with the columns of `EXAMPLE_SCHEMA` and some, all or none of
+            `OPTIONAL_SCHEMA`.
     """
 
     table: pa.Table
@@ -54,8 +66,8 @@ class ExampleTable:
     def from_columns(
         cls, columns: Mapping[str, Sequence[Any] | np.ndarray | pa.Array]
     ) -> "ExampleTable":
-        """Build the table from one sequence per column of `EXAMPLE_SCHEMA`."""
-        return cls(pa.table(dict(columns), schema=EXAMPLE_SCHEMA))
+        """Build the table from one sequence per column."""
+        return cls(pa.table(dict(columns), schema=example_schema(columns)))
 
     def __len__(self) -> int:
         """Return N, the number of examples."""
@@ -68,12 +80,12 @@ class ExampleTable:
 
     @cached_property
     def row_start(self) -> np.ndarray:
-        """First row of each example in the row arrays, int64 (N,)."""
+        """First row of each example in ``words`` or ``predicted``, int64 (N,); -1 for none."""
         return self._numbers("row_start")
 
     @cached_property
     def n_rows(self) -> np.ndarray:
-        """Rows of each example, int32 (N,)."""
+        """Rows of each example in ``words`` or ``predicted``, int32 (N,)."""
         return self._numbers("n_rows")
 
     @cached_property
@@ -87,14 +99,45 @@ class ExampleTable:
         return self._numbers("n_tokens")
 
     @cached_property
+    def pooled_start(self) -> np.ndarray:
+        """Row of each example in ``cls``, ``mean`` and ``last``, int64 (N,); -1 if none is kept."""
+        if not self.has("pooled_start"):
+            return np.full(len(self), -1, np.int64)
+        return self._numbers("pooled_start")
+
+    @cached_property
+    def texts(self) -> list[tuple[str | None, str | None]]:
+        """Text and second text of each example; None for words, and for a text without a pair."""
+        columns = [
+            self.table[name].to_pylist() if self.has(name) else [None] * len(self)
+            for name in ("text", "text_pair")
+        ]
+        return list(zip(*columns, strict=True))
+
+    @cached_property
+    def targets(self) -> np.ndarray:
+        """Vocabulary id that each row of ``predicted`` is to predict, int32, concatenated.
+
+        Raises:
+            EntryError: the entry is not one of language modelling.
+        """
+        if not self.has("targets"):
+            raise EntryError("this entry has no targets: it is not one of language modelling.")
+        return self.flat("targets")
+
+    @cached_property
     def valid(self) -> np.ndarray:
         """Valid flag of every row, bool (sum of n_rows,), examples concatenated."""
         return self.flat("valid")
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Row number of every word, int64 (sum of n_rows,), examples concatenated."""
+        """Row number of every word or prediction, int64 (sum of n_rows,), examples concatenated."""
         return ragged_arange(self.row_start, self.n_rows)
+
+    def has(self, column: str) -> bool:
+        """Say whether the table has an optional column."""
+        return column in self.table.column_names
 
     def flat(self, column: str) -> np.ndarray:
         """Return a list column with its examples concatenated."""
@@ -102,7 +145,7 @@ class ExampleTable:
         return values.to_numpy(zero_copy_only=False)
 
     def words(self, index: int) -> tuple[str, ...]:
-        """Return the words of one example."""
+        """Return the words of one example; none for a text."""
         return tuple(self.table["words"][index].as_py())
 
     def _numbers(self, column: str) -> np.ndarray:
@@ -116,14 +159,27 @@ def table_bytes(table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def read_table(path: Path, schema: pa.Schema) -> pa.Table:
+def example_schema(names: Iterable[str]) -> pa.Schema:
+    """Return the schema of an example table whose columns have these names, in its own order."""
+    present = set(names)
+    return pa.schema([*EXAMPLE_SCHEMA, *(item for item in OPTIONAL_SCHEMA if item.name in present)])
+
+
+def read_table(path: Path, schema: pa.Schema, optional: pa.Schema | None = None) -> pa.Table:
     """Read a Parquet file that must have at least the columns of ``schema``.
+
+    Args:
+        path: the file.
+        schema: columns to read; others are left out.
+        optional: columns to read as well where the file has them.
 
     Raises:
         EntryError: the file is missing or damaged, or a column is missing or of another type.
     """
     try:
         table = pq.read_table(path, page_checksum_verification=True)
+        found = [item for item in optional or () if item.name in table.column_names]
+        schema = pa.schema([*schema, *found])
         return table.select(schema.names).cast(schema)
     except FileNotFoundError:
         raise EntryError(

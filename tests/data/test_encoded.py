@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.data.alignment import learn_specials
-from probekit.data.encoded import encode_words
+from probekit.data.words import encode_words
 from probekit.errors import BackboneError, DataError, OptionError
 from tests import tiny
 from tests.data.samples import SENTENCES, TOKENIZERS, spell, tokenizer
@@ -90,9 +90,10 @@ def test_counts(name):
         "windows": len(split.window_lengths),
         "truncated_words": 0,
     }
-    assert {key: rows.sum() for key, rows in split.rows.items()} == {
+    assert {key: split.rows[key].sum() for key in ("words", "tokens", "mean")} == {
         "words": 34,
         "tokens": len(split.subwords),
+        "mean": 4,
     }
     windows = np.diff(split.example_windows)
     assert windows[1] == windows[2] == (1 if name == "bert" else 0)  # no window without subwords

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.data.encoded import encode_words
 from probekit.data.token_batch import token_batches
+from probekit.data.words import encode_words
 from probekit.pooling import pool
 from tests.data.samples import SENTENCES, tokenizer
 

@@ -16,7 +16,7 @@ from probekit.errors import (
     StateRangeError,
     StorageError,
 )
-from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import ExtractOptions, bounds, extract
 from probekit.extraction import plan as plan_module
 from probekit.extraction.compute import compute_unit
 from probekit.store.builder import EntryBuilder
@@ -46,7 +46,7 @@ def bert(tmp_path_factory):
 @pytest.fixture
 def small_units(monkeypatch):
     """Several units and several chunks per unit, from a corpus of a few hundred words."""
-    monkeypatch.setattr(plan_module, "_UNIT_BYTES", 20_000)
+    monkeypatch.setattr(bounds, "UNIT_BYTES", 20_000)
     monkeypatch.setattr(plan_module, "chunk_rows_for", lambda dim, dtype, rows: 16)
 
 
@@ -312,7 +312,7 @@ def interrupt(*arguments):
 @pytest.mark.usefixtures("small_units")
 def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch):
     """At most three units live at once: one just computed, one that waits, one being written."""
-    monkeypatch.setattr(plan_module, "_UNIT_BYTES", 5_000)
+    monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
     alive, most = weakref.WeakSet(), []
 
     def counted(*arguments):
@@ -350,7 +350,7 @@ def test_overwrite_replaces_a_damaged_entry(bert, corpus, tmp_path):
 def test_options_check_themselves():
     for wrong in (
         {"dtype": "float8"}, {"compute_dtype": "x"}, {"pooling": "max"}, {"overlong": "cut"},
-        {"keep": ("cls",)}, {"keep": ()}, {"limit": 0}, {"max_length": -1}, {"format": "npz"},
+        {"keep": ("word",)}, {"keep": ()}, {"limit": 0}, {"max_length": -1}, {"format": "npz"},
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"--|format"):
             ExtractOptions(**wrong)

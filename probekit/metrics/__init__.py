@@ -3,27 +3,44 @@
 To add a metric, write one file with a `Metric` and its `Scorer`, and one line in ``METRICS``.
 """
 
-from probekit.metrics.accuracy import Accuracy
+from probekit.metrics.accuracy import Accuracy, MicroF1
+from probekit.metrics.confusion import Confusion, confusion
 from probekit.metrics.contract import ClassScorer, Metric, Scorer
+from probekit.metrics.f1 import F1
 from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
+from probekit.metrics.matthews import Matthews
+from probekit.metrics.perplexity import Perplexity
 from probekit.metrics.span_f1 import SpanF1, span_f1_seqeval
+from probekit.metrics.spearman import Spearman
 
 METRICS: dict[str, type[Metric]] = {
     "span-f1": SpanF1,
     "accuracy": Accuracy,
+    "micro-f1": MicroF1,
+    "f1": F1,
+    "matthews": Matthews,
+    "spearman": Spearman,
+    "perplexity": Perplexity,
 }
 
 __all__ = [
+    "F1",
     "METRICS",
     "Accuracy",
     "AnyGold",
     "ClassScorer",
+    "Confusion",
     "Gold",
     "LossGold",
+    "Matthews",
     "Metric",
+    "MicroF1",
+    "Perplexity",
     "Scorer",
     "SpanF1",
+    "Spearman",
     "ValueGold",
+    "confusion",
     "encode_gold",
     "span_f1_seqeval",
 ]

@@ -1,4 +1,4 @@
-"""Accuracy: the share of words whose label is right."""
+"""Accuracy, and micro F1, which equals it where every row has one label."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,10 +9,10 @@ from probekit.metrics.gold import AnyGold, Gold, Ids
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy(Metric):
-    """The share of words whose predicted label is the gold one."""
+    """The share of rows (words, or texts) whose predicted label is the gold one."""
 
     name: ClassVar[str] = "accuracy"
-    summary: ClassVar[str] = "share of words whose label is right"
+    summary: ClassVar[str] = "share of words or texts whose label is right"
 
     def prepare(self, gold: AnyGold) -> "AccuracyScorer":
         """Return the scorer of one split."""
@@ -25,4 +25,35 @@ class AccuracyScorer(ClassScorer):
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return ``{"accuracy": share}``."""
         self.check(predicted)
-        return {Accuracy.name: float((predicted == self.gold.ids).mean())}
+        return {Accuracy.name: accuracy(self.gold, predicted)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroF1(Metric):
+    """F1 from the true and false positives and negatives of all classes, added up.
+
+    With one label per text a wrong prediction is one false positive and one false negative, so
+    this is the accuracy; it has the name under which intent classification is reported. Joined
+    intents ("flight#airfare") are classes of their own.
+    """
+
+    name: ClassVar[str] = "micro-f1"
+    summary: ClassVar[str] = "F1 over all classes together; with one label per text, the accuracy"
+
+    def prepare(self, gold: AnyGold) -> "MicroF1Scorer":
+        """Return the scorer of one split."""
+        return MicroF1Scorer(expect(self, gold, Gold))
+
+
+class MicroF1Scorer(ClassScorer):
+    """Scorer of `MicroF1`."""
+
+    def score(self, predicted: Ids) -> dict[str, float]:
+        """Return ``micro-f1`` and ``accuracy``."""
+        self.check(predicted)
+        return dict.fromkeys((MicroF1.name, Accuracy.name), accuracy(self.gold, predicted))
+
+
+def accuracy(gold: Gold, predicted: Ids) -> float:
+    """Return the share of predictions that are right."""
+    return float((predicted == gold.ids).mean())

@@ -45,13 +45,18 @@ class ClassScorer(Scorer):
 
     def check(self, predicted: Ids) -> None:
         """Raise OptionError unless there is one prediction per word, each an index into names."""
-        n_names = len(self.gold.names)
-        check_count(predicted, len(self.gold.ids), "word")
-        if predicted.min() < 0 or predicted.max() >= n_names:
-            raise OptionError(
-                f"predictions must be label ids in 0..{n_names - 1}; found {predicted.min()} to "
-                f"{predicted.max()}."
-            )
+        check_ids(self.gold, predicted)
+
+
+def check_ids(gold: Gold, predicted: Ids) -> None:
+    """Raise OptionError unless there is one prediction per word, each an index into names."""
+    n_names = len(gold.names)
+    check_count(predicted, len(gold.ids), "word")
+    if predicted.min() < 0 or predicted.max() >= n_names:
+        raise OptionError(
+            f"predictions must be label ids in 0..{n_names - 1}; found {predicted.min()} to "
+            f"{predicted.max()}."
+        )
 
 
 def check_count(predicted: Ids | Values, expected: int, noun: str) -> None:

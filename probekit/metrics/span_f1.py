@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from probekit.metrics.accuracy import Accuracy, accuracy
 from probekit.metrics.contract import ClassScorer, Metric, expect
 from probekit.metrics.gold import AnyGold, Gold, Ids
 from probekit.metrics.spans import SpanFinder
@@ -25,8 +26,8 @@ Ratios = Float64[np.ndarray, " types"]
 class SpanF1(Metric):
     """Micro-averaged F1 over spans: a span counts when its first word, last word and type agree.
 
-    Scores: ``span-f1``, ``precision``, ``recall``, and ``f1/TYPE`` for every type that the gold
-    or the predicted side has. Labels without a type have type "_".
+    Scores: ``span-f1``, ``precision``, ``recall``, ``accuracy`` (of words), and ``f1/TYPE`` for
+    every type that the gold or the predicted side has. Labels without a type have type "_".
     """
 
     name: ClassVar[str] = "span-f1"
@@ -63,7 +64,8 @@ class SpanF1Scorer(ClassScorer):
         per_type = _f1(n_right, n_found, self._n_gold)[2]
         present = np.flatnonzero(n_found + self._n_gold)
         types = [self._finder.types[i] for i in present]
-        return _scores([float(ratio[0]) for ratio in total], types, per_type[present])
+        micro = [float(ratio[0]) for ratio in total]
+        return _scores(micro, accuracy(self.gold, predicted), types, per_type[present])
 
     def judge(self, predicted: Ids) -> dict[str, float]:
         """Return the same scores computed by seqeval itself."""
@@ -98,12 +100,15 @@ def span_f1_seqeval(gold: Sequence[list[str]], predicted: Sequence[list[str]]) -
         )
         spans = {*seqeval.get_entities(gold), *seqeval.get_entities(predicted)}
     types = sorted({type_ for type_, _, _ in spans})
-    return _scores([float(ratio) for ratio in micro[:3]], types, per_type[2])
+    words = float(seqeval.accuracy_score(gold, predicted))
+    return _scores([float(ratio) for ratio in micro[:3]], words, types, per_type[2])
 
 
-def _scores(total: Sequence[float], types: Sequence[str], type_f1: Ratios) -> dict[str, float]:
+def _scores(
+    total: Sequence[float], words: float, types: Sequence[str], type_f1: Ratios
+) -> dict[str, float]:
     precision, recall, f1 = total
-    main = {SpanF1.name: f1, "precision": precision, "recall": recall}
+    main = {SpanF1.name: f1, "precision": precision, "recall": recall, Accuracy.name: words}
     return main | {f"f1/{t}": float(v) for t, v in zip(types, type_f1, strict=True)}
 
 

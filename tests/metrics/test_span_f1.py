@@ -87,6 +87,7 @@ def test_hand_counted() -> None:
     assert scores["span-f1"] == pytest.approx(2 / 5)
     assert scores["f1/PER"] == pytest.approx(2 / 3)
     assert scores["f1/LOC"] == 0.0
+    assert scores["accuracy"] == 4 / 6
 
 
 def test_a_span_ends_with_its_sentence() -> None:
@@ -105,7 +106,7 @@ def test_a_label_unseen_in_train_counts_as_missed() -> None:
 
 def test_nothing_to_find_scores_zero_as_seqeval_does() -> None:
     scores = SpanF1().prepare(encode_gold([["O", "O"]], ["O"])).score(np.array([0, 0]))
-    assert scores == {"span-f1": 0.0, "precision": 0.0, "recall": 0.0}
+    assert scores == {"span-f1": 0.0, "precision": 0.0, "recall": 0.0, "accuracy": 1.0}
 
 
 def test_a_dev_split_takes_milliseconds() -> None:

@@ -1,0 +1,57 @@
+"""F1 of the positive one of two classes, as GLUE scores MRPC and QQP."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from probekit.errors import OptionError
+from probekit.metrics.accuracy import Accuracy, accuracy
+from probekit.metrics.contract import ClassScorer, Metric, expect
+from probekit.metrics.gold import AnyGold, Gold, Ids
+
+
+@dataclass(frozen=True, kw_only=True)
+class F1(Metric):
+    """F1 of the positive class: "1", or else the last of the two label names in sorted order.
+
+    Scores: ``f1``, ``accuracy``, ``precision``, ``recall``; 0 where nothing is positive.
+    """
+
+    name: ClassVar[str] = "f1"
+    summary: ClassVar[str] = 'F1 of the positive class ("1"), for two classes'
+
+    def prepare(self, gold: AnyGold) -> "F1Scorer":
+        """Return the scorer of one split.
+
+        Raises:
+            OptionError: there are more than two classes.
+        """
+        return F1Scorer(expect(self, gold, Gold))
+
+
+class F1Scorer(ClassScorer):
+    """Scorer of `F1`."""
+
+    def __init__(self, gold: Gold) -> None:
+        """Find the positive class."""
+        super().__init__(gold)
+        names = gold.names
+        if len(names) > 2:
+            raise OptionError(
+                f"f1 scores two classes, of which one is positive; found {len(names)}: "
+                f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}. Choose micro-f1 or "
+                "accuracy."
+            )
+        positive = "1" if {"0", "1"}.intersection(names) else max(names)
+        self._positive = names.index(positive) if positive in names else -1
+
+    def score(self, predicted: Ids) -> dict[str, float]:
+        """Return F1, accuracy, precision and recall."""
+        self.check(predicted)
+        gold, found = self.gold.ids == self._positive, predicted == self._positive
+        right, n_gold, n_found = int((gold & found).sum()), int(gold.sum()), int(found.sum())
+        return {
+            F1.name: 2 * right / max(n_gold + n_found, 1),
+            Accuracy.name: accuracy(self.gold, predicted),
+            "precision": right / max(n_found, 1),
+            "recall": right / max(n_gold, 1),
+        }

@@ -1,0 +1,132 @@
+"""Metrics of classes and the confusion matrix, against scikit-learn and by hand."""
+
+import numpy as np
+import pytest
+import sklearn.metrics as sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.errors import OptionError
+from probekit.metrics import F1, METRICS, Accuracy, Gold, Matthews, MicroF1, confusion, encode_gold
+from tests.metrics.cases import TAGS, tags_and_random
+
+NAMES = ("a", "b", "c", "d")
+
+
+def pairs(n_classes: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    one = st.integers(0, n_classes - 1)
+    return st.lists(st.tuples(one, one), min_size=1, max_size=30)
+
+
+def split(found: list[tuple[int, int]], names: tuple[str, ...]) -> tuple[Gold, np.ndarray]:
+    ids, predicted = np.array(found, dtype=np.int64).T
+    return Gold(ids, np.arange(len(found) + 1), names), predicted
+
+
+@given(pairs(4))
+def test_accuracy_and_micro_f1_equal_sklearn(found: list[tuple[int, int]]) -> None:
+    gold, predicted = split(found, NAMES)
+    accuracy = sklearn.accuracy_score(gold.ids, predicted)
+    micro = sklearn.f1_score(gold.ids, predicted, average="micro")
+    assert Accuracy().prepare(gold).score(predicted) == {"accuracy": pytest.approx(accuracy)}
+    expected = {"micro-f1": pytest.approx(micro), "accuracy": pytest.approx(accuracy)}
+    assert MicroF1().prepare(gold).score(predicted) == expected
+
+
+@given(pairs(2))
+def test_f1_equals_sklearn(found: list[tuple[int, int]]) -> None:
+    gold, predicted = split(found, ("0", "1"))
+    judge = sklearn.precision_recall_fscore_support(
+        gold.ids, predicted, average="binary", zero_division=0
+    )
+    precision, recall, f1, _ = judge
+    expected = {"f1": f1, "precision": precision, "recall": recall}
+    expected["accuracy"] = sklearn.accuracy_score(gold.ids, predicted)
+    assert F1().prepare(gold).score(predicted) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "positive"),
+    [
+        (("0", "1"), 1),
+        (("1", "0"), 0),
+        (("no", "yes"), 1),
+        (("same", "different"), 0),
+        (("1",), 0),
+        (("0",), None),
+    ],
+)
+def test_the_positive_class(names: tuple[str, ...], positive: int | None) -> None:
+    ids = np.arange(len(names))
+    scores = (
+        F1()
+        .prepare(Gold(ids, np.array([0, len(ids)]), names))
+        .score(np.full(len(ids), 0 if positive is None else positive))
+    )
+    assert scores["recall"] == (0.0 if positive is None else 1.0)
+    assert scores["precision"] == (0.0 if positive is None else 1 / len(ids))
+
+
+def test_f1_is_for_two_classes() -> None:
+    gold, _ = tags_and_random(0)
+    with pytest.raises(OptionError, match=r"found 4: O, B-PER.*micro-f1"):
+        F1().prepare(gold)
+
+
+@pytest.mark.filterwarnings("ignore:A single label was found")
+@given(pairs(4))
+def test_matthews_equals_sklearn(found: list[tuple[int, int]]) -> None:
+    gold, predicted = split(found, NAMES)
+    scores = Matthews().prepare(gold).score(predicted)
+    expected = sklearn.matthews_corrcoef(gold.ids, predicted)
+    assert scores["matthews"] == pytest.approx(expected, abs=1e-12)
+    assert scores["accuracy"] == pytest.approx(sklearn.accuracy_score(gold.ids, predicted))
+
+
+@pytest.mark.parametrize("name", ["matthews", "f1"])
+def test_a_constant_prediction_scores_zero(name: str) -> None:
+    gold, _ = tags_and_random(0, ("0", "1"))
+    scorer = METRICS[name]().prepare(gold)
+    assert scorer.score(np.zeros(21, dtype=np.int64))[name] == 0.0
+
+
+def test_matthews_of_many_rows_does_not_overflow() -> None:
+    ids = np.repeat(np.arange(2), 2_000_000)
+    gold = Gold(ids, np.array([0, len(ids)]), ("0", "1"))
+    assert Matthews().prepare(gold).score(ids)["matthews"] == 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_confusion_equals_sklearn(seed: int) -> None:
+    gold, predicted = tags_and_random(seed)
+    rows, columns, counts = confusion(gold, predicted)
+    table = sklearn.confusion_matrix(gold.ids, predicted, labels=range(4))
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            assert counts[i, j] == table[TAGS.index(row), TAGS.index(column)]
+    assert counts.sum() == 21
+
+
+def test_confusion_lists_what_occurs() -> None:
+    gold = encode_gold([["B-LOC", "NEW", "O"]], TAGS)
+    found = confusion(gold, np.array([3, 1, 1]))
+    assert found.rows == ("O", "B-LOC", "NEW")
+    assert found.columns == ("B-PER", "B-LOC")
+    assert found.counts.tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert found.counts.dtype == np.int64
+
+
+def test_confusion_by_group() -> None:
+    gold = encode_gold([["B-PER", "I-PER", "O", "B-LOC"]], TAGS)
+    found = confusion(gold, np.array([2, 3, 0, 0]), ["O", "PER", "PER", "LOC"])
+    assert found.rows == ("O", "PER", "LOC")
+    assert found.columns == ("O", "PER", "LOC")
+    assert found.counts.tolist() == [[1, 0, 0], [0, 1, 1], [1, 0, 0]]
+
+
+def test_confusion_checks_predictions() -> None:
+    gold, predicted = tags_and_random(0)
+    with pytest.raises(OptionError, match="expected 21"):
+        confusion(gold, predicted[1:])
+    with pytest.raises(OptionError, match=r"0\.\.3"):
+        confusion(gold, predicted + 4)

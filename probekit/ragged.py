@@ -1,5 +1,7 @@
 """Index arithmetic over runs of different lengths that lie one after the other."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Int, Int64
 
@@ -17,3 +19,27 @@ def ragged_arange(
     """Return ``start, start + 1, ...`` of every run, one run after the other."""
     bounds = bounds_of(lengths)
     return np.repeat(starts - bounds[:-1], lengths) + np.arange(bounds[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Runs of values of different lengths, one after the other.
+
+    Attributes:
+        values: the values of all runs.
+        bounds: run i is ``values[bounds[i]:bounds[i + 1]]``.
+    """
+
+    values: Int64[np.ndarray, " items"]
+    bounds: Int64[np.ndarray, " bounds"]
+
+    @property
+    def lengths(self) -> Int64[np.ndarray, " runs"]:
+        """Values of each run."""
+        return np.diff(self.bounds)
+
+    def take(self, runs: Int64[np.ndarray, " taken"]) -> "Ragged":
+        """Return some runs, in the order given."""
+        lengths = self.lengths[runs]
+        values = self.values[ragged_arange(self.bounds[runs], lengths)]
+        return Ragged(values, bounds_of(lengths))

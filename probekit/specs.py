@@ -11,7 +11,21 @@ from probekit.errors import OptionError
 from probekit.fingerprint import digest
 from probekit.heads import HEADS
 from probekit.heads.normalization import NORMALIZATIONS
-from probekit.registry import choose
+from probekit.registry import choose, parse
+
+OPTIMIZERS = ("adamw", "adam")
+SCHEDULES = ("linear", "constant")
+POOLED = ("cls", "mean", "last")
+
+_LATER = {
+    "pooling": None,
+    "optimizer": "adamw",
+    "schedule": "linear",
+    "control": None,
+    "freeze_fusion": False,
+    "start": None,
+    "continued": False,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +39,17 @@ class TrainSpec:
         model: the backbone, as in ``probekit extract``.
         task: name of the task.
         label: label column; ``None`` is the task's default.
-        head: name of the head.
-        decoder: name of the decoder; ``None`` is the default of the task's kind.
+        head: name of the head, with settings where they differ from the published ones:
+            ``extra-layers``, ``extra-layers:n=2``.
+        decoder: name of the decoder, with settings likewise; ``None`` is the head's published one,
+            else the default of what the labels are.
         layers: layers instead of the head's published ones, in the language of
             ``probekit.layers``.
         depth: the largest layer the head may see; ``None`` is all of them.
         normalize: treatment of each layer before the head, one of ``NORMALIZATIONS``.
+        pooling: which row stands for a whole text, ``cls``, ``mean`` or ``last``; ``None`` is the
+            first token of a bidirectional model and the last one of a causal model. Labels of
+            words have rows of their own.
         shots: K; K x C sentences of the train split are drawn.
         fraction: share of the train split that is drawn, in (0, 1].
         hold_out: share of the train split that serves as dev split, in (0, 1); for data without
@@ -41,7 +60,13 @@ class TrainSpec:
         mix_lr: peak learning rate of the mixing weights; ``None`` is ``lr``.
         batch_size: sentences per step.
         evals: number of evenly spaced points at which dev is scored.
+        optimizer: ``adamw``, or ``adam``, which has no weight decay.
+        schedule: of the learning rate: ``linear`` decay to 0, or ``constant``.
         weight_decay: AdamW's decoupled weight decay.
+        control: seed of control labels that replace the real ones (Hewitt & Liang 2019).
+        fusion_from: folder of a saved head whose fusion this run starts from.
+        freeze_fusion: keep that fusion as it is, and train the decoder alone.
+        init_from: folder of a saved head that this run goes on training, decoder included.
 
     Raises:
         OptionError: a value cannot be used.
@@ -66,18 +91,30 @@ class TrainSpec:
     batch_size: int = 16
     evals: int = 10
     weight_decay: float = 0.01
+    pooling: str | None = None
+    optimizer: str = "adamw"
+    schedule: str = "linear"
+    control: int | None = None
+    fusion_from: str | None = None
+    freeze_fusion: bool = False
+    init_from: str | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
-        choose("head", self.head, HEADS)
+        parse("head", self.head, HEADS)
         if self.decoder is not None:
-            choose("decoder", self.decoder, DECODERS)
+            parse("decoder", self.decoder, DECODERS)
         choose("normalization", self.normalize, NORMALIZATIONS)
+        choose("optimizer", self.optimizer, dict.fromkeys(OPTIMIZERS))
+        choose("schedule", self.schedule, dict.fromkeys(SCHEDULES))
+        if self.pooling is not None:
+            choose("pooling", self.pooling, dict.fromkeys(POOLED))
+        self._check_start()
         if self.shots is not None and self.fraction is not None:
             raise OptionError("--shots and --fraction were both given; choose one.")
         for option in ("shots", "epochs", "batch_size", "evals"):
             _check_whole(option, getattr(self, option), least=1)
-        for option in ("depth", "seed"):
+        for option in ("depth", "seed", "control"):
             _check_whole(option, getattr(self, option), least=0)
         for option in ("lr", "mix_lr"):
             _check_range(option, getattr(self, option), 0, math.inf, "a number above 0")
@@ -85,6 +122,12 @@ class TrainSpec:
         _check_range("hold_out", self.hold_out, 0, 1, "a number between 0 and 1")
         if not (_is_number(self.weight_decay) and 0 <= self.weight_decay < math.inf):
             raise OptionError(f"--weight-decay must be 0 or more; found {self.weight_decay!r}.")
+
+    def _check_start(self) -> None:
+        if self.fusion_from is not None and self.init_from is not None:
+            raise OptionError("--fusion-from and --init-from were both given; choose one.")
+        if self.freeze_fusion and self.fusion_from is None:
+            raise OptionError("--freeze-fusion needs a fusion to freeze: --fusion-from DIR.")
 
     @property
     def protocol(self) -> str:
@@ -119,6 +162,7 @@ class ResolvedOptions:
         metric: name of the metric.
         entries: key of the cache entry of each split that is read.
         labels_fingerprint: sha256 over the labels of all splits.
+        start: sha256 over the saved head that the run starts from; ``None`` for a fresh start.
     """
 
     spec: TrainSpec
@@ -126,6 +170,7 @@ class ResolvedOptions:
     metric: str
     entries: Mapping[str, str]
     labels_fingerprint: str
+    start: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values."""
@@ -135,17 +180,24 @@ class ResolvedOptions:
             "metric": self.metric,
             "entries": dict(self.entries),
             "labels_fingerprint": self.labels_fingerprint,
+            "start": self.start,
         }
 
     @property
     def key(self) -> str:
         """The record's key: a fingerprint of the options.
 
-        The model's name is left out because the entries' keys hash its weights, and a spec may
-        name the same model by a Hub id or a path.
+        Left out are the model's name, because the entries' keys hash its weights and a spec may
+        name the same model by a Hub id or a path; the folder of a saved head, whose content counts;
+        and options that came after the first records, where they have their default.
         """
         options = self.to_json()
-        del options["model"]
+        for name in ("model", "fusion_from", "init_from"):
+            del options[name]
+        options["continued"] = self.spec.init_from is not None
+        for name, default in _LATER.items():
+            if options[name] == default:
+                del options[name]
         return digest(options)
 
 

@@ -4,10 +4,13 @@
 """
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import save
+from transformers import BertConfig
 
 from probekit.fingerprint import digest
 from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
@@ -18,6 +21,9 @@ MODEL = "planted"
 TASK = "conll"
 LAYERS = (0, 1, 2, 3)
 DIM = 16
+CONFIG = BertConfig(
+    hidden_size=DIM, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32, vocab_size=9
+).to_dict()
 NAMES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
 
@@ -72,19 +78,15 @@ def plant(
 
 
 def _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request, layers):
-    chunk = 32
-    total = -(-rows.shape[1] // chunk) * chunk
-    spec = ArraySpec(
-        name="words", rows=total, layers=layers, dim=DIM, dtype=dtype, chunk_rows=chunk
-    )
+    states = {"words": (rows, layers), "tokens": (with_specials(rows[-1:], lengths), layers[-1:])}
+    specs = {name: _spec(name, block, chosen, dtype) for name, (block, chosen) in states.items()}
     asked = {"split": split, "note": request, "text": digest([len(labels), split])}
     key = digest(asked)
     path = entry_folder(root, MODEL, TASK, split, key)
-    plan = {"arrays": [spec.to_json()], "backend": "zarr", "units": [0]}
+    plan = {"arrays": [spec.to_json() for spec in specs.values()], "backend": "zarr", "units": [0]}
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     pieces = list(itertools.pairwise(bounds))
     ids = [f"{split}-{n}" for n in range(len(lengths))]
-    empty = [[] for _ in ids]
     examples = ExampleTable.from_columns(
         {
             "id": ids,
@@ -92,17 +94,15 @@ def _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request
             "row_start": bounds[:-1],
             "n_rows": lengths.astype(np.int32),
             "valid": [valid[a:b].tolist() for a, b in pieces],
-            "token_start": [-1] * len(ids),
-            "n_tokens": [0] * len(ids),
-            "subwords": empty,
-            "word_map": empty,
-            "windows": empty,
+            "token_start": bounds[:-1] + 2 * np.arange(len(ids)),
+            "n_tokens": (lengths + 2).astype(np.int32),
+            "subwords": [[1] * (b - a + 2) for a, b in pieces],
+            "word_map": [word_map(valid[a:b]) for a, b in pieces],
+            "windows": [[b - a + 2] for a, b in pieces],
         }
     )
-    files = {}
+    files = {"config.json": json.dumps(CONFIG).encode()}
     if final_norm:
-        from safetensors.torch import save
-
         weight = {"weight": torch.linspace(0.5, 2, DIM), "bias": torch.zeros(DIM)}
         files["final_norm.safetensors"] = save(weight, {"kind": "rmsnorm", "eps": "1e-06"})
     manifest = Manifest(
@@ -116,7 +116,7 @@ def _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request
         dtype=dtype,
         compute_dtype="float32",
         pooling="first",
-        arrays=(spec,),
+        arrays=tuple(specs.values()),
         n_blocks=3,
         dim=DIM,
         causal=False,
@@ -129,11 +129,31 @@ def _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request
         created="2026-01-01T00:00:00Z",
     )
     with EntryBuilder.open(path, plan=plan) as builder:
-        builder.write_unit(0, {"words": 0}, {"words": torch.from_numpy(rows)})
+        blocks = {name: torch.from_numpy(block) for name, (block, _) in states.items()}
+        builder.write_unit(0, dict.fromkeys(blocks, 0), blocks)
         entry = builder.complete(manifest, examples.table, files)
     values = [labels[a:b] for a, b in pieces]
     write_labels(labels_folder(path), split, "ner", ids, values, digest(labels))
     return entry
+
+
+def _spec(name, block, layers, dtype, chunk=32):
+    total = -(-block.shape[1] // chunk) * chunk
+    return ArraySpec(
+        name=name, rows=total, layers=tuple(layers), dim=DIM, dtype=dtype, chunk_rows=chunk
+    )
+
+
+def with_specials(rows, lengths):
+    """Put a row of ones before and after the words of each sentence: its special tokens."""
+    special = np.ones((len(rows), 1, DIM), np.float32)
+    pieces = np.split(rows, np.cumsum(lengths)[:-1], axis=1)
+    return np.concatenate([part for piece in pieces for part in (special, piece, special)], axis=1)
+
+
+def word_map(valid):
+    """Return the word of each subword: one each, between two specials; none for a deleted word."""
+    return [-1, *(n if there else -1 for n, there in enumerate(valid)), -1]
 
 
 def plant_all(root: Path, **options) -> Path:

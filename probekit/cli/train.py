@@ -8,8 +8,16 @@ import typer
 from probekit.cli import options
 from probekit.cli.output import print_records
 from probekit.cli.spread import spread
-from probekit.cli.training import Target, each, first_label, run
-from probekit.cli.training_options import Engine, Epochs, Evals, Head, TrainingOptions, Workers
+from probekit.cli.training import Target, each, first_label, own_head, run
+from probekit.cli.training_options import (
+    Engine,
+    Epochs,
+    Evals,
+    Head,
+    Heads,
+    TrainingOptions,
+    Workers,
+)
 
 Save = Annotated[Path | None, typer.Option("--save", help="Folder to save the trained heads in.")]
 Predictions = Annotated[
@@ -17,16 +25,20 @@ Predictions = Annotated[
 ]
 
 
+DepthHead = Annotated[str, typer.Option("--head", help="Heads, separated by commas.")]
+DepthEpochs = Annotated[str, typer.Option("--epochs", help="Passes over the training sentences.")]
+
+
 @spread
 def train(
     model: options.Model,
     task: options.OptionalTask = None,
     *,
-    head: Head = "dwatt",
+    head: Head = None,
     depth: Annotated[
         int | None, typer.Option("--depth", help="Largest layer that the head may see.")
     ] = None,
-    epochs: Epochs = "50",
+    epochs: Epochs = None,
     evals: Evals = 10,
     save: Save = None,
     predictions: Predictions = False,
@@ -36,7 +48,7 @@ def train(
     records = run(
         Target.of(model, task, shared),
         shared,
-        head=head,
+        head=head or own_head(shared.protocol),
         depths=[depth],
         epochs=epochs,
         evals=evals,
@@ -51,11 +63,11 @@ def sweep(
     model: options.Model,
     task: options.OptionalTask = None,
     *,
-    head: Head = "last,p32,concat,dwatt",
+    head: Heads = None,
     depth: Annotated[
         str | None, typer.Option("--depth", help="Largest layers that the head may see.")
     ] = None,
-    epochs: Epochs = "50",
+    epochs: Epochs = None,
     evals: Evals = 10,
     save: Save = None,
     predictions: Predictions = False,
@@ -84,9 +96,9 @@ def depth(
     model: options.Model,
     task: options.OptionalTask = None,
     *,
-    head: Head = "last",
+    head: DepthHead = "last",
     every: Annotated[int, typer.Option("--every", help="Distance between depths.")] = 1,
-    epochs: Epochs = "5",
+    epochs: DepthEpochs = "5",
     evals: Evals = 5,
     workers: Workers = 1,
     engine: Engine = "local",

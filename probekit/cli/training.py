@@ -2,8 +2,8 @@
 
 import logging
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+DEFAULT_HEADS = ("last", "p32", "concat", "dwatt")
+DEFAULT_EPOCHS = 50
 
 _UNSET = ("auto", "none", "all")
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -74,6 +77,14 @@ class Target:
 
         return open_features(self.model, self.task, label, self.location).n_blocks
 
+    def kind(self, label: str | None) -> str:
+        """Return what a label column labels: words, whole texts, ..."""
+        from probekit.tasks import get_task
+
+        place = self.location
+        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
+        return task.kind_of(task.columns[0]) if task.columns else task.kind
+
     def default_out(self, label: str | None) -> Path:
         """Return ``runs/<model>/<task>.jsonl``."""
         from probekit.store.layout import model_slug
@@ -88,16 +99,29 @@ def run(
     target: Target,
     shared: TrainingOptions,
     *,
-    head: str,
+    head: str | None,
     depths: Sequence[int | None],
-    epochs: str,
+    epochs: str | None,
     evals: int,
     save: Path | None = None,
     predictions: bool = False,
     workers: int = 1,
     engine: str = "local",
 ) -> "list[Record]":
-    """Train every combination of the options, and say where the records are."""
+    """Train every combination of the options, and say where the records are.
+
+    Args:
+        target: the features.
+        shared: options of all training commands.
+        head: heads; what the protocol compares if unset.
+        depths: largest layers that heads may see.
+        epochs: passes over the training sentences; the protocol's if unset.
+        evals: how often dev is scored.
+        save: folder for the trained heads.
+        predictions: write predictions beside the records.
+        workers: worker processes.
+        engine: what runs them.
+    """
     from probekit.cli.output import progress_wanted
     from probekit.sweeps import sweep
 
@@ -124,9 +148,9 @@ def _plan(
     target: Target,
     shared: TrainingOptions,
     *,
-    head: str,
+    head: str | None,
     depths: Sequence[int | None],
-    epochs: str,
+    epochs: str | None,
     evals: int,
 ) -> "list[TrainSpec]":
     """Return one spec for every combination, the seed varying fastest.
@@ -136,12 +160,14 @@ def _plan(
     """
     from probekit.specs import TrainSpec, product
 
-    if shared.seeds < 1:
+    preset = Preset.of(shared, target)
+    seeds = preset.seeds if shared.seeds is None else shared.seeds
+    if seeds < 1:
         raise OptionError("--seeds must be at least 1.")
     varied: dict[str, Sequence[Any]] = {
         "label": each_name(shared.label),
-        "head": split_list(head),
-        "decoder": each_name(shared.decoder),
+        "head": preset.heads if head is None else split_list(head),
+        "decoder": [preset.decoder] if shared.decoder is None else split_list(shared.decoder),
         "depth": depths,
         "normalize": split_list(shared.normalize),
         "shots": each(shared.shots, int, "--shots"),
@@ -149,18 +175,77 @@ def _plan(
         "epochs": each(epochs, int, "--epochs"),
         "lr": each(shared.lr, float, "--lr"),
         "mix_lr": each(shared.mix_lr, float, "--mix-lr"),
-        "seed": range(shared.seeds),
+        "seed": range(seeds),
     }
+    given = {
+        name: getattr(shared, name)
+        for name in ("batch_size", "optimizer", "schedule")
+        if getattr(shared, name) is not None
+    }
+    defaults = {"epochs": DEFAULT_EPOCHS, **preset.options}
+    for name in ("epochs", "lr"):
+        varied[name] = [defaults.get(name) if value is None else value for value in varied[name]]
+        defaults.pop(name, None)
     base = TrainSpec(
         model=target.model,
         task=target.task,
         head=next(iter(varied["head"]), "last"),
         hold_out=shared.hold_out,
         layers=shared.layers,
-        batch_size=shared.batch_size,
         evals=evals,
+        pooling=shared.pooling,
+        control=shared.control,
+        fusion_from=shared.fusion_from,
+        freeze_fusion=shared.freeze_fusion,
+        init_from=shared.init_from,
+        **defaults | given,
     )
     return product(base, varied)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """What ``--protocol`` fills in.
+
+    Attributes:
+        heads: heads to train.
+        seeds: how many seeds.
+        decoder: the decoder for the labels at hand; ``None`` is their default.
+        options: other fields of ``TrainSpec``.
+    """
+
+    heads: Sequence[str]
+    seeds: int = 1
+    decoder: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, shared: TrainingOptions, target: Target) -> Self:
+        """Return the preset that was named, or the plain defaults.
+
+        Raises:
+            UnknownNameError: no protocol has this name.
+        """
+        from probekit.protocols import get_protocol
+
+        if shared.protocol is None:
+            return cls(heads=DEFAULT_HEADS)
+        found = get_protocol(shared.protocol)
+        return cls(
+            heads=found.heads,
+            seeds=found.seeds,
+            decoder=found.decoders.get(target.kind(first_label(shared)))
+            if found.decoders
+            else None,
+            options=found.options,
+        )
+
+
+def own_head(protocol: str | None) -> str:
+    """Return the head that a single run trains by default: the protocol's own."""
+    from probekit.protocols import get_protocol
+
+    return "dwatt" if protocol is None else get_protocol(protocol).heads[-1]
 
 
 def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | None]:

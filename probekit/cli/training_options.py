@@ -8,8 +8,24 @@ import typer
 
 from probekit.cli import options
 
-Head = Annotated[str, typer.Option("--head", help="Name of the head (see `probekit heads`).")]
-Epochs = Annotated[str, typer.Option("--epochs", help="Passes over the training sentences.")]
+Head = Annotated[
+    str | None,
+    typer.Option(
+        "--head",
+        help="Name of the head (see `probekit heads`), with options: extra-layers:n=2.",
+        show_default="dwatt",
+    ),
+]
+Heads = Annotated[
+    str | None,
+    typer.Option(
+        "--head", help="Heads, separated by commas.", show_default="last,p32,concat,dwatt"
+    ),
+]
+Epochs = Annotated[
+    str | None,
+    typer.Option("--epochs", help="Passes over the training sentences.", show_default="50"),
+]
 Evals = Annotated[
     int, typer.Option("--evals", help="How often dev is scored, evenly spaced, the end included.")
 ]
@@ -45,8 +61,51 @@ Lr = Annotated[str, typer.Option("--lr", help="Peak learning rate; auto is the p
 MixLr = Annotated[
     str, typer.Option("--mix-lr", help="Learning rate of the mixing weights; auto is --lr.")
 ]
-BatchSize = Annotated[int, typer.Option("--batch-size", help="Sentences per step.")]
-Seeds = Annotated[int, typer.Option("--seeds", help="How many seeds: 0, 1, 2, ...")]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch-size", help="Sentences per step.", show_default="16")
+]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", help="How many seeds: 0, 1, 2, ...", show_default="1")
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol",
+        help="Preset of what is not given: dwatt, attention-fusion, p32 (see the README).",
+    ),
+]
+PooledRow = Annotated[
+    str | None,
+    typer.Option(
+        "--pooling",
+        help="For labels of whole texts: cls, mean or last row.",
+        show_default="cls, or last for a causal model",
+    ),
+]
+Optimizer = Annotated[
+    str | None, typer.Option("--optimizer", help="adamw or adam.", show_default="adamw")
+]
+Schedule = Annotated[
+    str | None,
+    typer.Option(
+        "--schedule", help="Learning rate over time: linear or constant.", show_default="linear"
+    ),
+]
+Control = Annotated[
+    int | None,
+    typer.Option(
+        "--control", help="Seed of control labels, random by word type, to learn instead."
+    ),
+]
+FusionFrom = Annotated[
+    str | None, typer.Option("--fusion-from", help="Saved head whose fusion to start from.")
+]
+FreezeFusion = Annotated[
+    bool, typer.Option("--freeze-fusion", help="Keep that fusion; train the decoder alone.")
+]
+InitFrom = Annotated[
+    str | None, typer.Option("--init-from", help="Saved head to go on training, decoder included.")
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", help="Records file; runs/<model>/<task>.jsonl if unset."),
@@ -74,8 +133,16 @@ class TrainingOptions:
     hold_out: HoldOut = None
     lr: Lr = "auto"
     mix_lr: MixLr = "auto"
-    batch_size: BatchSize = 16
-    seeds: Seeds = 1
+    batch_size: BatchSize = None
+    seeds: Seeds = None
+    protocol: Preset = None
+    pooling: PooledRow = None
+    optimizer: Optimizer = None
+    schedule: Schedule = None
+    control: Control = None
+    fusion_from: FusionFrom = None
+    freeze_fusion: FreezeFusion = False
+    init_from: InitFrom = None
     entry: options.EntryKey = None
     data: LabelData = None
     kind: options.Kind = None

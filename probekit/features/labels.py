@@ -1,12 +1,13 @@
 """Label names as numbers, and labels joined to a split's examples by their ids."""
 
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 
 from probekit.errors import DataError
 
@@ -52,24 +53,24 @@ class LabelMap:
 
 def join_labels(
     ids: Sequence[str],
-    n_words: Sequence[int],
+    counts: Sequence[int],
     labels: Mapping[str, Sequence[str]],
     *,
     where: str,
 ) -> list[str]:
-    """Return one label per word, in the order of the split's examples.
+    """Return the labels one after another, in the order of the split's examples.
 
     Args:
         ids: id of each example of the split.
-        n_words: words of each example.
+        counts: labels that each example should have: one per word, or one.
         labels: labels by example id; it may hold more examples than the split.
         where: what the labels belong to, for messages: split, column and origin.
 
     Raises:
-        DataError: an example has no labels, or not one per word.
+        DataError: an example has no labels, or another number of them.
     """
     joined: list[str] = []
-    for name, expected in zip(ids, n_words, strict=True):
+    for name, expected in zip(ids, counts, strict=True):
         found = labels.get(name)
         if found is None:
             raise DataError(
@@ -78,22 +79,49 @@ def join_labels(
             )
         if len(found) != expected:
             raise DataError(
-                f"{where}: example {name!r} has {expected} words in the cache, but {len(found)} "
-                "labels; correct the label file, or extract again if the text has changed."
+                f"{where}: example {name!r} needs {expected} labels for what is in the cache, but "
+                f"has {len(found)}; correct the label file, or extract again if the text has "
+                "changed."
             )
         joined.extend(found)
     return joined
 
 
+def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"]:
+    """Return the labels of a regression as numbers.
+
+    Raises:
+        DataError: one of them is no finite number.
+    """
+    try:
+        values = np.array(labels, np.float64)
+    except ValueError:
+        values = np.array([], np.float64)
+    if len(values) != len(labels) or not np.isfinite(values).all():
+        wrong = next(label for label in labels if not _is_number(label))
+        raise DataError(
+            f"{where}: {wrong!r} is no number, and a regression needs numbers. For classes give "
+            "--kind sentence or pair."
+        )
+    return values
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
-    """Log how many words carry a label that the train split does not know."""
+    """Log how many rows carry a label that the train split does not know."""
     known = set(label_map.names)
     unseen = [name for name in labels if name not in known]
     if unseen:
         names = sorted(set(unseen))
         others = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""
         logger.warning(
-            "%s: %d words carry a label that train does not have (%s%s); each counts as an error.",
+            "%s: %d rows carry a label that train does not have (%s%s); each counts as an error.",
             where,
             len(unseen),
             ", ".join(names[:_SHOWN]),

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float64, Int, Int64
 from safetensors import safe_open
 
 from probekit.errors import DataError, EntryError
-from probekit.features.labels import LabelMap, join_labels
+from probekit.features.labels import LabelMap, as_numbers, join_labels
+from probekit.features.rows import choose_array, cut_pieces, example_rows
 from probekit.features.view import FeatureView
 from probekit.fingerprint import digest_stream
 from probekit.heads.normalization import FinalNorm
@@ -17,18 +19,18 @@ from probekit.ragged import bounds_of
 from probekit.registry import choose
 from probekit.store import Entry
 from probekit.store.labels import LabelSet, labels_for, read_labels
-from probekit.tasks import Split
+from probekit.tasks import Example, Kind, Split
 
-ARRAY = "words"
 _FINAL_NORM = "final_norm.safetensors"
 
 
 @dataclass(frozen=True)
 class SplitLabels:
-    """The labels of one column, one per word of an entry's examples, in their order.
+    """The labels of one column in the order of an entry's examples.
 
     Attributes:
-        values: label names.
+        values: label names, one per word or one per text; numbers as text for a regression; none
+            for language modelling, whose targets lie in the entry.
         fingerprint: sha256 over ids and labels, whatever they were read from.
         where: split, column and origin, for messages.
     """
@@ -38,12 +40,15 @@ class SplitLabels:
     where: str
 
 
-def load_labels(entry: Entry, column: str, split: Split | None = None) -> SplitLabels:
+def load_labels(
+    entry: Entry, column: str, split: Split | None = None, kind: Kind = "tagging"
+) -> SplitLabels:
     """Return the labels of an entry's examples.
 
     Args:
         entry: the entry.
         column: the label column.
+        kind: what the column labels: each word, or the text as a whole.
         split: the freshly read split to take them from; ``None`` takes the newest version stored
             beside the entry that labels its examples (the others belong to another extraction,
             with ``--limit`` or of a changed text).
@@ -54,22 +59,32 @@ def load_labels(entry: Entry, column: str, split: Split | None = None) -> SplitL
     """
     examples = entry.examples
     where = f"{entry.manifest.task} {entry.manifest.split}, labels {column!r}"
+    if kind == "language-modelling":
+        return SplitLabels([], digest_stream([examples.targets.astype("<i4").tobytes()]), where)
+    counts = label_counts(entry, kind)
     if split is not None:
         where += f" from {split.origin}"
         values = choose("label column", column, split.labels)
-        _check_words(entry, split, where)
+        _check_text(entry, split, where)
         labels: Mapping[str, Sequence[str]] = {
             example.id: found for example, found in zip(split.examples, values, strict=True)
         }
     else:
-        stored = _stored_labels(entry, column, where)
+        stored = _stored_labels(entry, column, counts, where)
         where += f" from {stored.file.path.name}"
         labels = dict(zip(stored.ids, stored.values, strict=True))
-    joined = join_labels(examples.ids, examples.n_rows.tolist(), labels, where=where)
-    return SplitLabels(joined, _fingerprint(entry, joined), where)
+    joined = join_labels(examples.ids, counts.tolist(), labels, where=where)
+    return SplitLabels(joined, _fingerprint(examples.ids, counts, joined), where)
 
 
-def _stored_labels(entry: Entry, column: str, where: str) -> LabelSet:
+def label_counts(entry: Entry, kind: Kind) -> Int[np.ndarray, " examples"]:
+    """Return how many labels each example has: one per word, or one."""
+    return entry.examples.n_rows if kind == "tagging" else np.ones(len(entry.examples), np.int64)
+
+
+def _stored_labels(
+    entry: Entry, column: str, counts: Int[np.ndarray, " examples"], where: str
+) -> LabelSet:
     """Return the newest labels beside an entry that fit its examples; if none fit, the newest."""
     files = labels_for(entry, column)
     if not files:
@@ -78,48 +93,83 @@ def _stored_labels(entry: Entry, column: str, where: str) -> LabelSet:
             "--data DIR."
         )
     versions = (read_labels(file.path) for file in files)
-    fitting = (labels for labels in versions if _fits(entry, labels))
+    fitting = (labels for labels in versions if _fits(entry, counts, labels))
     return next(fitting, None) or read_labels(files[0].path)
 
 
-def _fits(entry: Entry, labels: LabelSet) -> bool:
-    """Say whether labels hold as many labels for each example as it has words."""
-    counts = {name: len(found) for name, found in zip(labels.ids, labels.values, strict=True)}
-    expected = zip(entry.examples.ids, entry.examples.n_rows.tolist(), strict=True)
-    return all(counts.get(name) == words for name, words in expected)
+def _fits(entry: Entry, counts: Int[np.ndarray, " examples"], labels: LabelSet) -> bool:
+    """Say whether labels hold as many labels for each example as they should."""
+    found = {name: len(values) for name, values in zip(labels.ids, labels.values, strict=True)}
+    expected = zip(entry.examples.ids, counts.tolist(), strict=True)
+    return all(found.get(name) == count for name, count in expected)
 
 
 def view_of(
-    entry: Entry, labels: SplitLabels, label_map: LabelMap, *, valid_only: bool
+    entry: Entry,
+    labels: SplitLabels,
+    label_map: LabelMap,
+    *,
+    kind: Kind = "tagging",
+    pooling: str | None = None,
+    valid_only: bool = False,
 ) -> FeatureView:
-    """Join an entry's word rows with labels.
+    """Join an entry's rows with labels.
 
     Args:
         entry: the entry.
         labels: of its examples.
-        label_map: the classes.
+        label_map: the classes; empty for a kind without classes.
+        kind: what is predicted.
+        pooling: which row stands for a whole text (see ``choose_array``).
         valid_only: leave out words that the tokenizer deleted or a cut lost. They take no part in
             training; in scoring they count as any other word, with a row of zeros.
 
     Raises:
-        EntryError: the entry keeps no word rows.
+        DataError: the entry does not keep the rows, or a regression label is no number.
+        OptionError: a pooling that does not fit the kind.
     """
-    array = entry.arrays[ARRAY]
-    examples = entry.examples
-    classes, unseen = label_map.encode(labels.values)
-    keep = examples.valid if valid_only else np.ones(len(classes), bool)
-    offsets = bounds_of(keep.astype(np.int64))[bounds_of(examples.n_rows)]
+    manifest = entry.manifest
+    name = choose_array(kind, pooling, causal=manifest.causal, stored=tuple(entry.arrays))
+    rows, bounds, valid = example_rows(entry, name)
+    targets, unseen = _targets(entry, labels, label_map, kind)
+    keep = valid if valid_only else np.ones(len(valid), bool)
+    offsets, ids = bounds_of(keep.astype(np.int64))[bounds], entry.examples.ids
+    positions = np.arange(len(ids))
+    if kind == "language-modelling":
+        offsets, positions = cut_pieces(offsets)
+        ids = tuple(ids[position] for position in positions)
     return FeatureView(
-        array=array,
-        rows=examples.rows[keep],
+        entry=entry,
+        array=entry.arrays[name],
+        kind=kind,
+        rows=rows[keep],
         offsets=offsets,
-        targets=classes[keep],
+        targets=targets[keep],
         labels=label_map,
         unseen=unseen,
-        ids=examples.ids,
+        n_outputs=_n_outputs(entry, label_map, kind),
+        ids=ids,
+        positions=positions,
         final_norm=read_final_norm(entry.backbone),
-        normed_layer=entry.manifest.n_blocks if entry.manifest.final_norm else None,
+        normed_layer=manifest.n_blocks if manifest.final_norm else None,
     )
+
+
+def _targets(
+    entry: Entry, labels: SplitLabels, label_map: LabelMap, kind: Kind
+) -> tuple[Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"], tuple[str, ...]]:
+    """Return the target of each row, and the label names that train does not have."""
+    if kind == "language-modelling":
+        return entry.examples.targets.astype(np.int64), ()
+    if kind == "regression":
+        return as_numbers(labels.values, labels.where), ()
+    return label_map.encode(labels.values)
+
+
+def _n_outputs(entry: Entry, label_map: LabelMap, kind: Kind) -> int:
+    if kind == "language-modelling":
+        return int(entry.manifest.model_info["vocab_size"])
+    return 1 if kind == "regression" else len(label_map)
 
 
 def read_final_norm(folder: Path) -> FinalNorm | None:
@@ -146,24 +196,38 @@ def read_final_norm(folder: Path) -> FinalNorm | None:
         ) from None
 
 
-def _fingerprint(entry: Entry, labels: Sequence[str]) -> str:
-    bounds = bounds_of(entry.examples.n_rows).tolist()
+def _fingerprint(
+    ids: Sequence[str], counts: Int[np.ndarray, " examples"], labels: Sequence[str]
+) -> str:
+    bounds = itertools.pairwise(bounds_of(counts).tolist())
     return digest_stream(
         "\x1f".join([name, *labels[start:stop]]).encode()
-        for name, (start, stop) in zip(entry.examples.ids, itertools.pairwise(bounds), strict=True)
+        for name, (start, stop) in zip(ids, bounds, strict=True)
     )
 
 
-def _check_words(entry: Entry, split: Split, where: str) -> None:
-    """Refuse labels of another text (counts are checked with the labels)."""
-    words = {example.id: example.words for example in split.examples}
-    cached = entry.examples.table["words"].to_pylist()
-    for name, expected in zip(entry.examples.ids, cached, strict=True):
-        found = words.get(name, ())
-        if len(found) == len(expected) and list(found) != expected:
-            place = next(n for n, word in enumerate(expected) if found[n] != word)
-            raise DataError(
-                f"{where}: word {place + 1} of example {name!r} is {found[place]!r}, but "
-                f"{expected[place]!r} in the cache; give the labels of the same text, or extract "
-                "again."
-            )
+def _check_text(entry: Entry, split: Split, where: str) -> None:
+    """Refuse labels of another text (how many labels there are is checked with the labels)."""
+    fresh = {example.id: example for example in split.examples}
+    for position, name in enumerate(entry.examples.ids):
+        example = fresh.get(name)
+        if example is None:
+            continue
+        _check_words(example, entry.examples.words(position), where)
+        if entry.examples.has("text"):
+            cached = entry.examples.texts[position]
+            if cached != (example.text, example.text_pair):
+                raise DataError(
+                    f"{where}: the text of example {name!r} is {example.text!r}, but "
+                    f"{cached[0]!r} in the cache; give the labels of the same text, or extract "
+                    "again."
+                )
+
+
+def _check_words(example: Example, cached: Sequence[str], where: str) -> None:
+    if len(example.words) == len(cached) and tuple(example.words) != tuple(cached):
+        place = next(n for n, word in enumerate(cached) if example.words[n] != word)
+        raise DataError(
+            f"{where}: word {place + 1} of example {example.id!r} is {example.words[place]!r}, but "
+            f"{cached[place]!r} in the cache; give the labels of the same text, or extract again."
+        )

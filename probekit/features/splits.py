@@ -4,16 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from probekit.errors import DataError
+from probekit.features.control import control_labels
 from probekit.features.labels import LabelMap, warn_unseen
 from probekit.features.location import Location
 from probekit.features.reading import SplitLabels, load_labels, view_of
+from probekit.features.rows import cut_pieces
 from probekit.features.view import FeatureView
+from probekit.ragged import bounds_of
 from probekit.store import Entry, find_entries
 from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries, model_slug
-from probekit.tasks import Task, get_task, is_own
+from probekit.store.manifest import Manifest
+from probekit.tasks import Kind, Task, get_task, is_own
 
 SPLITS = ("train", "dev", "test")
+CLASS_KINDS = ("tagging", "sentence", "pair")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,7 +30,8 @@ class Splits:
         column: the label column.
         entries: the entry of each split that is there.
         labels: the labels of each split that has them.
-        label_map: the classes, from the full train split.
+        label_map: the classes, from the full train split; empty for a kind without classes.
+        control: seed of the control labels that stand in for the real ones, if any.
     """
 
     task: Task
@@ -33,16 +39,35 @@ class Splits:
     entries: Mapping[str, Entry]
     labels: Mapping[str, SplitLabels] = field(repr=False)
     label_map: LabelMap
+    control: int | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What the column labels: words, texts, pairs of texts, ..."""
+        return self.task.kind_of(self.column)
 
     @property
     def metric(self) -> str:
         """Name of the metric that scores the column."""
-        return self.task.metrics[self.column]
+        return self.task.metrics[self.column] if self.control is None else "accuracy"
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of the train split's entry."""
+        return self.entries["train"].manifest
 
     @property
     def n_blocks(self) -> int:
         """L, the blocks of the backbone."""
-        return self.entries["train"].manifest.n_blocks
+        return self.manifest.n_blocks
+
+    @property
+    def n_train(self) -> int:
+        """Train examples that can be drawn (for language modelling, pieces of texts)."""
+        entry = self.entries["train"]
+        if self.kind != "language-modelling":
+            return len(entry.examples)
+        return len(cut_pieces(bounds_of(entry.examples.n_rows))[1])
 
     @property
     def keys(self) -> dict[str, str]:
@@ -62,28 +87,42 @@ class Splits:
             "of train for it: --hold-out 0.1."
         )
 
-    def view(self, split: str, *, valid_only: bool = False) -> FeatureView:
+    def view(
+        self, split: str, *, pooling: str | None = None, valid_only: bool = False
+    ) -> FeatureView:
         """Return the view of a labelled split (see ``view_of``)."""
         return view_of(
-            self.entries[split], self.labels[split], self.label_map, valid_only=valid_only
+            self.entries[split],
+            self.labels[split],
+            self.label_map,
+            kind=self.kind,
+            pooling=pooling,
+            valid_only=valid_only,
         )
 
 
 def open_features(
-    model: str, task: str, label: str | None = None, location: Location | None = None
+    model: str,
+    task: str,
+    label: str | None = None,
+    location: Location | None = None,
+    *,
+    control: int | None = None,
 ) -> Splits:
     """Find the entries of a model and task, and read their labels.
 
-    Train must be there with labels; dev and test may be absent, and have no labels.
+    Train must be there with labels; the other splits may be absent, and have no labels.
 
     Args:
         model: the backbone, as in ``probekit extract``.
         task: name of the task, or the path of the user's own data.
         label: label column; ``None`` is the task's default.
         location: where entries and labels lie; ``None`` is the folder ``cache``.
+        control: replace the labels by control labels of this seed (``control_labels``).
 
     Raises:
         EntryNotFoundError: no entry of train, or several match.
+        OptionError: control labels for a column that does not label words.
         DataError: train has no labels in that column, or labels and rows do not fit.
         UnknownNameError: no such task or column.
     """
@@ -98,15 +137,21 @@ def open_features(
         found = _labels(entry, about, column, location)
         if found is not None:
             labels[split] = found
-    label_map = LabelMap.from_labels([labels["train"].values])
-    for found in labels.values():  # here, and not in every view, so that it is said once
-        warn_unseen(found.values, label_map, found.where)
+    kind = about.kind_of(column)
+    label_map = LabelMap(())
+    if kind in CLASS_KINDS:
+        label_map = LabelMap.from_labels([labels["train"].values])
+        for found in labels.values():  # here, and not in every view, so that it is said once
+            warn_unseen(found.values, label_map, found.where)
+    if control is not None:
+        labels = control_labels(entries, labels, kind, seed=control)
     return Splits(
         task=about,
         column=column,
         entries=entries,
         labels=labels,
         label_map=label_map,
+        control=control,
     )
 
 
@@ -117,7 +162,11 @@ def _entries(model: str, task: Task, location: Location) -> dict[str, Entry]:
         for folder in list_entries(location.cache)
         if (folder.model, folder.task) == here
     }
-    wanted = [split for split in SPLITS if split in present or split == "train"]
+    wanted = [
+        split
+        for split in dict.fromkeys((*SPLITS, *task.splits))
+        if split in present or split == "train"
+    ]
     return {split: _entry(model, task, split, location) for split in wanted}
 
 
@@ -128,12 +177,14 @@ def _entry(model: str, task: Task, split: str, location: Location) -> Entry:
 
 
 def _labels(entry: Entry, task: Task, column: str, location: Location) -> SplitLabels | None:
-    split = entry.manifest.split
+    split, kind = entry.manifest.split, task.kind_of(column)
+    if kind == "language-modelling":
+        return load_labels(entry, column, kind=kind)
     if location.data is not None or (is_own(task) and not labels_for(entry, column)):
         fresh = task.read(split, location.data)
         if column not in fresh.labels and split != "train":
             return None
-        return load_labels(entry, column, fresh)
+        return load_labels(entry, column, fresh, kind)
     if split != "train" and not labels_for(entry, column):
         return None
-    return load_labels(entry, column)
+    return load_labels(entry, column, kind=kind)

@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 
 from probekit.features.labels import LabelMap
 from probekit.heads.normalization import FinalNorm
 from probekit.ragged import bounds_of, ragged_arange
+from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
+from probekit.tasks import Kind
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -17,24 +19,34 @@ class FeatureView:
     """Rows and targets of one split for one label column; nothing is read until asked for.
 
     Attributes:
-        array: the cache's rows (R, layers, D).
-        rows: row in ``array`` of each word.
-        offsets: ``rows[offsets[i]:offsets[i + 1]]`` are the words of example i.
-        targets: class of each word; a number from ``len(labels)`` on is a label unseen in train.
-        labels: the classes.
+        entry: the entry that holds the rows.
+        array: its array that they are read from (R, layers, D).
+        kind: what is predicted.
+        rows: row in ``array`` of each target.
+        offsets: ``rows[offsets[i]:offsets[i + 1]]`` are the rows of example i: its words, or one
+            row for the whole text.
+        targets: class of each row (a number from ``len(labels)`` on is a label unseen in train),
+            its value for a regression, its vocabulary id for language modelling.
+        labels: the classes; empty for regression and language modelling.
         unseen: label names beyond the classes.
+        n_outputs: numbers that a decoder gives per row: classes, 1 for a regression, or V.
         ids: id of each example.
+        positions: position in the entry of each example.
         final_norm: the model's final norm, where it has one.
         normed_layer: the layer that is cached after that norm, if any.
     """
 
+    entry: Entry
     array: FeatureArray
+    kind: Kind
     rows: Int64[np.ndarray, " rows"]
     offsets: Int64[np.ndarray, " bounds"]
-    targets: Int64[np.ndarray, " rows"]
+    targets: Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"]
     labels: LabelMap
     unseen: tuple[str, ...] = ()
+    n_outputs: int
     ids: tuple[str, ...]
+    positions: Int64[np.ndarray, " examples"]
     final_norm: FinalNorm | None = None
     normed_layer: int | None = None
 
@@ -66,8 +78,9 @@ class FeatureView:
             offsets=bounds_of(self.lengths[examples]),
             targets=self.targets[places],
             ids=tuple(self.ids[example] for example in examples),
+            positions=self.positions[examples],
         )
 
     def places(self, examples: Int64[np.ndarray, " taken"]) -> Int64[np.ndarray, " places"]:
-        """Return the positions in ``rows`` of some examples' words, example by example."""
+        """Return the positions in ``rows`` of some examples' rows, example by example."""
         return ragged_arange(self.offsets[examples], self.lengths[examples])

@@ -45,10 +45,10 @@ def _fill(runs: Sequence[Run], share: float, memory: int) -> list[list[Run]]:
     return groups
 
 
-def data_key(run: Run) -> tuple[str, str, str | None, float | None]:
+def data_key(run: Run) -> tuple[Hashable, ...]:
     """Return what runs must share to be in one group: the data."""
     spec = run.spec
-    return spec.model, spec.task, spec.label, spec.hold_out
+    return spec.model, spec.task, spec.label, spec.hold_out, spec.pooling, spec.control
 
 
 def stream_key(run: Run) -> tuple[int, float, int, int, int, int]:

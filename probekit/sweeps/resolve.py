@@ -6,19 +6,26 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
-from probekit.decoders import DECODERS
+from probekit.decoders import DECODERS, check_decoder
 from probekit.errors import DataError, OptionError
-from probekit.features import FeatureView, Splits
-from probekit.features.reading import ARRAY
+from probekit.features import CLASS_KINDS, POOLED, FeatureView, Splits, choose_array
 from probekit.fingerprint import digest
-from probekit.heads import HEADS
+from probekit.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.layers import parse_layers, up_to_depth
+from probekit.registry import parse
 from probekit.specs import ResolvedOptions, TrainSpec
+from probekit.sweeps.start import open_start, read_config
 from probekit.train import MemberSpec
 from probekit.train.order import steps_per_epoch
 from probekit.train.sampling import count_classes, draw, hold_out
 
-DEFAULT_DECODERS = {"tagging": "linear"}
+DEFAULT_DECODERS = {
+    "tagging": "linear",
+    "sentence": "pooler",
+    "pair": "pooler",
+    "regression": "regression",
+    "language-modelling": "vocabulary",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +37,14 @@ class Run:
         member: the head, ready to train.
         n_sentences: drawn sentences.
         n_params: estimate of the trained values of the head.
+        init: record key of the run that this one starts from, if any.
     """
 
     options: ResolvedOptions
     member: MemberSpec = field(compare=False)
     n_sentences: int
     n_params: int
+    init: str | None = None
 
     @property
     def spec(self) -> TrainSpec:
@@ -58,17 +67,24 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     """
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)
-    head = HEADS[spec.head]()
-    decoder = spec.decoder or DEFAULT_DECODERS[splits.task.kind]
-    layers = choose_layers(spec, splits.n_blocks)
-    _check_stored(layers, splits)
+    _check_kind(spec, splits)
+    manifest = splits.manifest
+    pooling = resolve_pooling(spec, splits)
+    head = bind_head(spec.head, splits)
+    layers = choose_layers(spec, head, splits.n_blocks)
+    _check_stored(layers, head, splits, pooling)
+    decoder_name = spec.decoder or default_decoder(head, splits)
+    decoder = parse("decoder", decoder_name, DECODERS)
+    check_decoder(decoder.name, splits.kind)
     filled = replace(
         spec,
         label=splits.column,
-        decoder=decoder,
+        decoder=decoder_name,
+        pooling=pooling,
         lr=head.learning_rate if spec.lr is None else spec.lr,
     )
     assert filled.lr is not None
+    start = open_start(filled, head, decoder, layers, splits)
     used = used_splits(spec, splits)
     options = ResolvedOptions(
         spec=filled,
@@ -76,23 +92,72 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         metric=splits.metric,
         entries={split: splits.keys[split] for split in used},
         labels_fingerprint=digest({split: splits.labels[split].fingerprint for split in used}),
+        start=None if start is None else start.fingerprint,
     )
     member = MemberSpec(
         head=head,
-        decoder=DECODERS[decoder](),
+        decoder=decoder.bind(splits.entries["train"].backbone),
         layers=layers,
         normalize=spec.normalize,
         lr=filled.lr,
         mix_lr=spec.mix_lr,
+        optimizer=spec.optimizer,
+        schedule=spec.schedule,
         weight_decay=spec.weight_decay,
+        start=None if start is None else start.state,
+        freeze_head=spec.freeze_fusion,
     )
-    dim = splits.entries["train"].manifest.dim
     return Run(
         options=options,
         member=member,
         n_sentences=len(sample(spec, splits)),
-        n_params=count_head(member, dim),
+        n_params=count_head(member, manifest.dim),
+        init=None if start is None else start.key,
     )
+
+
+def bind_head(name: str, splits: Splits) -> HeadSpec:
+    """Return the head of a name with settings, fitted to the backbone of the features.
+
+    Raises:
+        OptionError: a setting that the head does not have, or a backbone that does not suit it.
+    """
+    manifest = splits.manifest
+    facts = BackboneFacts(
+        n_blocks=manifest.n_blocks, dim=manifest.dim, config=read_config(splits.entries["train"])
+    )
+    return parse("head", name, HEADS).bind(facts)
+
+
+def default_decoder(head: HeadSpec, splits: Splits) -> str:
+    """Return the head's published decoder where it fits, else the default of the labels' kind.
+
+    A pooler is trained into encoders by their own pretraining; on a decoder's last token, a linear
+    layer is the usual classifier.
+    """
+    published = head.default_decoder
+    if published is not None and splits.kind in DECODERS[published].kinds:
+        return published
+    if splits.kind in ("sentence", "pair") and splits.manifest.causal:
+        return "linear"
+    return DEFAULT_DECODERS[splits.kind]
+
+
+def resolve_pooling(spec: TrainSpec, splits: Splits) -> str | None:
+    """Return the array that stands for whole texts; None for labels with rows of their own."""
+    entry = splits.entries["train"]
+    array = choose_array(
+        splits.kind, spec.pooling, causal=entry.manifest.causal, stored=tuple(entry.arrays)
+    )
+    return array if array in POOLED else None
+
+
+def _check_kind(spec: TrainSpec, splits: Splits) -> None:
+    if spec.shots is not None and splits.kind not in CLASS_KINDS:
+        raise OptionError(
+            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
+            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
+        )
 
 
 def used_splits(spec: TrainSpec, splits: Splits) -> tuple[str, ...]:
@@ -102,13 +167,13 @@ def used_splits(spec: TrainSpec, splits: Splits) -> tuple[str, ...]:
     )
 
 
-def choose_layers(spec: TrainSpec, n_blocks: int) -> tuple[int, ...]:
+def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:
     """Return the layers that a head reads: published or asked for, cut to the depth.
 
     Raises:
         OptionError: the model has no such layer or depth.
     """
-    layers = parse_layers(spec.layers or HEADS[spec.head].default_layers, n_blocks)
+    layers = parse_layers(spec.layers or head.default_layers, n_blocks)
     if spec.depth is None:
         return layers
     if spec.depth > n_blocks:
@@ -118,13 +183,27 @@ def choose_layers(spec: TrainSpec, n_blocks: int) -> tuple[int, ...]:
     return up_to_depth(layers, spec.depth)
 
 
-def _check_stored(layers: tuple[int, ...], splits: Splits) -> None:
+def _check_stored(
+    layers: tuple[int, ...], head: HeadSpec, splits: Splits, pooling: str | None
+) -> None:
+    if head.reads == "tokens":
+        array = "tokens"
+    else:
+        array = pooling or choose_array(
+            splits.kind, None, causal=False, stored=("words", "predicted")
+        )
     for entry in splits.entries.values():
-        stored = entry.manifest.array(ARRAY).layers
+        if array not in entry.arrays:
+            raise DataError(
+                f"head {head.name} reads {array!r}, and {entry.path} holds only "
+                f"{', '.join(entry.arrays)}. Extract again with "
+                f"--keep {','.join([*entry.arrays, array])}."
+            )
+        stored = entry.manifest.array(array).layers
         missing = sorted(set(layers) - set(stored))
         if missing:
             raise OptionError(
-                f"the head reads layer {missing[0]}, but {entry.path} holds layers "
+                f"the head reads layer {missing[0]}, but {array!r} of {entry.path} holds layers "
                 f"{list(stored)}. Extract with all layers, or choose others with --layers."
             )
 
@@ -150,7 +229,7 @@ def part(
     spec: TrainSpec, splits: Splits
 ) -> tuple[Int64[np.ndarray, " kept"], Int64[np.ndarray, " held"]]:
     """Return the positions of train that can be drawn, and those held out as dev."""
-    total = len(splits.entries["train"].examples)
+    total = splits.n_train
     if spec.hold_out is None:
         return np.arange(total), np.arange(0)
     return hold_out(total, spec.hold_out)
@@ -158,9 +237,10 @@ def part(
 
 def dev_view(spec: TrainSpec, splits: Splits) -> FeatureView:
     """Return the rows that a run is scored on during training."""
+    pooling = resolve_pooling(spec, splits)
     if spec.hold_out is None:
-        return splits.view("dev")
-    return splits.view("train").take(part(spec, splits)[1])
+        return splits.view("dev", pooling=pooling)
+    return splits.view("train", pooling=pooling).take(part(spec, splits)[1])
 
 
 def count_head(member: MemberSpec, dim: int) -> int:

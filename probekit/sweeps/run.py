@@ -20,6 +20,7 @@ from probekit.specs import TrainSpec
 from probekit.sweeps.groups import make_groups
 from probekit.sweeps.resolve import Run, resolve
 from probekit.sweeps.task import GroupTask, Outputs, open_once
+from probekit.tasks.types import slugify
 from probekit.train.residency import free_memory
 from probekit.train.saved import saved_key
 
@@ -123,7 +124,7 @@ def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> list[
     """Settle every spec, each record key once."""
     runs: dict[str, Run] = {}
     for spec in plan:
-        splits = open_once(sweep, spec.model, spec.task, spec.label, location)
+        splits = open_once(sweep, spec.model, spec.task, spec.label, location, spec.control)
         run = resolve(spec, splits)
         runs.setdefault(run.options.key, run)
     return list(runs.values())
@@ -156,6 +157,6 @@ def _outputs(runs: Sequence[Run], out: Path, save: Path | None, predictions: boo
 def _name(run: Run) -> str:
     """Return a folder name that people can read and that no other run has."""
     spec = run.spec
-    parts = [spec.head, spec.label, None if spec.depth is None else f"depth{spec.depth}"]
+    parts = [slugify(spec.head), spec.label, None if spec.depth is None else f"depth{spec.depth}"]
     parts += [None if spec.shots is None else f"shots{spec.shots}", f"seed{spec.seed}"]
     return "-".join([*(part for part in parts if part), run.options.key[:8]])

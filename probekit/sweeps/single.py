@@ -30,7 +30,7 @@ def fit(
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
     """
-    splits = open_features(spec.model, spec.task, spec.label, location)
+    splits = open_features(spec.model, spec.task, spec.label, location, control=spec.control)
     (result,) = fit_runs(
         [resolve(spec, splits)],
         splits,

@@ -1,17 +1,21 @@
 """One group as a task for an engine: open the data, train, save, return records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from probekit import __version__
+from probekit.decoders import DECODERS, DecoderSpec
 from probekit.features import FeatureView, Location, Splits, open_features
+from probekit.heads import HEADS, HeadSpec
 from probekit.metrics import METRICS
+from probekit.registry import parse
 from probekit.results import Record
 from probekit.specs import TrainSpec
 from probekit.sweeps.groups import stream_key
-from probekit.sweeps.resolve import Run, dev_view, resolve, sample
+from probekit.sweeps.resolve import Run, dev_view, resolve, resolve_pooling, sample
 from probekit.train import FitResult, StreamSpec, fit_group
 from probekit.train.predictions import write_predictions
 from probekit.train.saved import describe_training, save_head
@@ -54,7 +58,9 @@ class GroupTask:
     def __call__(self, report: Report) -> list[Record]:
         """Train the group and return one record per spec, in their order."""
         first = self.specs[0]
-        splits = open_once(self.sweep, first.model, first.task, first.label, self.location)
+        splits = open_once(
+            self.sweep, first.model, first.task, first.label, self.location, first.control
+        )
         runs = [resolve(spec, splits) for spec in self.specs]
         results = fit_runs(
             runs,
@@ -90,15 +96,24 @@ class GroupTask:
 
 
 @lru_cache(maxsize=2)
-def open_once(sweep: str, model: str, task: str, label: str | None, location: Location) -> Splits:
+def open_once(
+    sweep: str,
+    model: str,
+    task: str,
+    label: str | None,
+    location: Location,
+    control: int | None = None,
+) -> Splits:
     """Open splits once per sweep and process; the next sweep sees labels that changed."""
-    return open_features(model, task, label, location)
+    return open_features(model, task, label, location, control=control)
 
 
 def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
-    """Return what a run is scored on: dev, and test where it has labels."""
-    views = {"dev": dev_view(spec, splits)}
-    return views | ({"test": splits.view("test")} if "test" in splits.labels else {})
+    """Return what a run is scored on: dev, and every other split that has labels."""
+    pooling = resolve_pooling(spec, splits)
+    others = [split for split in splits.labels if split not in ("train", "dev")]
+    found = {split: splits.view(split, pooling=pooling) for split in others}
+    return {"dev": dev_view(spec, splits), **found}
 
 
 def fit_runs(
@@ -115,8 +130,8 @@ def fit_runs(
     views = scored_views(runs[0].spec, splits)
     results = fit_group(
         streams,
-        views["dev"],
-        views.get("test"),
+        views.pop("dev"),
+        views,
         metric=METRICS[splits.metric](),
         device=device,
         memory=memory,
@@ -136,7 +151,8 @@ def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec],
     places: dict[tuple[object, ...], list[int]] = {}
     for place, run in enumerate(runs):
         places.setdefault(stream_key(run), []).append(place)
-    full = splits.view("train", valid_only=True)
+    pooling = resolve_pooling(runs[0].spec, splits)
+    full = splits.view("train", pooling=pooling, valid_only=True)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
     streams = []
     for members in places.values():
@@ -160,31 +176,9 @@ def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec],
 
 def make_record(run: Run, result: FitResult, splits: Splits, outputs: Outputs) -> Record:
     """Return the record of a finished run."""
-    spec, options = run.spec, run.options
-    assert spec.label is not None and spec.decoder is not None and spec.lr is not None
-    manifest = splits.entries["train"].manifest
-    predictions = outputs.predictions.get(options.key)
+    predictions = outputs.predictions.get(run.options.key)
     return Record(
-        model=manifest.model,
-        task=splits.task.name,
-        label=spec.label,
-        labels_fingerprint=options.labels_fingerprint,
-        entry=manifest.key,
-        head=spec.head,
-        decoder=spec.decoder,
-        layers=options.layers,
-        depth=spec.depth,
-        normalize=spec.normalize,
-        protocol=spec.protocol,
-        shots=spec.shots,
-        fraction=spec.fraction,
-        seed=spec.seed,
-        epochs=spec.epochs,
-        lr=spec.lr,
-        mix_lr=spec.mix_lr,
-        batch_size=spec.batch_size,
-        optimizer=f"AdamW, weight decay {spec.weight_decay:g}, linear decay",
-        metric=options.metric,
+        **described(run, splits),
         eval_score=result.eval_score,
         eval_last=result.eval_last,
         best_epoch=result.best_epoch,
@@ -193,9 +187,65 @@ def make_record(run: Run, result: FitResult, splits: Splits, outputs: Outputs) -
         curve=result.curve,
         weights=result.weights,
         raw_weights=result.raw_weights,
+        class_weights=result.class_weights,
+        confusion=result.confusion,
         n_params=result.n_params,
         train_seconds=result.train_seconds,
         predictions=None if predictions is None else str(predictions),
         version=__version__,
-        key=options.key,
+        key=run.options.key,
     )
+
+
+def described(run: Run, splits: Splits) -> dict[str, Any]:
+    """Return what a record says of a run before it has begun, by field."""
+    spec, options, member = run.spec, run.options, run.member
+    control = "" if spec.control is None else f" (control {spec.control})"
+    return {
+        "model": splits.manifest.model,
+        "task": splits.task.name,
+        "label": f"{spec.label}{control}",
+        "labels_fingerprint": options.labels_fingerprint,
+        "entry": splits.manifest.key,
+        "head": member.head.name,
+        "decoder": member.decoder.name,
+        "options": settings(spec),
+        "layers": options.layers,
+        "depth": spec.depth,
+        "normalize": spec.normalize,
+        "pooling": spec.pooling,
+        "protocol": spec.protocol,
+        "shots": spec.shots,
+        "fraction": spec.fraction,
+        "seed": spec.seed,
+        "init": run.init,
+        "freeze": spec.freeze_fusion,
+        "epochs": spec.epochs,
+        "lr": spec.lr,
+        "mix_lr": spec.mix_lr,
+        "batch_size": spec.batch_size,
+        "optimizer": describe_optimizer(spec),
+        "metric": options.metric,
+    }
+
+
+def settings(spec: TrainSpec) -> dict[str, Any]:
+    """Return the settings of head and decoder that are not the default, as ``decoder.hidden``."""
+    head = _changed("head", spec.head, HEADS)
+    return head | ({} if spec.decoder is None else _changed("decoder", spec.decoder, DECODERS))
+
+
+def _changed(
+    kind: str, text: str, registry: Mapping[str, type[HeadSpec] | type[DecoderSpec]]
+) -> dict[str, Any]:
+    given = parse(kind, text, registry)
+    default = registry[given.name]().to_json()
+    return {f"{kind}.{name}": v for name, v in given.to_json().items() if default[name] != v}
+
+
+def describe_optimizer(spec: TrainSpec) -> str:
+    """Return optimizer and schedule as records name them."""
+    decay = "linear decay" if spec.schedule == "linear" else "constant rate"
+    if spec.optimizer == "adam":
+        return f"Adam, {decay}"
+    return f"AdamW, weight decay {spec.weight_decay:g}, {decay}"

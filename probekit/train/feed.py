@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
-from probekit.ragged import bounds_of
 from probekit.train.rows import Rows, gather, row_bytes
 
 Step = Int64[np.ndarray, " _"]
@@ -17,17 +16,15 @@ Step = Int64[np.ndarray, " _"]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The rows of one training step.
+    """What one training step reads.
 
     Attributes:
+        step: its sentences, as positions in the view.
         z: features in float32, layer-major.
-        targets: class of each row.
-        offsets: bounds of the sentences within the rows.
     """
 
+    step: Step
     z: Float[Tensor, "layers rows dim"]
-    targets: Int64[Tensor, " rows"]
-    offsets: Int64[Tensor, " bounds"]
 
 
 def feed(rows: Rows, steps: Iterator[Step], *, memory: int) -> Generator[Batch, None, None]:
@@ -38,29 +35,15 @@ def feed(rows: Rows, steps: Iterator[Step], *, memory: int) -> Generator[Batch, 
         steps: sentences of each step, as positions in ``rows.view``.
         memory: bytes that rows read ahead may take; unused when the rows are in memory.
     """
-    targets = torch.from_numpy(rows.view.targets).to(rows.device)
     if rows.resident is not None:
         for step in steps:
-            places = rows.view.places(step)
-            z = gather(rows.resident, torch.from_numpy(places).to(rows.device))
-            yield _batch(rows, z, targets, places, step)
+            places = torch.from_numpy(rows.view.places(step)).to(rows.device)
+            yield Batch(step, gather(rows.resident, places))
         return
     for group, wanted, block in _read_ahead(rows, steps, memory):
         for step in group:
-            places = rows.view.places(step)
-            local = torch.from_numpy(np.searchsorted(wanted, places)).to(rows.device)
-            yield _batch(rows, gather(block, local), targets, places, step)
-
-
-def _batch(
-    rows: Rows,
-    z: Float[Tensor, "layers rows dim"],
-    targets: Int64[Tensor, " all"],
-    places: Int64[np.ndarray, " rows"],
-    step: Step,
-) -> Batch:
-    offsets = torch.from_numpy(bounds_of(rows.view.lengths[step])).to(rows.device)
-    return Batch(z, targets[torch.from_numpy(places).to(rows.device)], offsets)
+            local = torch.from_numpy(np.searchsorted(wanted, rows.view.places(step)))
+            yield Batch(step, gather(block, local.to(rows.device)))
 
 
 _Loaded = tuple[list[Step], Int64[np.ndarray, " wanted"], Shaped[Tensor, "layers wanted dim"]]

@@ -1,32 +1,36 @@
 """Train a group of heads side by side: every row is read once for all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import torch
 
 from probekit.features import FeatureView
 from probekit.hardware import pick_device
 from probekit.metrics import Metric
+from probekit.train.classes import confusion_of, weights_by_class
 from probekit.train.freeze import Outcome, freeze
+from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult
 from probekit.train.scoring import ScoredSplit
-from probekit.train.stream import Report, Stream, StreamSpec, union
+from probekit.train.stream import Report, Stream, StreamSpec
 
 
 def fit_group(
     streams: Sequence[StreamSpec],
     dev: FeatureView,
-    test: FeatureView | None = None,
+    others: Mapping[str, FeatureView] | None = None,
     *,
     metric: Metric,
+    metrics: Mapping[str, Metric] | None = None,
     device: str = "cpu",
     memory: int | None = None,
     predictions: bool = False,
     report: Report = lambda steps: None,
 ) -> list[tuple[FitResult, ...]]:
-    """Train the members of all streams and score them on dev and test.
+    """Train the members of all streams and score them on dev and on other splits.
 
     A member's result depends on its own options, its stream's sample and seed, and the data; not
     on the other members, nor on ``memory``. (Another device or number of threads may move the
@@ -35,8 +39,9 @@ def fit_group(
     Args:
         streams: what to train.
         dev: scored at each stream's evaluation points, in one pass for all members.
-        test: scored once, by each member's best checkpoint.
-        metric: how both are scored.
+        others: scored once, by each member's best checkpoint; by name, such as ``test``.
+        metric: how all are scored.
+        metrics: other metrics for some of the others, by name.
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         memory: bytes that rows may take; more are streamed from disk. ``None`` is half of what is
             free.
@@ -50,19 +55,24 @@ def fit_group(
         OptionError: a layer that the cache does not hold, or a normalisation that cannot be had.
     """
     residency = Residency(memory, torch.device(pick_device(device)))
-    layers = union(streams)
-    scored_dev = ScoredSplit(residency.rows(dev, layers), metric)
-    rows = residency.streams(streams)
-    ahead = residency.read_ahead(sum(item.resident is None for item in rows))
+    scored_dev = ScoredSplit(dev, residency.sources(dev, streams), metric)
+    sources = residency.streams(streams)
+    on_disk = sum(one.rows.resident is None for own in sources for one in own.values())
+    ahead = residency.read_ahead(on_disk)
     with ExitStack() as stack:
         running = []
-        for spec, own in zip(streams, rows, strict=True):
+        for spec, own in zip(streams, sources, strict=True):
             stream = Stream(spec, own, memory=ahead)
             stack.callback(stream.close)
             running.append(stream)
         _train(running, scored_dev, report)
-        scored_test = None if test is None else ScoredSplit(residency.once(test, layers), metric)
-        outcomes = iter(_finish(running, scored_dev, scored_test))
+        scored = {
+            name: ScoredSplit(
+                view, residency.sources(view, streams, once=True), (metrics or {}).get(name, metric)
+            )
+            for name, view in (others or {}).items()
+        }
+        outcomes = iter(_finish(running, scored_dev, scored))
     return [
         tuple(
             freeze(member, next(outcomes), metric.name, stream.spec.steps_per_epoch, predictions)
@@ -81,21 +91,33 @@ def _train(streams: Sequence[Stream], dev: ScoredSplit, report: Report) -> None:
         members = [member for stream in active for member in stream.members]
         steps = [stream.step for stream in active for _ in stream.members]
         for member, step, predicted in zip(members, steps, dev.predict(members), strict=True):
-            member.note(step, dev.scorer.score(predicted), dev.metric.name, predicted)
+            member.note(step, dev.scorer.score(predicted), dev.metric, predicted)
 
 
-def _finish(streams: Sequence[Stream], dev: ScoredSplit, test: ScoredSplit | None) -> list[Outcome]:
-    """Return every member to its best checkpoint, weigh its layers, score test."""
+def _finish(
+    streams: Sequence[Stream], dev: ScoredSplit, others: Mapping[str, ScoredSplit]
+) -> list[Outcome]:
+    """Return every member to its best checkpoint, weigh its layers, score the other splits."""
     members = [member for stream in streams for member in stream.members]
     for member in members:
         member.restore_best()
     weights = dev.weigh(members)
-    predicted = test.predict(members) if test is not None else [None] * len(members)
+    predicted = {name: split.predict(members) for name, split in others.items()}
     return [
         Outcome(
             weights=own,
-            predicted=found,
-            scores={} if found is None or test is None else test.scorer.judge(found),
+            by_class=weights_by_class(own, dev.view),
+            confusion=_confusion(member, dev),
+            predicted={name: found[place] for name, found in predicted.items()},
+            scores={
+                name: others[name].scorer.judge(found[place]) for name, found in predicted.items()
+            },
         )
-        for own, found in zip(weights, predicted, strict=True)
+        for place, (member, own) in enumerate(zip(members, weights, strict=True))
     ]
+
+
+def _confusion(member: Member, dev: ScoredSplit) -> dict[str, Any] | None:
+    assert member.best is not None, "no checkpoint was scored"
+    by_class = dev.metric.consumes == "classes"
+    return confusion_of(dev.view, member.best.predicted) if by_class else None

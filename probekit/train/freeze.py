@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -17,13 +18,17 @@ class Outcome:
 
     Attributes:
         weights: its layer weights on dev.
-        predicted: class number of each test row; ``None`` without test.
-        scores: the metric's scores on test.
+        by_class: the same, averaged over the dev rows of each gold class.
+        confusion: dev rows by gold and predicted class; ``None`` where there are no classes.
+        predicted: class number, value or loss of each row of other splits, by name.
+        scores: the metric's scores on those splits.
     """
 
     weights: LayerWeights
-    predicted: np.ndarray | None = None
-    scores: Mapping[str, float] = field(default_factory=dict)
+    by_class: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    confusion: Mapping[str, Any] | None = None
+    predicted: Mapping[str, np.ndarray] = field(default_factory=dict)
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 def freeze(
@@ -36,14 +41,12 @@ def freeze(
         outcome: what its best checkpoint does.
         metric: name of the main score.
         steps_per_epoch: turns steps into epochs.
-        predictions: keep the predicted class numbers.
+        predictions: keep what was predicted.
     """
     best = member.best
     assert best is not None, "no checkpoint was scored"
-    found = {"dev": best.predicted} | (
-        {} if outcome.predicted is None else {"test": outcome.predicted}
-    )
-    by_split = {"dev": best.scores, "test": outcome.scores}
+    found = {"dev": best.predicted, **outcome.predicted}
+    by_split = {"dev": best.scores, **outcome.scores}
     normalization = member.treatment.cut(member.spec.layers)
     head, decoder = member.probe.head, member.probe.decoder
     return FitResult(
@@ -58,7 +61,7 @@ def freeze(
         eval_last=member.curve[-1][2],
         best_step=best.step,
         best_epoch=best.step / steps_per_epoch,
-        test_score=outcome.scores.get(metric),
+        test_score=outcome.scores.get("test", {}).get(metric),
         scores={
             f"{split}/{name}": score
             for split, scores in by_split.items()
@@ -67,6 +70,8 @@ def freeze(
         curve=tuple(member.curve),
         weights=outcome.weights.by_layer(),
         raw_weights=outcome.weights.raw_by_layer(),
+        class_weights=outcome.by_class,
+        confusion=outcome.confusion,
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),
         train_seconds=member.seconds,

@@ -6,7 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from probekit.heads import HeadInput
 from probekit.train.normalize import Treatment
+from probekit.train.tokens import TokenPlan
 
 _ALIGNMENT = 64
 
@@ -18,15 +20,33 @@ class Inputs:
     alignment whichever other members there are, so that a member's numbers do not depend on them.
     """
 
-    def __init__(self, z: Float[Tensor, "layers rows dim"], layers: Sequence[int]) -> None:
-        """Keep the rows; ``layers`` are the numbers along axis 0."""
+    def __init__(
+        self,
+        z: Float[Tensor, "layers rows dim"],
+        layers: Sequence[int],
+        tokens: TokenPlan | None = None,
+    ) -> None:
+        """Keep the rows.
+
+        Args:
+            z: rows, or the subwords of whole windows.
+            layers: the numbers along axis 0.
+            tokens: says of subwords which windows they form and which rows they make.
+        """
         self._z = z
         self._layers = tuple(layers)
+        self._tokens = tokens
         self._treated: dict[Treatment, Tensor] = {}
         self._cut: dict[tuple[Treatment, tuple[int, ...]], Tensor] = {}
 
-    def of(self, treatment: Treatment, layers: tuple[int, ...]) -> Float[Tensor, "rows chosen dim"]:
-        """Return the treated rows of some layers, layer-major in memory."""
+    def of(self, treatment: Treatment, layers: tuple[int, ...]) -> HeadInput:
+        """Return the treated rows of some layers, layer-major in memory, or the subwords of one."""
+        z = self._chosen(treatment, layers)
+        return z.transpose(0, 1) if self._tokens is None else self._tokens.states(z[0])
+
+    def _chosen(
+        self, treatment: Treatment, layers: tuple[int, ...]
+    ) -> Float[Tensor, "chosen rows dim"]:
         key = (treatment, layers)
         if key not in self._cut:
             treated = self._treated.get(treatment)
@@ -34,7 +54,7 @@ class Inputs:
                 treated = treatment.apply(select(self._z, self._layers, treatment.layers))
                 self._treated[treatment] = treated
             self._cut[key] = select(treated, treatment.layers, layers)
-        return self._cut[key].transpose(0, 1)
+        return self._cut[key]
 
 
 def select(

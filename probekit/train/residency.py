@@ -6,8 +6,11 @@ import torch
 
 from probekit.features import FeatureView
 from probekit.hardware import available_memory
+from probekit.heads.contract import Reads
 from probekit.train.rows import Rows, row_bytes
+from probekit.train.source import Source
 from probekit.train.stream import StreamSpec, union
+from probekit.train.tokens import TokenLayout
 
 _LEAST_READ_AHEAD = 32 * 2**20
 _SHARE = 0.5
@@ -25,29 +28,55 @@ class Residency:
         """Start with ``memory`` bytes; ``None`` is half of what the machine has free now."""
         self.device = device
         self.left = int(_SHARE * free_memory(device)) if memory is None else memory
-        self._known: dict[tuple[int, tuple[int, ...]], Rows] = {}
+        self._known: dict[tuple[int, Reads, tuple[int, ...]], Source] = {}
+        self._layouts: dict[int, TokenLayout] = {}
 
-    def rows(self, view: FeatureView, layers: tuple[int, ...]) -> Rows:
-        """Return the rows of a view; loads them if they fit."""
-        key = (id(view), layers)
-        if key not in self._known:
-            size = resident_bytes(view, len(layers))
-            fits = size <= self.left
-            self.left -= size if fits else 0
-            self._known[key] = Rows(view, layers, device=self.device, resident=fits)
+    def source(
+        self, view: FeatureView, reads: Reads, layers: tuple[int, ...], *, once: bool = False
+    ) -> Source:
+        """Return what heads read of a view; loads it if it fits.
+
+        Args:
+            view: the rows that are predicted.
+            reads: the rows themselves, or the subwords that they are made of.
+            layers: layers that some head reads.
+            once: it is read once, so straight from the cache.
+        """
+        key = (id(view), reads, layers)
+        if key in self._known:
+            return self._known[key]
+        layout = self._layout(view) if reads == "tokens" else None
+        read = view if layout is None else layout.view
+        size = resident_bytes(read, len(layers))
+        fits = size <= self.left and not once
+        self.left -= size if fits else 0
+        rows = Rows(read, layers, device=self.device, resident=fits)
+        self._known[key] = Source(view, rows, layout)
         return self._known[key]
 
-    def once(self, view: FeatureView, layers: tuple[int, ...]) -> Rows:
-        """Return the rows of a view that is read once: straight from the cache."""
-        return Rows(view, layers, device=self.device, resident=False)
-
-    def streams(self, specs: Sequence[StreamSpec]) -> list[Rows]:
-        """Return the rows of each stream; streams over the same view share theirs."""
-        layers = {
-            id(spec.train): union([other for other in specs if other.train is spec.train])
-            for spec in specs
+    def sources(
+        self, view: FeatureView, specs: Sequence[StreamSpec], *, once: bool = False
+    ) -> dict[Reads, Source]:
+        """Return what the members of some streams read of a view, by kind."""
+        return {
+            reads: self.source(view, reads, layers, once=once)
+            for reads, layers in union(specs).items()
         }
-        return [self.rows(spec.train, layers[id(spec.train)]) for spec in specs]
+
+    def streams(self, specs: Sequence[StreamSpec]) -> list[dict[Reads, Source]]:
+        """Return what each stream reads; streams over the same view share it."""
+        found = []
+        for spec in specs:
+            same = union([other for other in specs if other.train is spec.train])
+            found.append(
+                {reads: self.source(spec.train, reads, same[reads]) for reads in union([spec])}
+            )
+        return found
+
+    def _layout(self, view: FeatureView) -> TokenLayout:
+        if id(view) not in self._layouts:
+            self._layouts[id(view)] = TokenLayout(view)
+        return self._layouts[id(view)]
 
     def read_ahead(self, n_streams: int) -> int:
         """Return the bytes that each of some streams may use for rows read ahead."""

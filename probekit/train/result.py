@@ -27,10 +27,15 @@ class FitResult:
         weights: weight of each layer by the best checkpoint, after softmax where there is one;
             the mean over the dev rows where rows differ.
         raw_weights: the same before softmax; ``None`` for a head without one.
+        class_weights: weight of each layer, averaged over the dev rows of each gold class; empty
+            for a head that gives all rows the same weights.
+        confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``;
+            ``None`` where no classes are predicted.
         n_params: trained values, head and decoder together.
         n_head_params: trained values of the head alone.
         train_seconds: seconds spent in the steps of this run, its share of reading included.
-        predictions: class numbers by the best checkpoint, by split name, on request.
+        predictions: class number, value or loss of each row by the best checkpoint, by split name,
+            on request.
     """
 
     state: Mapping[str, Tensor] = field(repr=False)
@@ -45,6 +50,8 @@ class FitResult:
     curve: tuple[tuple[int, float, float], ...]
     weights: Mapping[int, float]
     raw_weights: Mapping[int, float] | None
+    class_weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    confusion: Mapping[str, Any] | None = None
     n_params: int
     n_head_params: int
     train_seconds: float

@@ -25,10 +25,21 @@ def count_classes(label_names: Sequence[str]) -> int:
     Args:
         label_names: every label of the full train split.
     """
+    types = set(type_names(label_names))
+    return len(types - {"O"}) if _are_chunks(label_names) else len(types)
+
+
+def type_names(label_names: Sequence[str]) -> list[str]:
+    """Return the type of each label: ``PER`` of ``B-PER`` and ``I-PER``, elsewhere the label."""
+    if not _are_chunks(label_names):
+        return list(label_names)
+    return [name if name == "O" else name[2:] for name in label_names]
+
+
+def _are_chunks(label_names: Sequence[str]) -> bool:
+    """Say whether every label is ``O``, ``B-type`` or ``I-type``, and some are not ``O``."""
     chunks = [_CHUNK_TAG.match(name) for name in label_names if name != "O"]
-    if chunks and all(chunks):
-        return len({match.group(1) for match in chunks if match})
-    return len(set(label_names))
+    return bool(chunks) and all(chunks)
 
 
 def draw(

@@ -3,11 +3,12 @@
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -15,11 +16,12 @@ from torch import Tensor
 from probekit import __version__
 from probekit.decoders import decoder_from_json
 from probekit.errors import MissingFileError, OptionError, ProbekitError, RecordError, StorageError
-from probekit.features import Splits
-from probekit.heads import head_from_json
+from probekit.features import OWN_ROWS, Splits
+from probekit.heads import HeadInput, TokenStates, head_from_json
+from probekit.heads.contract import Reads
 from probekit.heads.normalization import Normalization, normalization_from_json
 from probekit.specs import ResolvedOptions
-from probekit.train.member import Probe
+from probekit.train.member import Probe, load_under
 from probekit.train.result import FitResult
 
 FORMAT_VERSION = 1
@@ -32,6 +34,7 @@ class TrainedHead:
 
     Attributes:
         config: everything in ``config.json``.
+        state: the saved tensors: ``head.*``, ``decoder.*``, ``normalization.*``.
         layers: layers that ``predict`` wants along axis 1, ascending.
         labels: name of each class.
     """
@@ -39,6 +42,7 @@ class TrainedHead:
     def __init__(self, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
         """Rebuild the modules and load their tensors."""
         self.config = dict(config)
+        self.state = dict(state)
         self.layers = tuple(config["layers"])
         self.labels = tuple(config["labels"])
         dim, seed = int(config["features"]["dim"]), torch.Generator()
@@ -48,9 +52,9 @@ class TrainedHead:
         self._normalization: Normalization = normalization_from_json(
             config["normalization"], len(self.layers), dim
         )
-        head.load_state_dict(_under("head.", state))
-        decoder.load_state_dict(_under("decoder.", state))
-        self._normalization.load_state_dict(_under("normalization.", state))
+        load_under("head.", state, head)
+        load_under("decoder.", state, decoder)
+        load_under("normalization.", state, self._normalization)
         self._probe.eval().requires_grad_(False)
 
     @classmethod
@@ -75,32 +79,60 @@ class TrainedHead:
                 "with --save."
             ) from None
 
+    @property
+    def kind(self) -> str:
+        """What it predicts: labels of words, of whole texts, of pairs, or a number."""
+        return str(self.config["features"].get("kind", "tagging"))
+
+    @property
+    def array(self) -> str:
+        """The cache's array that its rows come from; ``words`` in the first saved heads."""
+        return str(self.config["features"].get("array", "words"))
+
+    @property
+    def reads(self) -> Reads:
+        """Whether it reads those rows, or the subwords that they are made of."""
+        return self._probe.head.reads
+
     def predict(
-        self,
-        rows: Float[Tensor, "rows layers dim"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
-    ) -> list[str]:
-        """Return the label name of each row.
+        self, z: HeadInput, offsets: Int64[Tensor, " bounds"] | None = None
+    ) -> list[str] | list[float]:
+        """Return the label name of each row, or its number.
 
         Args:
-            rows: the hidden states of ``layers``, in that order, as the cache would hold them.
+            z: the hidden states of ``layers``, in that order, as the cache would hold them; or the
+                subwords of whole windows, as ``reads`` says.
             offsets: bounds of the sentences within the rows; one sentence if not given.
 
         Raises:
-            OptionError: rows of other layers or another width.
+            OptionError: states of other layers or another width.
         """
-        if rows.shape[1:] != (len(self.layers), self._probe.head.dim):
-            raise OptionError(
-                f"this head reads {len(self.layers)} layers of width {self._probe.head.dim}; "
-                f"found {rows.shape[1]} layers of width {rows.shape[2]}."
-            )
-        if not len(rows):
+        n_rows = z.n_rows if isinstance(z, TokenStates) else len(z)
+        treated = self._treat(z)
+        if not n_rows:
             return []
         if offsets is None:
-            offsets = torch.tensor([0, len(rows)])
-        z = rows.transpose(0, 1).float().contiguous().transpose(0, 1)
-        classes = self._probe.predict(self._normalization(z), offsets)
-        return [self.labels[number] for number in classes.tolist()]
+            offsets = torch.tensor([0, n_rows])
+        found = self._probe.predict(treated, offsets)
+        if found.is_floating_point():
+            return [float(value) for value in found]
+        return [self.labels[number] for number in found.tolist()]
+
+    def _treat(self, z: HeadInput) -> HeadInput:
+        """Return the states in float32, each layer treated as in training."""
+        if isinstance(z, TokenStates):
+            self._check(1, z.hidden.shape[1])
+            hidden = self._normalization(z.hidden.float().unsqueeze(1)).squeeze(1)
+            return replace(z, hidden=hidden)
+        self._check(z.shape[1], z.shape[2])
+        return self._normalization(z.transpose(0, 1).float().contiguous().transpose(0, 1))
+
+    def _check(self, n_layers: int, dim: int) -> None:
+        if (n_layers, dim) != (len(self.layers), self._probe.head.dim):
+            raise OptionError(
+                f"this head reads {len(self.layers)} layers of width {self._probe.head.dim}; "
+                f"found {n_layers} layers of width {dim}."
+            )
 
 
 def describe_training(
@@ -118,6 +150,8 @@ def describe_training(
         "features": {
             "dim": manifest.dim,
             "n_blocks": manifest.n_blocks,
+            "kind": splits.kind,
+            "array": options.spec.pooling or OWN_ROWS[splits.kind],
             "pooling": manifest.pooling,
             "dtype": manifest.dtype,
             "compute_dtype": manifest.compute_dtype,
@@ -197,9 +231,3 @@ def _read_config(folder: Path) -> dict[str, Any]:
             f"{path}: format version {version}, this probekit reads {FORMAT_VERSION}; {remedy}."
         )
     return dict(config)
-
-
-def _under(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
-    }

@@ -1,65 +1,86 @@
 """Score many members on one split in one pass: each row is read and normalised once for all."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 from torch import Tensor
 
 from probekit.features import FeatureView
-from probekit.heads import LayerWeights
-from probekit.metrics import Gold, Metric, Scorer
-from probekit.train.inputs import Inputs
+from probekit.heads import HeadInput, LayerWeights
+from probekit.heads.contract import Reads
+from probekit.metrics import AnyGold, Gold, LossGold, Metric, Scorer, ValueGold
 from probekit.train.member import Member
-from probekit.train.rows import Rows
+from probekit.train.source import Source, targets_of
 
-Predictions = list[Int64[np.ndarray, " rows"]]
+Predictions = list[np.ndarray]
 
 
 class ScoredSplit:
     """A split whose gold labels were prepared once.
 
     Attributes:
-        rows: its rows, of the union of the members' layers.
+        view: its rows.
+        sources: what the members read of them.
         metric: what scores it; its main score has its name.
         scorer: the metric, prepared with its gold labels.
     """
 
-    def __init__(self, rows: Rows, metric: Metric) -> None:
+    def __init__(self, view: FeatureView, sources: Mapping[Reads, Source], metric: Metric) -> None:
         """Prepare the metric."""
-        self.rows = rows
+        self.view = view
+        self.sources = sources
         self.metric = metric
-        self.scorer: Scorer = metric.prepare(gold_of(rows.view))
+        self.scorer: Scorer = metric.prepare(gold_of(view, metric))
 
     def predict(self, members: Sequence[Member]) -> Predictions:
-        """Return each member's class numbers for all rows, in one pass."""
-        parts: list[list[Tensor]] = [[] for _ in members]
-        for inputs, offsets in self._blocks():
-            for member, found in zip(members, parts, strict=True):
-                z = inputs.of(member.treatment, member.spec.layers)
-                found.append(member.probe.predict(z, offsets))
-        return [torch.cat(found).cpu().numpy() for found in parts]
+        """Return what the metric consumes of each member: a class, value or loss per row."""
+        parts: dict[Member, list[Tensor]] = {member: [] for member in members}
+        for member, z, targets, offsets in self._visit(members):
+            if self.metric.consumes == "losses":
+                found: Tensor = member.probe.row_losses(z, targets, offsets)
+            else:
+                found = member.probe.predict(z, offsets)
+            parts[member].append(found)
+        return [_numbers(torch.cat(parts[member])) for member in members]
 
     def weigh(self, members: Sequence[Member]) -> list[LayerWeights]:
-        """Return each member's layer weights, averaged over the rows where they differ by row."""
-        parts: list[list[LayerWeights]] = [[] for _ in members]
-        for inputs, _ in self._blocks():
-            for member, found in zip(members, parts, strict=True):
-                if member.probe.head.per_row or not found:
-                    found.append(member.weigh(inputs.of(member.treatment, member.spec.layers)))
-            if not any(member.probe.head.per_row for member in members):
-                break
-        return [LayerWeights.concatenate(found) for found in parts]
+        """Return each member's layer weights, one vector, or one per row where they differ."""
+        parts: dict[Member, list[LayerWeights]] = {member: [] for member in members}
+        alone = [member for member in members if not member.probe.head.per_row]
+        for member in alone:
+            parts[member].append(member.weigh(None))
+        per_row = [member for member in members if member.probe.head.per_row]
+        for member, z, _, _ in self._visit(per_row):
+            parts[member].append(member.weigh(z))
+        return [LayerWeights.concatenate(parts[member]) for member in members]
 
-    def _blocks(self) -> Iterator[tuple[Inputs, Int64[Tensor, " bounds"]]]:
-        bounds = self.rows.view.offsets
-        for block, z in self.rows.blocks():
-            first, last = np.searchsorted(bounds, [block.start, block.stop])
-            offsets = torch.from_numpy(bounds[first : last + 1] - block.start)
-            yield Inputs(z, self.rows.layers), offsets.to(self.rows.device)
+    def _visit(
+        self, members: Sequence[Member]
+    ) -> Iterator[tuple[Member, HeadInput, Tensor, Tensor]]:
+        """Yield each block of rows for each member, with targets and the bounds of sentences."""
+        for reads, source in self.sources.items():
+            chosen = [member for member in members if member.spec.head.reads == reads]
+            if not chosen:
+                continue
+            device, bounds = source.rows.device, self.view.offsets
+            targets = targets_of(self.view, device)
+            for inputs, examples in source.blocks():
+                own = bounds[examples[0] : examples[-1] + 2]
+                offsets = torch.from_numpy(own - own[0]).to(device)
+                for member in chosen:
+                    z = inputs.of(member.treatment, member.spec.layers)
+                    yield member, z, targets[own[0] : own[-1]], offsets
 
 
-def gold_of(view: FeatureView) -> Gold:
+def _numbers(found: Tensor) -> np.ndarray:
+    return (found.double() if found.is_floating_point() else found).cpu().numpy()
+
+
+def gold_of(view: FeatureView, metric: Metric) -> AnyGold:
     """Return a view's targets as a metric wants them."""
+    if metric.consumes == "losses":
+        return LossGold(len(view))
+    if metric.consumes == "values":
+        return ValueGold(view.targets, view.offsets)
     return Gold(ids=view.targets, offsets=view.offsets, names=view.all_names)

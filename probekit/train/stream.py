@@ -1,16 +1,20 @@
 """A stream: the members that share a sample, an order and therefore every batch."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import torch
+from torch import Tensor
+
 from probekit.features import FeatureView
-from probekit.train.feed import feed
-from probekit.train.inputs import Inputs
+from probekit.heads.contract import Reads
+from probekit.ragged import bounds_of
+from probekit.train.feed import Step, feed
 from probekit.train.member import Member, MemberSpec
 from probekit.train.normalize import fit_treatment
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
-from probekit.train.rows import Rows
+from probekit.train.source import Source, targets_of
 
 Report = Callable[[int], None]
 
@@ -36,11 +40,6 @@ class StreamSpec:
     members: tuple[MemberSpec, ...] = field(default=())
 
     @property
-    def layers(self) -> tuple[int, ...]:
-        """All layers that a member reads, ascending."""
-        return tuple(sorted({layer for member in self.members for layer in member.layers}))
-
-    @property
     def steps_per_epoch(self) -> int:
         """Steps of one epoch."""
         return steps_per_epoch(self.train.n_examples, self.batch_size)
@@ -54,55 +53,88 @@ class StreamSpec:
 class Stream:
     """A stream in training."""
 
-    def __init__(self, spec: StreamSpec, rows: Rows, *, memory: int) -> None:
-        """Build the members; ``memory`` bounds the bytes of rows read ahead."""
+    def __init__(self, spec: StreamSpec, sources: Mapping[Reads, Source], *, memory: int) -> None:
+        """Build the members.
+
+        Args:
+            spec: what to train.
+            sources: what its members read of ``spec.train``.
+            memory: bytes that rows read ahead may take.
+        """
         self.spec = spec
-        self.rows = rows
+        self.sources = sources
+        device = next(iter(sources.values())).rows.device
         treatments = {
-            name: fit_treatment(name, rows) for name in {m.normalize for m in spec.members}
+            (reads, name): fit_treatment(name, sources[reads].rows)
+            for reads, name in {(m.head.reads, m.normalize) for m in spec.members}
         }
         self.members = tuple(
             Member(
                 member,
-                treatments[member.normalize],
+                treatments[member.head.reads, member.normalize],
                 seed=spec.seed,
-                dim=spec.train.array.dim,
-                n_classes=len(spec.train.labels),
-                device=rows.device,
+                train=spec.train,
+                device=device,
             )
             for member in spec.members
         )
         self.points = evaluation_steps(spec.total_steps, spec.evals)
         self.step = 0
-        steps = batches(
-            spec.train.lengths, seed=spec.seed, epochs=spec.epochs, batch_size=spec.batch_size
-        )
-        self._batches = feed(rows, steps, memory=memory)
+        self._targets = targets_of(spec.train, device)
+        self._feeds = {
+            reads: feed(source.rows, self._steps(), memory=memory // len(sources))
+            for reads, source in sources.items()
+        }
 
     def advance(self, step: int, report: Report) -> None:
         """Train every member up to ``step``."""
         for member in self.members:
             member.train()
         while self.step < step:
-            start = time.perf_counter()
-            batch = next(self._batches)
-            inputs = Inputs(batch.z, self.rows.layers)
-            share = (time.perf_counter() - start) / len(self.members)
             remaining = 1 - self.step / self.spec.total_steps
-            for member in self.members:
-                z = inputs.of(member.treatment, member.spec.layers)
-                member.step(z, batch.targets, batch.offsets, remaining=remaining)
-                member.seconds += share
+            for reads, source in self.sources.items():
+                self._advance_some(reads, source, remaining)
             self.step += 1
             report(len(self.members))
         for member in self.members:
             member.eval()
 
+    def _advance_some(self, reads: Reads, source: Source, remaining: float) -> None:
+        """Take one step with the members that read the same kind of thing."""
+        members = [member for member in self.members if member.spec.head.reads == reads]
+        start = time.perf_counter()
+        batch = next(self._feeds[reads])
+        inputs = source.inputs(batch)
+        targets, offsets = self._targets_of(batch.step)
+        share = (time.perf_counter() - start) / len(members)
+        for member in members:
+            z = inputs.of(member.treatment, member.spec.layers)
+            member.step(z, targets, offsets, remaining=remaining)
+            member.seconds += share
+
+    def _targets_of(self, step: Step) -> tuple[Tensor, Tensor]:
+        """Return the targets of some sentences, and the bounds of the sentences in them."""
+        view, device = self.spec.train, self._targets.device
+        places = torch.from_numpy(view.places(step)).to(device)
+        offsets = torch.from_numpy(bounds_of(view.lengths[step])).to(device)
+        return self._targets[places], offsets
+
+    def _steps(self) -> Iterator[Step]:
+        spec = self.spec
+        return batches(
+            spec.train.lengths, seed=spec.seed, epochs=spec.epochs, batch_size=spec.batch_size
+        )
+
     def close(self) -> None:
         """End the reading ahead."""
-        self._batches.close()
+        for source in self._feeds.values():
+            source.close()
 
 
-def union(streams: Sequence[StreamSpec]) -> tuple[int, ...]:
-    """Return all layers that a member of some stream reads, ascending."""
-    return tuple(sorted({layer for stream in streams for layer in stream.layers}))
+def union(streams: Sequence[StreamSpec]) -> dict[Reads, tuple[int, ...]]:
+    """Return all layers that a member of some stream reads, ascending, by what is read of them."""
+    members = [member for stream in streams for member in stream.members]
+    return {
+        reads: tuple(sorted({n for m in members if m.head.reads == reads for n in m.layers}))
+        for reads in sorted({member.head.reads for member in members})
+    }

@@ -81,7 +81,7 @@ def test_a_label_unseen_in_train_counts_as_an_error_and_is_reported_once(tmp_pat
     assert view.unseen == ("B-LOC", "I-LOC")
     assert unseen.sum() == sum(n in view.unseen for n in splits.labels["dev"].values)
     warnings = [r.getMessage() for r in caplog.records if "does not have" in r.getMessage()]
-    assert len(warnings) == 1 and f"{unseen.sum()} words" in warnings[0]
+    assert len(warnings) == 1 and f"{unseen.sum()} rows" in warnings[0]
 
 
 def test_the_newest_labels_count(tmp_path):
@@ -106,7 +106,7 @@ def test_newer_labels_of_another_extraction_are_passed_over(tmp_path):
     for path in folder.glob("*"):
         if path.name[10:18] not in ("a" * 8, "b" * 8):
             path.unlink()
-    with pytest.raises(DataError, match=r"-bbbbbbbb\.parquet: example 'train-59' has"):
+    with pytest.raises(DataError, match=r"-bbbbbbbb\.parquet: example 'train-59' needs"):
         load_labels(entry, "ner")
 
 
@@ -131,7 +131,7 @@ def test_fresh_labels_of_another_text_are_refused(tmp_path):
 
 
 def test_labels_that_do_not_fit_name_the_example():
-    with pytest.raises(DataError, match="example 'b' has 2 words in the cache, but 1 labels"):
+    with pytest.raises(DataError, match=r"example 'b' needs 2 labels .* but has 1"):
         join_labels(["a", "b"], [1, 2], {"a": ["O"], "b": ["O"]}, where="dev")
     with pytest.raises(DataError, match="no labels for example 'b'"):
         join_labels(["a", "b"], [1, 2], {"a": ["O"]}, where="dev")

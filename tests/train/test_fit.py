@@ -5,11 +5,11 @@ from sklearn.linear_model import LogisticRegression
 
 from probekit.decoders import DECODERS
 from probekit.features import Location, open_features
-from probekit.heads import HEADS
+from probekit.heads import HEADS, BackboneFacts
 from probekit.layers import parse_layers
 from probekit.metrics import METRICS
 from probekit.train import MemberSpec, StreamSpec, fit_group
-from tests.planted import MODEL, TASK, plant_all
+from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 
 ACCURACY = METRICS["accuracy"]()
 
@@ -29,7 +29,7 @@ def final_normed(tmp_path_factory):
 
 
 def member(head="last", layers=None, **options):
-    spec = HEADS[head]()
+    spec = HEADS[head]().bind(BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG))
     chosen = layers or parse_layers(spec.default_layers, 3)
     defaults = {"head": spec, "decoder": DECODERS["linear"](), "layers": chosen, "lr": 2e-2}
     return MemberSpec(**defaults | options)
@@ -41,7 +41,8 @@ def stream(splits, *members, **options):
 
 
 def fit(splits, *streams, metric=ACCURACY, **options):
-    return fit_group(streams, splits.view("dev"), splits.view("test"), metric=metric, **options)
+    others = {"test": splits.view("test")}
+    return fit_group(streams, splits.view("dev"), others, metric=metric, **options)
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -6,9 +6,11 @@ import torch
 
 from probekit.errors import MissingFileError, OptionError, RecordError
 from probekit.features import Location, open_features
+from probekit.metrics import METRICS
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import sweep
 from probekit.train.saved import TrainedHead
+from probekit.train.scoring import gold_of
 from tests.planted import MODEL, TASK, plant_all
 
 HEADS = ("last", "p32", "dwatt")
@@ -31,10 +33,8 @@ def test_a_loaded_head_scores_as_it_did_in_training(saved):
     gold = [view.all_names[number] for number in view.targets]
     folders = list((root / "heads").iterdir())
     assert len(folders) == len(HEADS) * len(NORMALIZE)
-    from probekit.metrics import METRICS
-    from probekit.train.scoring import gold_of
-
-    scorer = METRICS[splits.metric]().prepare(gold_of(view))
+    metric = METRICS[splits.metric]()
+    scorer = metric.prepare(gold_of(view, metric))
     for folder in folders:
         head = TrainedHead.from_pretrained(folder)
         rows = view.array.read(torch.from_numpy(view.rows), head.layers)

@@ -1,0 +1,118 @@
+"""Minimum description length by online code: what it costs to send the labels with the probe.
+
+Voita & Titov (2020), section 3.2. The train labels are sent in ten blocks. The first one is sent
+with a uniform code, and each later one with the code of a probe that was trained on all blocks
+before it:
+
+    L = t_1 log2 C - sum_i log2 p(y of block i + 1 | x, probe of blocks 1..i)
+
+A probe that needs few examples, or none of its capacity, sends them cheaply. Compression is the
+length of the uniform code divided by L.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from probekit.features import FeatureView
+from probekit.metrics import METRICS, Metric
+from probekit.seeding import numpy_generator
+from probekit.train import MemberSpec, StreamSpec, fit_group
+
+SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
+"""Ends of the blocks, as shares of the examples."""
+
+_NEXT = "next block"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeLength:
+    """The cost of sending a train set's labels.
+
+    Attributes:
+        bits: length L of the online code.
+        uniform_bits: length of the uniform code, rows times log2 C.
+        n_rows: labels that were sent.
+    """
+
+    bits: float
+    uniform_bits: float
+    n_rows: int
+
+    @property
+    def compression(self) -> float:
+        """How much shorter the online code is than the uniform one; 1 is no use at all."""
+        return self.uniform_bits / self.bits
+
+    @property
+    def bits_per_row(self) -> float:
+        """Bits per label."""
+        return self.bits / self.n_rows
+
+
+def online_code(
+    members: Sequence[MemberSpec],
+    train: FeatureView,
+    dev: FeatureView,
+    *,
+    metric: Metric,
+    seed: int,
+    epochs: int,
+    batch_size: int = 16,
+    evals: int = 10,
+    device: str = "cpu",
+    memory: int | None = None,
+) -> list[CodeLength]:
+    """Return the code length of each member.
+
+    Args:
+        members: the probes; they share every block.
+        train: the examples whose labels are sent, in an order that the seed decides.
+        dev: chooses each probe's checkpoint, as in ordinary training.
+        metric: how dev is scored.
+        seed: decides order, initialisation and dropout.
+        epochs: passes over the blocks that a probe may see.
+        batch_size: sentences per step.
+        evals: number of points at which dev is scored.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        memory: bytes that rows may take.
+    """
+    order = numpy_generator(seed, "online code").permutation(train.n_examples)
+    ends = block_ends(train.n_examples)
+    n_classes = train.n_outputs
+    first = len(train.take(order[: ends[0]]))
+    nats = np.full(len(members), first * math.log(n_classes))
+    for start, stop in itertools.pairwise(ends):
+        sent, following = train.take(order[:start]), train.take(order[start:stop])
+        stream = StreamSpec(
+            train=sent,
+            seed=seed,
+            epochs=epochs,
+            batch_size=batch_size,
+            evals=evals,
+            members=tuple(members),
+        )
+        (results,) = fit_group(
+            [stream],
+            dev,
+            {_NEXT: following},
+            metric=metric,
+            metrics={_NEXT: METRICS["perplexity"]()},
+            device=device,
+            memory=memory,
+        )
+        nats += [result.scores[f"{_NEXT}/loss"] * len(following) for result in results]
+    uniform = len(train) * math.log2(n_classes)
+    return [
+        CodeLength(bits=float(one) / math.log(2), uniform_bits=uniform, n_rows=len(train))
+        for one in nats
+    ]
+
+
+def block_ends(n_examples: int) -> list[int]:
+    """Return where each block ends, in examples: each at least one, none twice."""
+    ends = sorted({max(1, round(share * n_examples)) for share in SHARES})
+    return ends if len(ends) > 1 else [*range(1, n_examples + 1)]

@@ -1,0 +1,163 @@
+"""Baselines as records, kept in the same file as those of heads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from probekit import __version__
+from probekit.baselines.code_length import CodeLength, online_code
+from probekit.baselines.guesses import Guess, majority, memorised
+from probekit.features import FeatureView, Splits
+from probekit.fingerprint import digest
+from probekit.metrics import METRICS
+from probekit.results import Record, append_record, load_records
+from probekit.sweeps.groups import stream_key
+from probekit.sweeps.resolve import Run, dev_view, resolve_pooling, sample
+from probekit.sweeps.task import described, scored_views
+from probekit.train.scoring import gold_of
+
+CODE_SCORES = ("bits per label", "compression")
+
+GUESSES: Mapping[str, Callable[[FeatureView], Guess]] = {
+    "majority": majority,
+    "memorised": memorised,
+}
+
+
+class Ledger:
+    """The records of one file, by key."""
+
+    def __init__(self, out: Path) -> None:
+        """Read what is there."""
+        self._out = out
+        self._known = {r.key: r for r in load_records(out)} if out.is_file() else {}
+
+    def get(self, key: str) -> Record | None:
+        """Return the record of a key, if there is one."""
+        return self._known.get(key)
+
+    def add(self, record: Record) -> Record:
+        """Append a record."""
+        append_record(self._out, record)
+        self._known[record.key] = record
+        return record
+
+
+def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[Record]:
+    """Return the records of the baselines without features, one per drawn sample.
+
+    Memorising needs labels of words.
+    """
+    names = [name for name in GUESSES if name == "majority" or splits.kind == "tagging"]
+    found: dict[str, Record] = {}
+    for run in runs:
+        for name in names:
+            key = digest([name, _drawn(run), run.options.labels_fingerprint, run.options.entries])
+            if key not in found:
+                found[key] = ledger.get(key) or ledger.add(_guess(name, run, splits, key))
+    return list(found.values())
+
+
+def _drawn(run: Run) -> list[Any]:
+    spec = run.spec
+    return [spec.shots, spec.fraction, spec.hold_out, spec.seed, spec.pooling]
+
+
+def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
+    guess = GUESSES[name](_train_view(run, splits))
+    metric = METRICS[splits.metric]()
+    scores = {
+        split: metric.prepare(gold_of(view, metric)).judge(guess(view))
+        for split, view in scored_views(run.spec, splits).items()
+    }
+    return _record(
+        run,
+        splits,
+        key,
+        {split: found[metric.name] for split, found in scores.items()},
+        head=name,
+        decoder="none",
+        layers=(),
+        epochs=0,
+        lr=0.0,
+        mix_lr=None,
+        batch_size=0,
+        normalize="none",
+        optimizer="none",
+        scores={f"{split}/{one}": v for split, found in scores.items() for one, v in found.items()},
+    )
+
+
+def code_records(
+    runs: Sequence[Run],
+    splits: Splits,
+    ledger: Ledger,
+    *,
+    device: str = "cpu",
+    memory: int | None = None,
+) -> list[Record]:
+    """Return the record of each run's online code; its score is the compression."""
+    keys = [digest(["online code", run.options.key]) for run in runs]
+    missing = [place for place, key in enumerate(keys) if ledger.get(key) is None]
+    together: dict[Any, list[int]] = {}
+    for place in missing:
+        together.setdefault(stream_key(runs[place]), []).append(place)
+    for places in together.values():
+        first = runs[places[0]]
+        codes = online_code(
+            [runs[place].member for place in places],
+            _train_view(first, splits),
+            dev_view(first.spec, splits),
+            metric=METRICS[splits.metric](),
+            seed=first.spec.seed,
+            epochs=first.spec.epochs,
+            batch_size=first.spec.batch_size,
+            evals=first.spec.evals,
+            device=device,
+            memory=memory,
+        )
+        for place, code in zip(places, codes, strict=True):
+            ledger.add(_code(runs[place], splits, keys[place], code))
+    return [record for key in keys if (record := ledger.get(key)) is not None]
+
+
+def _code(run: Run, splits: Splits, key: str, code: CodeLength) -> Record:
+    return _record(
+        run,
+        splits,
+        key,
+        {"dev": code.compression},
+        metric="compression",
+        protocol=f"online code, {run.spec.protocol}",
+        scores={"bits": code.bits, **dict(zip(CODE_SCORES, _shown(code), strict=True))},
+    )
+
+
+def _shown(code: CodeLength) -> tuple[float, float]:
+    return code.bits_per_row, code.compression
+
+
+def _train_view(run: Run, splits: Splits) -> FeatureView:
+    pooling = resolve_pooling(run.spec, splits)
+    full = splits.view("train", pooling=pooling, valid_only=True)
+    return full.take(sample(run.spec, splits))
+
+
+def _record(
+    run: Run, splits: Splits, key: str, by_split: Mapping[str, float], **own: Any
+) -> Record:
+    """Return a record with the options of a run, except for what is the baseline's own."""
+    return Record(
+        **described(run, splits)
+        | {
+            "eval_score": by_split["dev"],
+            "eval_last": by_split["dev"],
+            "best_epoch": 0.0,
+            "test_score": by_split.get("test"),
+            "n_params": 0,
+            "train_seconds": 0.0,
+            "version": __version__,
+            "key": key,
+        }
+        | own
+    )

@@ -1,0 +1,146 @@
+"""Run the baselines of some heads, and put their scores beside those of the heads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from probekit.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
+from probekit.features import Location, Splits, open_features
+from probekit.results import Record
+from probekit.specs import TrainSpec
+from probekit.store.layout import list_entries, model_slug
+from probekit.sweeps import sweep
+from probekit.sweeps.resolve import resolve
+
+CODE_KINDS = ("tagging", "sentence", "pair")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baselines:
+    """Heads with what they are held against.
+
+    Attributes:
+        heads: the heads' records, with what the baselines say of each among the ``scores``:
+            ``accuracy``, ``control/accuracy`` (of the same head on control labels),
+            ``selectivity`` (their difference; all three on test, or on dev without a test split),
+            ``bits per label`` and ``compression`` of the online code.
+        guesses: records of the baselines without features, ``majority`` and ``memorised``, one per
+            drawn sample.
+        random: records of the same heads on randomly initialised backbones of the same shape.
+        notes: what could not be had, and how to have it.
+    """
+
+    heads: Sequence[Record]
+    guesses: Sequence[Record]
+    random: Sequence[Record]
+    notes: Sequence[str]
+
+
+def run_baselines(
+    plan: Sequence[TrainSpec],
+    *,
+    out: Path,
+    location: Location,
+    workers: int = 1,
+    memory: int | None = None,
+    device: str = "auto",
+    progress: bool = False,
+) -> Baselines:
+    """Train the heads of a plan and everything that they should be compared with.
+
+    All records are appended to ``out``; what is there is not trained again.
+
+    Args:
+        plan: the runs: one model, task and label column.
+        out: the records file.
+        location: where entries and labels lie.
+        workers: worker processes.
+        memory: bytes to use.
+        device: what computes.
+        progress: draw a bar on stderr.
+
+    Raises:
+        OptionError: an option cannot be used.
+        EntryNotFoundError: the cache does not hold the features.
+        DataError: labels are missing, or do not fit.
+    """
+
+    def train(specs: Sequence[TrainSpec]) -> list[Record]:
+        return sweep(
+            specs,
+            out=out,
+            location=location,
+            workers=workers,
+            memory=memory,
+            device=device,
+            progress=progress,
+        )
+
+    heads = train(plan)
+    first = plan[0]
+    splits = open_features(first.model, first.task, first.label, location)
+    runs = [resolve(spec, splits) for spec in plan]
+    ledger = Ledger(out)
+    notes: list[str] = []
+    controls: Sequence[Record | None] = [None] * len(plan)
+    if splits.kind == "tagging":
+        controls = train([replace(spec, control=spec.seed) for spec in plan])
+    else:
+        notes.append(f"no control task: it gives word types random labels ({splits.kind} here).")
+    codes: Sequence[Record | None] = [None] * len(plan)
+    if splits.kind in CODE_KINDS:
+        codes = code_records(runs, splits, ledger, device=device, memory=memory)
+    else:
+        notes.append(f"no code length: it is defined for classes ({splits.kind} here).")
+    random = [
+        record
+        for model in random_models(first.model, splits, location)
+        for record in train([replace(spec, model=model) for spec in plan])
+    ]
+    if not random:
+        notes.append(
+            "no randomly initialised backbone: cache its features with `probekit extract "
+            f"{first.model} {first.task} --random-init 0` and the options of the first extraction."
+        )
+    return Baselines(
+        heads=[
+            _held_against(record, control, code)
+            for record, control, code in zip(heads, controls, codes, strict=True)
+        ],
+        guesses=guess_records(runs, splits, ledger),
+        random=random,
+        notes=notes,
+    )
+
+
+def random_models(model: str, splits: Splits, location: Location) -> list[str]:
+    """Return the names of randomly initialised versions of a model that the cache has features of.
+
+    Args:
+        model: the backbone, as in ``probekit extract``.
+        splits: its features.
+        location: the cache.
+    """
+    beginning, task = f"{model_slug(model)}-random", splits.task.slug
+    return sorted(
+        {
+            folder.model
+            for folder in list_entries(location.cache)
+            if folder.task == task
+            and folder.split == "train"
+            and folder.model.startswith(beginning)
+            and folder.model.removeprefix(beginning).isdigit()
+        }
+    )
+
+
+def _held_against(record: Record, control: Record | None, code: Record | None) -> Record:
+    """Return a head's record with the scores of its baselines among its own."""
+    scores = dict(record.scores)
+    split = "test" if record.test_score is not None else "dev"
+    if control is not None:
+        real, random = record.scores[f"{split}/accuracy"], control.scores[f"{split}/accuracy"]
+        scores |= {"accuracy": real, "control/accuracy": random, "selectivity": real - random}
+    if code is not None:
+        scores |= {name: code.scores[name] for name in CODE_SCORES}
+    return replace(record, scores=scores)

@@ -1,0 +1,77 @@
+"""Which array of an entry holds the rows of a label column, and which of its rows they are."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from probekit.errors import DataError, OptionError
+from probekit.ragged import bounds_of, ragged_arange
+from probekit.store import Entry
+from probekit.tasks import Kind
+
+POOLED = ("cls", "mean", "last")
+"""Arrays with one row per text: its first token, the mean of its tokens, its last token."""
+
+OWN_ROWS: Mapping[Kind, str] = {"tagging": "words", "language-modelling": "predicted"}
+"""The array of those kinds of labels that have rows of their own."""
+
+PIECE_ROWS = 64
+"""Rows of a text that language modelling batches, draws and resamples as one example."""
+
+
+def choose_array(kind: Kind, pooling: str | None, *, causal: bool, stored: Collection[str]) -> str:
+    """Return the array that a label column of some kind is predicted from.
+
+    Args:
+        kind: of the label column.
+        pooling: one of ``POOLED``, for labels of whole texts; ``None`` is the first token of a
+            bidirectional model and the last token of a causal one.
+        causal: whether the model is causal.
+        stored: the entry's arrays.
+
+    Raises:
+        OptionError: a pooling that does not exist, or for labels of single words.
+        DataError: the entry does not hold the array.
+    """
+    fixed = OWN_ROWS.get(kind)
+    if pooling is not None and fixed is not None:
+        raise OptionError(
+            f"--pooling {pooling} chooses a row for a whole text; these labels ({kind}) have rows "
+            "of their own."
+        )
+    if pooling is not None and pooling not in POOLED:
+        raise OptionError(f"--pooling {pooling!r} is none of: {', '.join(POOLED)}.")
+    array = fixed or pooling or ("last" if causal else "cls")
+    if array not in stored:
+        raise DataError(
+            f"the cache holds no {array!r} rows, only {', '.join(stored)}. Extract again with "
+            f"--keep {','.join(sorted({*stored, array}))}."
+        )
+    return array
+
+
+def example_rows(
+    entry: Entry, array: str
+) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " bounds"], Bool[np.ndarray, " rows"]]:
+    """Return the rows of an array, the bounds of each example in them, and which are valid."""
+    examples = entry.examples
+    if array in POOLED:
+        rows = examples.pooled_start.astype(np.int64)
+        return rows, np.arange(len(rows) + 1), np.ones(len(rows), bool)
+    return examples.rows, bounds_of(examples.n_rows), examples.valid
+
+
+def cut_pieces(
+    bounds: Int64[np.ndarray, " bounds"], size: int = PIECE_ROWS
+) -> tuple[Int64[np.ndarray, " finer"], Int64[np.ndarray, " pieces"]]:
+    """Cut examples into pieces of at most ``size`` rows.
+
+    Returns:
+        The bounds of the pieces, and the example of each.
+    """
+    lengths = np.diff(bounds)
+    counts = -(-lengths // size)
+    owner = np.repeat(np.arange(len(lengths)), counts)
+    starts = bounds[owner] + size * ragged_arange(np.zeros_like(counts), counts)
+    return np.concatenate([starts, bounds[-1:]]), owner

@@ -1,0 +1,123 @@
+"""Saved heads that runs start from: a frozen fusion, or everything, trained further elsewhere."""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from probekit.decoders import DecoderSpec
+from probekit.errors import OptionError
+from probekit.features import Splits
+from probekit.fingerprint import digest_file
+from probekit.heads import HeadSpec
+from probekit.specs import TrainSpec
+from probekit.store import Entry
+from probekit.train.saved import WEIGHTS, TrainedHead
+
+logger = logging.getLogger(__name__)
+
+_CONFIG = "config.json"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Start:
+    """What a run takes from a saved head.
+
+    Attributes:
+        key: record key of the run that saved it.
+        fingerprint: sha256 over its tensors.
+        state: the tensors that are taken: ``head.*``, and ``decoder.*`` of a continued run.
+    """
+
+    key: str
+    fingerprint: str
+    state: Mapping[str, Tensor] = field(repr=False)
+
+
+def open_start(
+    spec: TrainSpec,
+    head: HeadSpec,
+    decoder: DecoderSpec,
+    layers: tuple[int, ...],
+    splits: Splits,
+) -> Start | None:
+    """Read the saved head that a run starts from, if it names one.
+
+    Args:
+        spec: with ``fusion_from`` or ``init_from``.
+        head: the run's head, which must be the saved one's.
+        decoder: its decoder, which must be the saved one's under ``init_from``.
+        layers: layers that it reads.
+        splits: the features.
+
+    Raises:
+        MissingFileError: no saved head lies there.
+        OptionError: it was saved for another head, width, depth, treatment of the layers, decoder
+            or set of labels.
+    """
+    folder = spec.fusion_from or spec.init_from
+    if folder is None:
+        return None
+    saved = _load(Path(folder).resolve())
+    config = saved.config
+    option = "--fusion-from" if spec.fusion_from else "--init-from"
+    asked = {
+        "head": (config["head"], head.to_json()),
+        "width of the states": (config["features"]["dim"], splits.manifest.dim),
+        "blocks of the backbone": (config["features"]["n_blocks"], splits.n_blocks),
+        "layers": (list(config["layers"]), list(layers)),
+        "normalization": (config["normalization"]["name"], spec.normalize),
+    }
+    if spec.init_from is not None:
+        asked["decoder"] = (config["decoder"], decoder.to_json())
+        asked["labels"] = (list(config["labels"]), list(splits.label_map.names))
+    for what, (found, wanted) in asked.items():
+        if found != wanted:
+            raise OptionError(_mismatch(option, folder, what, found, wanted))
+    _warn_other_model(folder, config, splits)
+    wanted_parts = ("head.", "decoder.") if spec.init_from else ("head.",)
+    state = {name: value for name, value in saved.state.items() if name.startswith(wanted_parts)}
+    return Start(
+        key=str(config["key"]),
+        fingerprint=digest_file(Path(folder) / WEIGHTS),
+        state=state,
+    )
+
+
+def _mismatch(option: str, folder: str, what: str, found: object, wanted: object) -> str:
+    return (
+        f"{option} {folder}: its {what} is {_short(found)}, but this run has {_short(wanted)}. "
+        "Give the same options as the run that saved it"
+        + (", or take only its fusion with --fusion-from." if what == "labels" else ".")
+    )
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _warn_other_model(folder: str, config: Mapping[str, Any], splits: Splits) -> None:
+    saved, here = config["model"].get("weights_sha256"), splits.manifest.model_info
+    if saved != here.get("weights_sha256"):
+        logger.warning(
+            "%s was trained on another backbone (%s) of the same shape.",
+            folder,
+            config["model"].get("name", "unknown"),
+        )
+
+
+@lru_cache(maxsize=4)
+def _load(folder: Path) -> TrainedHead:
+    return TrainedHead.from_pretrained(folder)
+
+
+def read_config(entry: Entry) -> dict[str, Any]:
+    """Return the backbone's configuration as an entry keeps it; empty if it keeps none."""
+    path = entry.backbone / _CONFIG
+    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}

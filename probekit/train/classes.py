@@ -1,0 +1,44 @@
+"""What a trained head does class by class: layer weights, confusions."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from probekit.features import FeatureView
+from probekit.heads import LayerWeights
+from probekit.train.sampling import type_names
+
+
+def weights_by_class(weights: LayerWeights, view: FeatureView) -> dict[str, dict[int, float]]:
+    """Return the mean weight of each layer over the rows of each gold class.
+
+    Classes of tags (``B-PER``, ``I-PER``) are their types; ``O`` is one as well.
+
+    Args:
+        weights: of every row of the view, in order.
+        view: the scored rows.
+
+    Returns:
+        Nothing for weights that are the same in all rows, and where there are no classes.
+    """
+    if weights.weights.ndim == 1 or not len(view.labels):
+        return {}
+    types = np.array(type_names(view.all_names))[view.targets]
+    return {
+        str(name): weights.select(torch.from_numpy(types == name)).by_layer()
+        for name in np.unique(types)
+    }
+
+
+def confusion_of(view: FeatureView, predicted: np.ndarray) -> dict[str, Any] | None:
+    """Return how often each gold class was predicted as which, or None without classes."""
+    if not len(view.labels):
+        return None
+    types = np.array(type_names(view.all_names))
+    gold, found = types[view.targets], types[predicted]
+    rows, row = np.unique(gold, return_inverse=True)
+    columns, column = np.unique(found, return_inverse=True)
+    counts = np.zeros((len(rows), len(columns)), np.int64)
+    np.add.at(counts, (row, column), 1)
+    return {"rows": rows.tolist(), "columns": columns.tolist(), "counts": counts.tolist()}

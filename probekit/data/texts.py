@@ -129,13 +129,15 @@ def _words(encoding: Encoding, text: str, room: int) -> Int32[np.ndarray, " subw
     if len(owners) <= room or _longest(owners) <= room:
         return owners
     change = np.diff(owners, prepend=-1) != 0
-    change |= [
-        at == 0 or text[at].isspace() or text[at - 1].isspace() for at, _ in encoding.offsets
-    ]
+    change |= [_after_space(text, at) for at, _ in encoding.offsets]
     owners = (np.cumsum(change) - 1).astype(np.int32)
     sizes = np.bincount(owners)
     change |= sizes[owners] > room
     return (np.cumsum(change) - 1).astype(np.int32)
+
+
+def _after_space(text: str, place: int) -> bool:
+    return place == 0 or any(character.isspace() for character in text[place - 1 : place + 1])
 
 
 def _longest(owners: Int32[np.ndarray, " subwords"]) -> int:

@@ -103,7 +103,7 @@ class ExampleTable:
         """Row of each example in ``cls``, ``mean`` and ``last``, int64 (N,); -1 if none is kept."""
         if not self.has("pooled_start"):
             return np.full(len(self), -1, np.int64)
-        return self._numbers("pooled_start")
+        return self._numbers("pooled_start").copy()  # Arrow's own memory is read-only
 
     @cached_property
     def texts(self) -> list[tuple[str | None, str | None]]:

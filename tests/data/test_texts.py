@@ -1,0 +1,140 @@
+"""Running texts come out as the tokenizer itself makes them; longer ones lose nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, normalizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from probekit.data.alignment import learn_specials
+from probekit.data.texts import encode_texts
+from probekit.errors import DataError, OptionError
+from tests import tiny
+from tests.data.samples import AWKWARD, TOKENIZERS
+from tests.data.samples import tokenizer as separating
+
+TEXTS = st.lists(
+    st.lists(
+        st.one_of(
+            st.text(max_size=8),
+            st.sampled_from(AWKWARD),
+            st.sampled_from(" ".join(tiny.SENTENCES).split()),
+        ),
+        max_size=14,
+    ).map(" ".join),
+    max_size=4,
+)
+
+
+def tokenizer(name):
+    """The tokenizer as its files describe it: byte-level ones put no space in front."""
+    return tiny.tokenizer_of(name) if name in ("roberta", "gpt2") else separating(name)
+
+
+def encode(name, texts, **options):
+    ids = [f"dev-{i}" for i in range(len(texts))]
+    made = tokenizer(name) if isinstance(name, str) else name
+    return encode_texts(made, ids, texts, **options)
+
+
+def windows_of(split, i):
+    first, last = split.example_windows[i], split.example_windows[i + 1]
+    bounds = split.window_bounds
+    return [split.subwords[bounds[w] : bounds[w + 1]].tolist() for w in range(first, last)]
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@settings(max_examples=40)
+@given(texts=TEXTS)
+def test_a_text_that_fits_is_what_the_tokenizer_makes(name, texts):
+    split = encode(name, texts, max_length=10_000)
+    for i, text in enumerate(texts):
+        expected = tokenizer(name)(text)["input_ids"]
+        assert windows_of(split, i) == ([expected] if expected else [])
+    assert split.averaged is None and split.token_types is None
+    assert split.counts["words"] == split.counts["truncated_examples"] == 0
+    assert split.rows["cls"].tolist() == [1] * len(texts)
+    assert split.rows["words"].tolist() == [0] * len(texts)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@settings(max_examples=40)
+@given(texts=TEXTS, room=st.integers(1, 30))
+def test_windows_hold_every_subword_and_the_mean_counts_it_once(name, texts, room):
+    specials = learn_specials(tokenizer(name))
+    split = encode(name, texts, max_length=room + len(specials))
+    for i, text in enumerate(texts):
+        whole = tokenizer(name)(text, add_special_tokens=False)["input_ids"]
+        inner = [
+            window[len(specials.prefix) : len(window) - len(specials.suffix)]
+            for window in windows_of(split, i)
+        ]
+        assert all(0 < len(window) <= room for window in inner) or not whole
+        place = slice(split.example_tokens[i], split.example_tokens[i + 1])
+        averaged = np.ones(len(split.subwords), bool) if split.averaged is None else split.averaged
+        expected = [*specials.prefix, *whole, *specials.suffix] if inner else []
+        assert split.subwords[place][averaged[place]].tolist() == expected
+
+
+def test_a_word_lies_whole_in_a_window():
+    text = " ".join(tiny.SENTENCES)
+    split = encode("bert", [text], max_length=20)
+    owners = split.word_map[1:-1]
+    for w in range(split.counts["windows"]):
+        inner = slice(split.window_bounds[w] + 1, split.window_bounds[w + 1] - 1)
+        for word in np.unique(split.word_map[inner]):
+            size = len(set(np.flatnonzero(split.word_map[inner] == word)))
+            whole = tokenizer("bert")(text).word_ids().count(word)
+            assert size == whole
+    assert len(set(owners)) - (-1 in owners) == max(tokenizer("bert")(text).word_ids()[1:-1]) + 1
+
+
+def one_word_tokenizer():
+    """Like Llama 2's: it does not split at spaces, so that a text is one word."""
+    pieces = tiny._unigram(300, ["<unk>", "<s>", "</s>"])
+    inner = Tokenizer(models.Unigram(pieces, unk_id=0))
+    inner.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
+    )
+    inner.decoder = decoders.Metaspace()
+    inner.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="<unk>", bos_token="<s>")
+
+
+def test_a_tokenizer_that_knows_no_words_is_cut_at_spaces():
+    made = one_word_tokenizer()
+    text = " ".join(tiny.SENTENCES) + " " + "x" * 60
+    found = made(text, add_special_tokens=False)
+    assert set(found.word_ids()) == {0}
+    split = encode(made, [text], max_length=17)
+    kept = split.subwords[split.averaged].tolist()
+    assert kept == [made.bos_token_id, *found["input_ids"]]
+    starts = split.subwords[split.window_bounds[:-1] + 1]
+    words = [made.convert_ids_to_tokens(int(i)) for i in starts]
+    assert sum(word.startswith("\u2581") for word in words) > len(words) / 2
+    assert split.counts["truncated_words"] == 0
+
+
+def test_truncate_counts_and_error_refuses():
+    texts = ["EU rejects", "call " * 30, "call " * 20]
+    cut = encode("bert", texts, max_length=12, overlong="truncate")
+    assert cut.counts["windows"] == 3 and cut.counts["truncated_examples"] == 2
+    assert cut.window_lengths.max() <= 12 and cut.averaged is None
+    with pytest.raises(DataError, match=r"example dev-1 has \d+ subwords .* limit of 12 \(1 more"):
+        encode("bert", texts, max_length=12, overlong="error")
+
+
+def test_what_cannot_be_read():
+    with pytest.raises(DataError, match=r"example dev-1: character 4 \('\\ud800'\) is not valid"):
+        encode("bert", ["fine", "bad\ud800"], max_length=12)
+    with pytest.raises(OptionError, match="leaves no room for text beside the tokenizer's 2"):
+        encode("bert", ["fine"], max_length=2)
+
+
+def test_an_empty_text():
+    split = encode("bert", ["", "EU"], max_length=9)
+    assert windows_of(split, 0) == [tokenizer("bert")("")["input_ids"]]
+    assert encode("gpt2", ["", "EU"], max_length=9).window_lengths.size == 1

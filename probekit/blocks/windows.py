@@ -10,7 +10,15 @@ from torch import Tensor
 
 _PASS = {"cpu": 64}
 _DEFAULT_PASS = 4096
-"""Padded subwords that cost as much as one more pass through a block, by device."""
+"""Padded subwords that cost as much as one more pass through a block, by device.
+
+16 sentences of CoNLL length, 768 wide, one BERT or MPNet block, forward and backward on one core:
+one padded batch takes 276 to 439 ms in float32 and 103 to 125 in bfloat16, these groups 218 to 336
+and 78 to 84.
+"""
+
+LARGEST = 16_384
+"""Subwords of one group, padding included: what bounds memory when thousands of windows come."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,8 +40,8 @@ class Group:
 def group_by_length(lengths: Sequence[int], device: torch.device) -> list[Group]:
     """Return batches that cover every window once, the longest first.
 
-    A batch ends where its padding would cost more than another pass; windows without subwords are
-    left out.
+    A batch ends where its padding would cost more than another pass, or at ``LARGEST`` subwords
+    (one longer window goes alone); windows without subwords are left out.
     """
     sizes = np.asarray(lengths, dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
@@ -42,8 +50,9 @@ def group_by_length(lengths: Sequence[int], device: torch.device) -> list[Group]
     groups: list[list[int]] = []
     padding = 0
     for window in order:
-        padding += int(sizes[groups[-1][0]] - sizes[window]) if groups else 0
-        if not groups or padding > allowed:
+        longest = int(sizes[groups[-1][0]]) if groups else 0
+        padding += longest - int(sizes[window])
+        if not groups or padding > allowed or longest * (len(groups[-1]) + 1) > LARGEST:
             groups.append([])
             padding = 0
         groups[-1].append(window)

@@ -44,6 +44,17 @@ def test_equal_lengths_make_one_group() -> None:
     assert group.mask is None
 
 
+def test_groups_are_bounded() -> None:
+    groups = group_by_length([512] * 70 + [20_000, 20_000], CPU)
+    assert [tuple(group.take.shape) for group in groups] == [
+        (1, 20_000),
+        (1, 20_000),
+        (32, 512),
+        (32, 512),
+        (6, 512),
+    ]
+
+
 @pytest.mark.parametrize("lengths", [[], [0, 0]])
 def test_nothing_to_group(lengths: list[int]) -> None:
     assert group_by_length(lengths, CPU) == []

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from probekit import __version__
-from probekit.decoders import DECODERS, DecoderSpec
+from probekit.decoders import DECODERS
 from probekit.features import FeatureView, Location, Splits, open_features
-from probekit.heads import HEADS, HeadSpec
+from probekit.heads import HEADS
 from probekit.metrics import METRICS
 from probekit.registry import parse
 from probekit.results import Record
@@ -231,16 +231,16 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
 
 def settings(spec: TrainSpec) -> dict[str, Any]:
     """Return the settings of head and decoder that are not the default, as ``decoder.hidden``."""
-    head = _changed("head", spec.head, HEADS)
-    return head | ({} if spec.decoder is None else _changed("decoder", spec.decoder, DECODERS))
+    head = parse("head", spec.head, HEADS)
+    found = _changed("head", head.to_json(), HEADS[head.name]().to_json())
+    if spec.decoder is not None:
+        decoder = parse("decoder", spec.decoder, DECODERS)
+        found |= _changed("decoder", decoder.to_json(), DECODERS[decoder.name]().to_json())
+    return found
 
 
-def _changed(
-    kind: str, text: str, registry: Mapping[str, type[HeadSpec] | type[DecoderSpec]]
-) -> dict[str, Any]:
-    given = parse(kind, text, registry)
-    default = registry[given.name]().to_json()
-    return {f"{kind}.{name}": v for name, v in given.to_json().items() if default[name] != v}
+def _changed(kind: str, given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{kind}.{name}": value for name, value in given.items() if default[name] != value}
 
 
 def describe_optimizer(spec: TrainSpec) -> str:

@@ -7,6 +7,7 @@ import torch
 
 from probekit.features import FeatureView
 from probekit.heads import LayerWeights
+from probekit.metrics import Gold, confusion
 from probekit.train.sampling import type_names
 
 
@@ -35,10 +36,6 @@ def confusion_of(view: FeatureView, predicted: np.ndarray) -> dict[str, Any] | N
     """Return how often each gold class was predicted as which, or None without classes."""
     if not len(view.labels):
         return None
-    types = np.array(type_names(view.all_names))
-    gold, found = types[view.targets], types[predicted]
-    rows, row = np.unique(gold, return_inverse=True)
-    columns, column = np.unique(found, return_inverse=True)
-    counts = np.zeros((len(rows), len(columns)), np.int64)
-    np.add.at(counts, (row, column), 1)
-    return {"rows": rows.tolist(), "columns": columns.tolist(), "counts": counts.tolist()}
+    gold = Gold(ids=view.targets, offsets=view.offsets, names=view.all_names)
+    rows, columns, counts = confusion(gold, predicted, type_names(view.all_names))
+    return {"rows": list(rows), "columns": list(columns), "counts": counts.tolist()}

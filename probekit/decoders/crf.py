@@ -95,7 +95,8 @@ class CRFDecoder(Decoder):
             for marks in (known, unseen)
         )
         likelihoods = self._likelihoods(logits, targets, known, offsets)
-        losses = torch.where(n_known > 0, -likelihoods, 0.0) + n_unseen * UNSEEN_LOSS
+        losses = torch.where(n_known > 0, -likelihoods, 0.0)
+        losses = losses + n_unseen.to(losses.dtype) * UNSEEN_LOSS
         here = lengths > 0
         return torch.zeros_like(logits[:, 0]).index_put((first[here],), losses[here])
 

@@ -24,7 +24,7 @@ class Table:
         texts: the columns with the one or two texts.
         label: the column with the label.
         classes: the labels that there are; empty for the scores of STS-B.
-        headless: the columns of a file without a header; empty where all files have one.
+        headless: the columns of train and dev files without a header; empty where all have one.
         broken: leave short rows out, with a message; QQP has six, the halves of rows that a line
             break cuts in two, and everybody leaves them out.
     """
@@ -46,8 +46,8 @@ def parse_glue(path: Path, *, table: Table) -> Sentences:
     lines = read_lines(path)
     while lines and not lines[-1]:
         lines.pop()
+    headed = not table.headless or _is_test(path)
     first = lines[0].split("\t") if lines else []
-    headed = not table.headless or set(table.texts) <= set(first)
     header = first if headed else table.headless
     if lines:
         _check_header(path, header, table)
@@ -56,9 +56,13 @@ def parse_glue(path: Path, *, table: Table) -> Sentences:
     return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
 
 
+def _is_test(path: Path) -> bool:
+    return "test" in path.stem
+
+
 def _check_header(path: Path, header: Sequence[str], table: Table) -> None:
     # A train file without labels is another task's, or damaged; only test files are unlabelled.
-    needed = table.texts if "test" in path.stem else (*table.texts, table.label)
+    needed = table.texts if _is_test(path) else (*table.texts, table.label)
     missing = [name for name in needed if name not in header]
     if missing:
         raise DataError(

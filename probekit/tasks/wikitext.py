@@ -54,7 +54,7 @@ def articles(where: str, unit: str, lines: Sequence[str]) -> tuple[Sentence, ...
             f"{where}, {unit} {stray}: text before the first title; expected a line like "
             "' = Title = ' between blank lines. Is this WikiText?"
         )
-    ends = [*starts[1:], len(lines)]
+    ends = [*starts[1:], len(lines)][: len(starts)]
     return tuple(
         plain_text((_text(lines[start:end]),), {}, start + 1)
         for start, end in zip(starts, ends, strict=True)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from probekit.tasks import get_task
 from probekit.tasks.conll import NER, POS
 from probekit.tasks.ud import UPOS
 from tests.hub_server import HubServer, dead_endpoint, redirect, run_python
+from tests.tasks.hub_repos import serve
 
 TOKENS = [["EU", "rejects", "German"], ["Peter", "Blackburn"]]
 NER_TAGS = [[3, 0, 7], [1, 2]]
@@ -59,24 +60,6 @@ def conll_columns() -> dict[str, list[object]]:
 @pytest.fixture
 def conll_repo(tmp_path: Path) -> Path:
     return write_repo(tmp_path / "repo", conll_columns(), {"ner_tags": NER, "pos_tags": POS})
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`datasets` without its progress bars, as the terminal has them."""
-    import datasets
-
-    datasets.disable_progress_bars()
-    yield
-    datasets.enable_progress_bars()
-
-
-def serve(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, repos: dict[str, Path], **faults: str
-) -> HubServer:
-    server = HubServer(repos, {name.replace("__", "/"): fault for name, fault in faults.items()})
-    server.redirect(monkeypatch, tmp_path / "home")
-    return server
 
 
 def test_conll_loads_with_label_names_and_commit(

@@ -1,22 +1,9 @@
 """The published files themselves, against the counts that their publishers give."""
 
-import functools
-import os
-from pathlib import Path
-
 import pytest
 
 from probekit.tasks import Split, get_task
-
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("PROBEKIT_TEST_DATA", ROOT.parent / "shared" / "data"))
-
-
-@functools.cache
-def read(task: str, folder: str, split: str) -> Split:
-    if not (DATA / folder).is_dir():
-        pytest.skip(f"no {folder} in {DATA}; set PROBEKIT_TEST_DATA to the folder of real data")
-    return get_task(task).read(split, DATA / folder)
+from tests.tasks.real_files import DATA, read
 
 
 def n_words(split: Split) -> int:

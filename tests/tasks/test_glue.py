@@ -1,0 +1,183 @@
+"""GLUE's published tables: every trap of the files, on small files written here."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probekit.errors import DataError, MissingFileError, UnknownNameError
+from probekit.tasks import Split, get_task
+from probekit.tasks.glue import GLUE
+from probekit.tasks.scores import score_name
+from tests.tasks.own_files import write
+
+HEADERS = {
+    "sst2": "sentence\tlabel",
+    "mrpc": "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+    "qqp": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
+    "stsb": "index\tgenre\tsource1\tsource2\tsentence1\tsentence2\tscore",
+    "mnli": "index\tpromptID\tpairID\tgenre\tsentence1_parse\tsentence1\tsentence2\tlabel1"
+    "\tgold_label",
+    "qnli": "index\tquestion\tsentence\tlabel",
+    "rte": "index\tsentence1\tsentence2\tlabel",
+}
+ROWS = {
+    "sst2": ("a fine film \t1", ("a fine film ", None, "1")),
+    "mrpc": ('0\t1\t2\t"One\tTwo "', ('"One', 'Two "', "0")),
+    "qqp": ("7\t1\t2\tWho?\tWhy?\t1", ("Who?", "Why?", "1")),
+    "stsb": ('0\tnews\tx\ty\tA "plane\tA bird\t3.8', ('A "plane', "A bird", "3.800")),
+    "mnli": (
+        "0\t1\t2\tfiction\t( p )\tIt rains.\tWet.\tneutral\tentailment",
+        ("It rains.", "Wet.", "entailment"),
+    ),
+    "qnli": ("0\tWho?\tHe.\tnot_entailment", ("Who?", "He.", "not_entailment")),
+    "rte": ("0\tOne.\tTwo.\tentailment", ("One.", "Two.", "entailment")),
+}
+
+
+def read(name: str, folder: Path, content: str, file: str = "train.tsv") -> Split:
+    write(folder / file, content)
+    split = {"dev_matched.tsv": "dev", "test_matched.tsv": "test"}.get(file, file.split(".")[0])
+    return get_task(f"glue/{name}").read(split, folder)
+
+
+def rows(split: Split) -> list[tuple[str | None, str | None, str]]:
+    assert all(example.words == () for example in split.examples)
+    labels = [label for (label,) in split.labels["label"]]
+    return [(e.text, e.text_pair, la) for e, la in zip(split.examples, labels, strict=True)]
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_columns_are_found_by_name(name: str, tmp_path: Path) -> None:
+    line, expected = ROWS[name]
+    plain = f"{HEADERS[name]}\n{line}\n{line}\n"
+    split = read(name, tmp_path, plain)
+    assert rows(split) == [expected, expected]
+    assert [example.id for example in split.examples] == ["train-0", "train-1"]
+    for number, written in enumerate(
+        ("\ufeff" + plain, plain.removesuffix("\n"), plain.replace("\n", "\r\n"), plain + "\n")
+    ):
+        other = read(name, tmp_path / str(number), written)
+        assert other.text_fingerprint() == split.text_fingerprint()
+        assert other.labels_fingerprint("label") == split.labels_fingerprint("label")
+    # The same columns in another order.
+    header, cells = HEADERS[name].split("\t"), line.split("\t")
+    turned = "\t".join(header[::-1]) + "\n" + "\t".join(cells[::-1]) + "\n"
+    assert rows(read(name, tmp_path / "turned", turned)) == [expected]
+
+
+@pytest.mark.parametrize("name", GLUE)
+@pytest.mark.parametrize("parent", ["", "glue"])
+def test_the_folder_may_be_the_one_of_all_tasks(name: str, parent: str, tmp_path: Path) -> None:
+    published = {"cola": "CoLA", "sst2": "SST-2", "stsb": "STS-B"}.get(name, name.upper())
+    content = f"{HEADERS[name]}\n{ROWS[name][0]}\n" if name in HEADERS else "a\t1\t\tHe ran.\n"
+    write(tmp_path / parent / published / "train.tsv", content)
+    split = get_task(f"glue/{name}").read("train", tmp_path / parent)
+    assert len(split.examples) == 1
+    assert split.origin == f"train.tsv in {tmp_path / parent / published}"
+
+
+def test_cola_has_a_header_in_test_alone(tmp_path: Path) -> None:
+    train = read("cola", tmp_path, 'gj04\t1\t\tHe said "no.\ngj04\t0\t*\tRan he.')
+    assert rows(train) == [('He said "no.', None, "1"), ("Ran he.", None, "0")]
+    test = read("cola", tmp_path, "index\tsentence\n0\tBill whistled.\n", "test.tsv")
+    assert [example.text for example in test.examples] == ["Bill whistled."]
+    assert test.labels == {}
+
+
+def test_mnli_has_five_splits(tmp_path: Path) -> None:
+    task = get_task("glue/mnli")
+    assert task.splits == ("train", "dev", "dev-mm", "test", "test-mm")
+    files = ("train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched")
+    for split, file in zip(task.splits, files, strict=True):
+        line = ROWS["mnli"][0].replace("It rains.", f"It rains in {file}.")
+        write(tmp_path / f"{file}.tsv", f"{HEADERS['mnli']}\n{line}\n")
+        example = task.read(split, tmp_path).examples[0]
+        assert (example.id, example.text) == (f"{split}-0", f"It rains in {file}.")
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_an_unlabelled_test_file_has_no_column(name: str, tmp_path: Path) -> None:
+    label = GLUE[name].table.label
+    place = HEADERS[name].split("\t").index(label)
+    lines = [line.split("\t") for line in (HEADERS[name], ROWS[name][0])]
+    blind = "".join("\t".join(c[:place] + c[place + 1 :]) + "\n" for c in lines)
+    file = "test_matched.tsv" if name == "mnli" else "test.tsv"
+    assert read(name, tmp_path, blind, file).labels == {}
+    with pytest.raises(DataError, match=rf"train.tsv, line 1: .*{label} missing.*another task"):
+        read(name, tmp_path, blind)
+
+
+def test_no_quoting_and_no_other_line_ends(tmp_path: Path) -> None:
+    lines = ['0\t1\t2\t"Open\tshut', "1\t3\t4\tNext\x0b\u2028\x85line\tsame\xa0", '0\t1\t2\tq"\t"']
+    found = rows(read("mrpc", tmp_path, "\n".join([HEADERS["mrpc"], *lines])))
+    assert found == [
+        ('"Open', "shut", "0"),
+        ("Next\x0b\u2028\x85line", "same\xa0", "1"),
+        ('q"', '"', "0"),
+    ]
+
+
+def test_qqp_leaves_broken_rows_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broken = '8\t3\t4\tWhat is\t"\n"\tWas he real?\t0'
+    line = ROWS["qqp"][0]
+    with caplog.at_level(logging.WARNING):
+        split = read("qqp", tmp_path, f"{HEADERS['qqp']}\n{broken}\n{line}\n")
+    assert rows(split) == [ROWS["qqp"][1]]
+    assert "2 broken rows are left out" in caplog.text
+    with pytest.raises(DataError, match=r"line 3: expected 6 columns.*found 7"):
+        read("qqp", tmp_path, f"{HEADERS['qqp']}\n{line}\n{line}\t1\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("rte", HEADERS["rte"] + "\n0\tOne.\tTwo.\n", r"line 2: expected 4 columns.*found 3"),
+        ("rte", HEADERS["rte"] + "\n0\ta\tb\tyes\n", r"line 2: unknown label 'yes'; expected ent"),
+        ("rte", HEADERS["rte"] + "\n0\ta\tb\t\n", r"line 2: unknown label ''"),
+        ("rte", HEADERS["rte"] + "\n0\t\t\tentailment\n", r"line 2: an example without text"),
+        ("rte", HEADERS["rte"] + "\n", r"split 'train' of glue/rte is empty"),
+        ("rte", "", r"is empty"),
+        ("rte", HEADERS["sst2"] + "\na\t1\n", r"line 1: .*sentence1, sentence2 missing"),
+        ("sst2", HEADERS["sst2"] + "\n\t1\n", r"line 2: an example without text"),
+        ("sst2", HEADERS["sst2"] + "\na\t1\n\nb\t1\n", r"line 3: expected 2 columns.*found 1"),
+        ("cola", HEADERS["sst2"] + "\na\t1\n", r"line 1: expected 4 columns.*found 2"),
+        ("cola", "gj04\t1\tHe ran.\n", r"line 1: expected 4 columns.*found 3"),
+        ("cola", "gj04\t2\t\tHe ran.\n", r"line 1: unknown label '2'"),
+        ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\tnan\n", r"line 2: the score 'nan'"),
+        ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\t\n", r"line 2: the score ''"),
+        ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\t7\n", r"no number from 0 to 5"),
+        ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\t3,8\n", r"the score '3,8'"),
+    ],
+)
+def test_malformed(name: str, content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        read(name, tmp_path, content)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path / "train.tsv") in str(caught.value)
+
+
+def test_missing_file_names_the_folders_tried(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match=r"tried: train.tsv, SST-2/train.tsv, sst2/train"):
+        get_task("glue/sst2").read("train", tmp_path)
+    with pytest.raises(UnknownNameError, match=r"split of glue/rte 'dev-mm'"):
+        get_task("glue/rte").read("dev-mm", tmp_path)
+
+
+@given(st.floats(0, 5, width=32))
+def test_a_score_has_one_name(value: float) -> None:
+    name = score_name(value)
+    assert score_name(float(name)) == name
+    # The name means the same float32, so it is that close.
+    assert float(name) == pytest.approx(value, rel=2**-24, abs=5e-10)
+    assert len(name.partition(".")[2]) >= 3
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [("5", "5.000"), ("3.8", "3.800"), ("0.00", "0.000"), ("3.799999952316284", "3.800")],
+)
+def test_a_score_as_published(written: str, name: str) -> None:
+    assert score_name(float(written)) == name

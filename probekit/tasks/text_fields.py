@@ -1,5 +1,7 @@
 """The columns of the user's ``.csv`` and ``.tsv`` files with one example per row."""
 
+import functools
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,12 +12,15 @@ from probekit.tasks.options import Choice
 from probekit.tasks.scores import is_number
 from probekit.tasks.text_options import USUAL
 
+logger = logging.getLogger(__name__)
+
 
 def load_table(path: Path, choice: Choice) -> Fields:
     """Read a table with one example per row; empty rows are left out.
 
     The first row is a header if ``--text`` or ``--label`` names one of its cells, or if one of
-    its cells is a usual name ("sentence", "label"); else columns are named by their position.
+    its cells is a usual name ("sentence", "label"); else columns are named by their position,
+    and a message says so where the first row could be a header none the less.
 
     Raises:
         DataError: rows of different widths, a column named twice, broken quoting, or a first row
@@ -31,6 +36,8 @@ def load_table(path: Path, choice: Choice) -> Fields:
         _check_names(path, rows[0][0], names)
     else:
         _check_headless(path, rows)
+        if len(rows) > 1 and not any(" " in cell.strip() for cell in header):
+            _warn_headless(str(path), ", ".join(header))
         names, body = [str(place) for place in range(len(header))], rows
     values = {name: [cells[place] for _, cells in body] for place, name in enumerate(names)}
     return Fields(path=path, unit="line", lines=[number for number, _ in body], values=values)
@@ -57,3 +64,14 @@ def _check_headless(path: Path, rows: Sequence[Row]) -> None:
                 f"{path}, line {rows[0][0]}: {cell!r} stands above a column of numbers. If it is "
                 "a header, name its columns with --text and --label; if not, write a number."
             )
+
+
+@functools.lru_cache(maxsize=1024)
+def _warn_headless(where: str, cells: str) -> None:
+    """Log it the first time alone: one command may read a file several times."""
+    logger.warning(
+        "%s: the first row (%s) is read as an example; if it is a header, name a column of it "
+        "with --text or --label.",
+        where,
+        cells,
+    )

@@ -1,6 +1,7 @@
 """The user's own sentences, pairs, numbers and running text: every form and what can be wrong."""
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -273,6 +274,18 @@ def test_csv_texts_may_run_over_lines(tmp_path: Path) -> None:
         train(path, "sentence")
     path = write(tmp_path / "a.csv", 'text,label\r\n"one\r\n\r\ntwo, ""three""",x\r\nfour,y\r\n')
     assert rows(train(path, "sentence")) == [('one\n\ntwo, "three"', "x"), ("four", "y")]
+
+
+def test_a_header_that_is_not_known_for_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "a.csv", "film,verdict\nso good,pos\nso bad,neg\n")
+    with caplog.at_level(logging.WARNING):
+        assert len(train(path, "sentence", text="film").examples) == 2
+        assert caplog.messages == []
+        assert len(train(path, "sentence", text="0", label="1").examples) == 3
+    (message,) = caplog.messages
+    assert message.startswith(f"{path}: the first row (film, verdict) is read as an example")
 
 
 def test_ids_of_the_file(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from probekit.heads.depth_lstm import DepthLSTM
 from probekit.heads.dwatt import DWAtt
 from probekit.heads.extra_layers import ExtraLayers
 from probekit.heads.last import Last
+from probekit.heads.laya import LAYA
 from probekit.heads.mean import Mean
 from probekit.heads.normalization import (
     NORMALIZATIONS,
@@ -47,6 +48,7 @@ HEADS: dict[str, type[HeadSpec]] = {
     "dwatt": DWAtt,
     "extra-layers": ExtraLayers,
     "depth-lstm": DepthLSTM,
+    "laya": LAYA,
 }
 
 
@@ -62,6 +64,7 @@ def head_from_json(value: Mapping[str, Any]) -> HeadSpec:
 
 __all__ = [
     "HEADS",
+    "LAYA",
     "NORMALIZATIONS",
     "P32",
     "AttentionFusion",

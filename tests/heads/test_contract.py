@@ -9,6 +9,7 @@ from torch import Tensor
 from probekit.errors import OptionError, UnknownNameError
 from probekit.heads import (
     HEADS,
+    LAYA,
     BackboneFacts,
     DWAtt,
     FusionHead,
@@ -129,7 +130,8 @@ def test_gradient_reaches_every_parameter(spec: HeadSpec) -> None:
     h = head(rows())
     assert h.requires_grad == (len(list(head.parameters())) > 0)
     if h.requires_grad:
-        (h * rows()[:, 0]).sum().backward()
+        pull = torch.randn(h.shape, generator=torch.Generator().manual_seed(8))
+        (h * pull).sum().backward()
     for name, parameter in head.named_parameters():
         assert parameter.grad is not None, name
         # W_K's bias adds the same score to every layer, which softmax cancels.
@@ -256,6 +258,12 @@ def test_unknown_head() -> None:
 def test_dwatt_refuses(options: dict[str, float]) -> None:
     with pytest.raises(OptionError, match="dwatt"):
         DWAtt(**options)
+
+
+@pytest.mark.parametrize("options", [{"width": 0}, {"scorer": 0}, {"tau": 0.0}])
+def test_laya_refuses(options: dict[str, float]) -> None:
+    with pytest.raises(OptionError, match="laya"):
+        LAYA(**options)
 
 
 def test_layer_weights_average_select_and_join() -> None:

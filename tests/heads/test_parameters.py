@@ -21,6 +21,7 @@ COUNTS = {
     "dwatt": 26_353_152,
     "extra-layers": 25_192_448,
     "depth-lstm": 8 * 1024 * 1024 + 8 * 1024,
+    "laya": 24 * (1024 + 1) * 256 + (24 * 256 + 1) * 512 + (512 + 1) * 24,
 }
 
 
@@ -84,7 +85,9 @@ def test_dwatt_starts_as_torch_would() -> None:
         assert (stack.norm.weight == 1).all() and (stack.norm.bias == 0).all()
 
 
-@pytest.mark.parametrize("name", ["p32", "scalar-mix", "attention-fusion", "concat", "dwatt"])
+@pytest.mark.parametrize(
+    "name", ["p32", "scalar-mix", "attention-fusion", "concat", "dwatt", "laya"]
+)
 def test_mixing_parameters(name: str) -> None:
     head = published(name, n_blocks=2, dim=4)
     mixing = {id(p) for p in head.mixing_parameters()}
@@ -98,6 +101,7 @@ def test_mixing_parameters(name: str) -> None:
             "attention-fusion": {"q"},
             "concat": set(),
             "dwatt": {"key", "key_bias"} | query,
+            "laya": {"u", "u_bias", "v", "v_bias"},
         }[name]
     )
 

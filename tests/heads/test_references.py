@@ -99,6 +99,15 @@ def ref_depth_lstm(z: list[Tensor], p: Params) -> Tensor:
     return h
 
 
+def ref_laya(z: list[Tensor], p: Params) -> Tensor:
+    """LAYA: g_i = A_i z_i + a_i, s = MLP([g_1; ...; g_L]), h = sum_i softmax_i(s / 1.5) g_i."""
+    g = [z[i] @ p["adapter"][i] + p["adapter_bias"][i] for i in range(len(z))]
+    x = torch.cat(g, -1) @ p["u"] + p["u_bias"]
+    s = (x * 0.5 * (1 + torch.erf(x / 2**0.5))) @ p["v"] + p["v_bias"]
+    e = (s / 1.5).exp()
+    return sum(e[:, i : i + 1] / e.sum(-1, keepdim=True) * g[i] for i in range(len(z)))
+
+
 REFERENCES: dict[str, Callable[[list[Tensor], Params], Tensor]] = {
     "last": ref_last,
     "mean": ref_mean,
@@ -109,6 +118,7 @@ REFERENCES: dict[str, Callable[[list[Tensor], Params], Tensor]] = {
     "concat-ffn": ref_concat_ffn,
     "dwatt": ref_dwatt,
     "depth-lstm": ref_depth_lstm,
+    "laya": ref_laya,
 }
 
 

@@ -26,7 +26,9 @@ def load_again(
         HubError: the repository is missing, gated or unreachable.
     """
     revision = about["revision"] if model is None else None
-    inspection = inspect_backbone(model or about["name"], revision=revision)
+    inspection = inspect_backbone(
+        model or about["name"], revision=revision, random_init=about.get("random_init")
+    )
     now = inspection.info.to_json()
     for what in ("weights", "tokenizer"):
         found, expected = now[f"{what}_sha256"], about[f"{what}_sha256"]

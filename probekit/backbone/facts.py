@@ -13,7 +13,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from probekit.backbone.config import load_config
 from probekit.backbone.gguf import require_gguf
-from probekit.backbone.identity import tokenizer_digest, weights_digest
+from probekit.backbone.identity import random_digest, tokenizer_digest, weights_digest
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.source import ModelSource, resolve_source
@@ -55,7 +55,9 @@ class Inspection:
         return read_tokenizer(self.source)
 
 
-def inspect_backbone(model: str, *, revision: str | None = None) -> Inspection:
+def inspect_backbone(
+    model: str, *, revision: str | None = None, random_init: int | None = None
+) -> Inspection:
     """Find a model, check that it can serve, and learn its facts and identity.
 
     The weights are not loaded. Those of a Hub repository are not even downloaded, because the Hub
@@ -64,6 +66,8 @@ def inspect_backbone(model: str, *, revision: str | None = None) -> Inspection:
     Args:
         model: Hub id, local folder, or ``.gguf`` file.
         revision: branch, tag or commit of a Hub repository.
+        random_init: seed of weights to be drawn in place of the model's own, of which none need
+            be there.
 
     Raises:
         MissingFileError: a path that does not exist.
@@ -71,7 +75,7 @@ def inspect_backbone(model: str, *, revision: str | None = None) -> Inspection:
         BackboneError: the model cannot serve (encoder-decoder, no fast tokenizer, no weights).
         OptionError: the name or revision makes no sense.
     """
-    source = resolve_source(model, revision=revision)
+    source = resolve_source(model, revision=revision, weights=random_init is None)
     if source.kind == "gguf":
         require_gguf(model)
     config = load_config(source)
@@ -88,8 +92,11 @@ def inspect_backbone(model: str, *, revision: str | None = None) -> Inspection:
         causal=is_causal(skeleton, config),
         final_norm=final_norm_name(skeleton) is not None,
         vocab_size=embedding_rows(skeleton),
-        weights_sha256=weights_digest(source.fetch_unlisted_weights()),
+        weights_sha256=weights_digest(source.fetch_unlisted_weights())
+        if random_init is None
+        else random_digest(config, random_init),
         tokenizer_sha256=tokenizer_digest(tokenizer),
+        random_init=random_init,
     )
     return Inspection(
         info=info,

@@ -3,10 +3,13 @@
 import json
 from collections.abc import Sequence
 
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from probekit.backbone.files import WeightFile
 from probekit.fingerprint import digest
+
+# What says where a configuration came from, and draws no weight.
+_PROVENANCE = ("transformers_version", "architectures", "dtype", "torch_dtype")
 
 
 def weights_digest(files: Sequence[WeightFile]) -> str:
@@ -16,6 +19,16 @@ def weights_digest(files: Sequence[WeightFile]) -> str:
     """
     hashes = [file.digest() for file in files]
     return hashes[0] if len(hashes) == 1 else digest(hashes)
+
+
+def random_digest(config: PretrainedConfig, seed: int) -> str:
+    """Return the identity of weights that a configuration and a seed draw (64 hex digits)."""
+    options = {
+        name: value
+        for name, value in json.loads(json.dumps(config.to_dict(), default=str)).items()
+        if name not in _PROVENANCE and not name.startswith("_")
+    }
+    return digest({"random_init": seed, "config": options})
 
 
 def tokenizer_digest(tokenizer: PreTrainedTokenizerFast) -> str:

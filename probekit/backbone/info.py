@@ -21,6 +21,7 @@ class BackboneInfo:
         vocab_size: rows of the input embedding.
         weights_sha256: identity of the weights (``identity.weights_digest``).
         tokenizer_sha256: identity of the tokenizer (``identity.tokenizer_digest``).
+        random_init: seed of weights drawn at random in place of the model's own; None for those.
     """
 
     name: str
@@ -35,7 +36,11 @@ class BackboneInfo:
     vocab_size: int
     weights_sha256: str
     tokenizer_sha256: str
+    random_init: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the facts as a JSON-like dict."""
-        return asdict(self)
+        """Return the facts as a JSON-like dict; ``random_init`` only if it is one."""
+        facts = asdict(self)
+        if self.random_init is None:
+            del facts["random_init"]
+        return facts

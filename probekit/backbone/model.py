@@ -15,6 +15,7 @@ from probekit.backbone.facts import Inspection
 from probekit.backbone.final_norm import FinalNorm, read_final_norm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
+from probekit.backbone.random_weights import draw_model
 from probekit.backbone.structure import final_norm_name
 from probekit.backbone.tokenizer import padding_id
 from probekit.errors import BackboneError, OptionError
@@ -153,7 +154,8 @@ def load_backbone(
     """
     place = torch.device(pick_device(device))
     dtype = resolve_compute_dtype(compute_dtype, str(place))
-    model = load_model(inspection, dtype)
+    seed = inspection.info.random_init
+    model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     found = final_norm_name(model) is not None
     if found != inspection.info.final_norm:

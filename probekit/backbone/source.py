@@ -66,13 +66,15 @@ class ModelSource:
             hub.fetch(self.name, self.revision, [file.name for file in self.weights])
 
 
-def resolve_source(model: str, *, revision: str | None = None) -> ModelSource:
+def resolve_source(model: str, *, revision: str | None = None, weights: bool = True) -> ModelSource:
     """Find a model without reading its weights.
 
     Args:
         model: a Hub id such as ``roberta-large``, a local folder, or a ``.gguf`` file. What looks
             like a path and does not exist is an error at once; the network is not asked.
         revision: branch, tag or commit of a Hub repository.
+        weights: look for the weight files; without, ``ModelSource.weights`` is empty (a ``.gguf``
+            file, which holds the configuration too, is listed all the same).
 
     Raises:
         MissingFileError: the path does not exist.
@@ -86,7 +88,7 @@ def resolve_source(model: str, *, revision: str | None = None) -> ModelSource:
         return _gguf_source(model, path)
     if path.is_dir() and (_looks_like_path(model) or (path / "config.json").exists()):
         _refuse_revision(model, revision)
-        return _folder_source(model, path)
+        return _folder_source(model, path, weights)
     if _looks_like_path(model):
         raise MissingFileError(
             f"model {model!r}: no such file or folder. Check the path, or give a Hub id such as "
@@ -97,7 +99,7 @@ def resolve_source(model: str, *, revision: str | None = None) -> ModelSource:
             f"model {model!r} is neither a path nor a Hub id. Give a folder, a .gguf file, or an "
             "id such as 'roberta-large' or 'org/name'."
         )
-    return _hub_source(model, revision)
+    return _hub_source(model, revision, weights)
 
 
 def _looks_like_path(model: str) -> bool:
@@ -124,32 +126,33 @@ def _gguf_source(model: str, path: Path) -> ModelSource:
     return ModelSource(name=model, kind="gguf", folder=path.resolve().parent, weights=weights)
 
 
-def _folder_source(model: str, path: Path) -> ModelSource:
+def _folder_source(model: str, path: Path, weights: bool) -> ModelSource:
     if not (path / "config.json").is_file():
         raise BackboneError(
             f"model {model!r}: the folder holds no config.json. Save a model there with "
             "save_pretrained, or name the .gguf file itself."
         )
     folder = path.resolve()
-    return ModelSource(name=model, kind="folder", folder=folder, weights=local_weights(folder))
+    found = local_weights(folder) if weights else ()
+    return ModelSource(name=model, kind="folder", folder=folder, weights=found)
 
 
-def _hub_source(model: str, revision: str | None) -> ModelSource:
+def _hub_source(model: str, revision: str | None, weights: bool) -> ModelSource:
     listing = hub.list_files(model, revision)
     if listing.files is None:
-        folder, weights = _cached_files(model, listing.commit)
+        folder, found = _cached_files(model, listing.commit, weights)
     else:
-        folder, weights = _hub_files(model, revision, listing.commit, listing.files)
+        folder, found = _hub_files(model, revision, listing.commit, listing.files, weights)
     return ModelSource(
-        name=model, kind="hub", folder=folder, weights=weights, revision=listing.commit
+        name=model, kind="hub", folder=folder, weights=found, revision=listing.commit
     )
 
 
-def _cached_files(model: str, commit: str) -> tuple[Path, tuple[WeightFile, ...]]:
+def _cached_files(model: str, commit: str, weights: bool) -> tuple[Path, tuple[WeightFile, ...]]:
     """Find the files of a commit that the Hub cache holds."""
     folder = hub.cached_snapshot(model, commit)
     try:
-        return folder, local_weights(folder)
+        return folder, local_weights(folder) if weights else ()
     except BackboneError as error:
         raise HubError(
             f"the Hub cannot be asked, and the cached copy of {model!r} at {commit[:8]} is "
@@ -159,7 +162,7 @@ def _cached_files(model: str, commit: str) -> tuple[Path, tuple[WeightFile, ...]
 
 
 def _hub_files(
-    model: str, revision: str | None, commit: str, files: dict[str, str | None]
+    model: str, revision: str | None, commit: str, files: dict[str, str | None], weights: bool
 ) -> tuple[Path, tuple[WeightFile, ...]]:
     """Fetch the small files of a repository, and say which weight files it would need."""
     if "config.json" not in files:
@@ -170,7 +173,7 @@ def _hub_files(
     hub.note_revision(model, revision)
     wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + index_files(files)
     folder = hub.fetch(model, commit, wanted)
-    names = pick_weights(folder, files)
+    names = pick_weights(folder, files) if weights else ()
     return folder, tuple(
         WeightFile(name=name, path=folder / name, sha256=files[name]) for name in names
     )

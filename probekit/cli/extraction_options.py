@@ -57,6 +57,16 @@ Limit = Annotated[
 ]
 BatchTokens = Annotated[int, typer.Option("--batch-tokens", help="Padded tokens per batch.")]
 
+RandomInit = Annotated[
+    int | None,
+    typer.Option(
+        "--random-init",
+        metavar="SEED",
+        help="Draw the weights at random instead (a baseline); the model is then called "
+        "MODEL-random<SEED>.",
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractionOptions:
@@ -72,6 +82,7 @@ class ExtractionOptions:
     max_length: MaxLength = None
     limit: Limit = None
     batch_tokens: BatchTokens = 4096
+    random_init: RandomInit = None
 
     def parse(self) -> "ExtractOptions":
         """Return the library's options.

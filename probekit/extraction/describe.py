@@ -11,9 +11,9 @@ from safetensors.torch import save
 from probekit import __version__
 from probekit.backbone import Backbone
 from probekit.extraction.plan import Plan
+from probekit.extraction.request import entry_model
 from probekit.extraction.run import total_statistics
 from probekit.fingerprint import digest
-from probekit.store.layout import model_slug
 from probekit.store.manifest import Manifest
 from probekit.tasks import Split, Task
 
@@ -36,7 +36,7 @@ def make_manifest(
     return Manifest(
         key=digest(dict(request)),
         request=request,
-        model=model_slug(info.name),
+        model=entry_model(info),
         task=task.name,
         split=split.name,
         kind=task.kind,

@@ -38,6 +38,8 @@ class ExtractOptions:
         max_length: limit in subwords, specials included; ``None`` is the model's own.
         limit: read only the first N examples of each split.
         batch_tokens: padded tokens per batch.
+        random_init: seed; draw the weights at random instead of reading the model's own, as a
+            baseline. The entry's model is then called ``<model>-random<seed>``.
     """
 
     format: str = "zarr"
@@ -50,6 +52,7 @@ class ExtractOptions:
     max_length: int | None = None
     limit: int | None = None
     batch_tokens: int = 4096
+    random_init: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -68,6 +71,8 @@ class ExtractOptions:
         _check_positive("--max-length", self.max_length)
         _check_positive("--limit", self.limit)
         _check_positive("--batch-tokens", self.batch_tokens)
+        if self.random_init is not None and self.random_init < 0:
+            raise OptionError(f"--random-init {self.random_init}: a seed is 0 or more.")
 
     def requested(self) -> dict[str, Any]:
         """Return the part of the options that the key of an entry hashes as it was given.

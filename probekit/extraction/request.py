@@ -7,6 +7,7 @@ from probekit.backbone import BackboneInfo
 from probekit.extraction.options import ExtractOptions
 from probekit.layers import parse_layers
 from probekit.pooling import Pooling
+from probekit.store.layout import model_slug
 from probekit.store.manifest import FORMAT_VERSION
 
 
@@ -15,6 +16,12 @@ def resolve_pooling(options: ExtractOptions, info: BackboneInfo) -> Pooling:
     if options.pooling == "auto":
         return "last" if info.causal else "first"
     return cast(Pooling, options.pooling)
+
+
+def entry_model(info: BackboneInfo) -> str:
+    """Return the name under which a model's entries lie; random weights have one of their own."""
+    name = model_slug(info.name)
+    return name if info.random_init is None else f"{name}-random{info.random_init}"
 
 
 def make_request(
@@ -44,5 +51,5 @@ def make_request(
         "layers": list(parse_layers(options.layers, info.n_blocks)),
         "pooling": resolve_pooling(options, info),
         "masking": None,
-        "random_init": None,
+        "random_init": info.random_init,
     }

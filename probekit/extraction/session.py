@@ -16,7 +16,7 @@ from probekit.extraction.estimate import check_free_space, describe_work
 from probekit.extraction.keep import check_fits, resolve_keep
 from probekit.extraction.options import ExtractOptions
 from probekit.extraction.plan import Plan, make_plan, plan_json
-from probekit.extraction.request import make_request, resolve_pooling
+from probekit.extraction.request import entry_model, make_request, resolve_pooling
 from probekit.extraction.run import token_bar, tokens_per_second, write_units
 from probekit.extraction.statistics import fits_float16
 from probekit.extraction.table import example_table
@@ -24,7 +24,7 @@ from probekit.fingerprint import digest
 from probekit.store.builder import EntryBuilder, check_buildable
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
-from probekit.store.layout import entry_folder, labels_folder, model_slug
+from probekit.store.layout import entry_folder, labels_folder
 from probekit.store.names import MANIFEST
 from probekit.store.unfinished import unfinished_bytes, unfinished_plan
 from probekit.tasks import Split, Task
@@ -78,7 +78,7 @@ class Session:
         )
         folder = entry_folder(
             self.cache,
-            model_slug(self.inspection.info.name),
+            entry_model(self.inspection.info),
             self.task.slug,
             split.name,
             digest(request),

@@ -62,7 +62,7 @@ def extract(
     family = get_task(task, kind=kind, text=text, label=label)
     if data is not None and is_own(family):
         raise OptionError(f"{task} is the data already; leave --data {data} out.")
-    inspection = inspect_backbone(model, revision=revision)
+    inspection = inspect_backbone(model, revision=revision, random_init=options.random_init)
     texts = [
         _limited(split, options.limit)
         for split in _read(family, splits, None if data is None else Path(data))

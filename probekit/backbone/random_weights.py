@@ -1,0 +1,29 @@
+"""The baseline of a backbone that learned nothing: its own architecture with random weights."""
+
+from collections.abc import Callable
+
+import torch
+from transformers import AutoModel, PreTrainedModel
+
+from probekit.backbone.facts import Inspection, without_pooler
+from probekit.backbone.quiet import quiet_transformers
+
+_FROM_CONFIG: Callable[..., PreTrainedModel] = AutoModel.from_config
+
+
+def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrainedModel:
+    """Build a model without head and pooler, as transformers initialises it before training.
+
+    Weights are drawn on the CPU in float32 and then cast, so that they depend on the seed alone.
+    torch's global random state is left as it was.
+
+    Args:
+        inspection: of the model; no weights of it are read.
+        dtype: of the result.
+        seed: for ``torch.manual_seed``.
+    """
+    config = inspection.config
+    with quiet_transformers(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = _FROM_CONFIG(config, dtype=torch.float32, **without_pooler(config))
+    return model.to(dtype).eval().requires_grad_(False)

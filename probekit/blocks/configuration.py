@@ -1,12 +1,9 @@
 """A backbone's configuration, cut to n blocks."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from probekit.errors import OptionError
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig
 
 FAMILIES = (
     "bert", "camembert", "cohere", "deberta-v2", "distilbert", "ernie", "falcon", "gemma",
@@ -38,7 +35,7 @@ def essential(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in _ELSEWHERE}
 
 
-def block_config(config: Mapping[str, Any], n: int) -> "PretrainedConfig":
+def block_config(config: Mapping[str, Any], n: int) -> Any:
     """Return transformers' configuration of a model of the same kind with n blocks.
 
     Where blocks differ by depth (sliding and full attention), these are the kinds of the last n.

@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from jaxtyping import Float64
+
 from probekit.metrics.contract import ClassScorer, Metric, expect
 from probekit.metrics.gold import AnyGold, Gold, Ids
+from probekit.metrics.resampling import Parts, Scores, per_example, ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +25,17 @@ class Accuracy(Metric):
 
 class AccuracyScorer(ClassScorer):
     """Scorer of `Accuracy`."""
+
+    def parts(self, predicted: Ids) -> Parts:
+        """Return the right rows and all rows of each example."""
+        self.check(predicted)
+        right = predicted == self.gold.ids
+        rows = np.stack([right, np.ones_like(right)], axis=1)
+        return per_example(rows, self.gold.offsets)
+
+    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+        """Return the share of right rows."""
+        return ratio(sums[:, 0], sums[:, 1])
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return ``{"accuracy": share}``."""
@@ -45,7 +60,7 @@ class MicroF1(Metric):
         return MicroF1Scorer(expect(self, gold, Gold))
 
 
-class MicroF1Scorer(ClassScorer):
+class MicroF1Scorer(AccuracyScorer):
     """Scorer of `MicroF1`."""
 
     def score(self, predicted: Ids) -> dict[str, float]:

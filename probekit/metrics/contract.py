@@ -8,6 +8,7 @@ import numpy as np
 
 from probekit.errors import OptionError
 from probekit.metrics.gold import AnyGold, Gold, Ids, LossGold, ValueGold, Values
+from probekit.metrics.resampling import Additive, Resampler
 
 Consumes = Literal["classes", "values", "losses"]
 G = TypeVar("G", Gold, ValueGold, LossGold)
@@ -28,6 +29,17 @@ class Scorer(ABC):
                 ``Gold.names``.
         """
 
+    @abstractmethod
+    def resampler(self, predicted: np.ndarray) -> Resampler:
+        """Return a function to the main scores of many resamples of the examples.
+
+        It takes how often each example occurs in each sample, (samples, examples). Where sums
+        over examples are enough, `Additive` gives it.
+
+        Args:
+            predicted: as for `score`.
+        """
+
     def judge(self, predicted: np.ndarray) -> dict[str, float]:
         """Return the scores by the reference implementation, for a final number.
 
@@ -36,7 +48,7 @@ class Scorer(ABC):
         return self.score(predicted)
 
 
-class ClassScorer(Scorer):
+class ClassScorer(Additive, Scorer):
     """Base of the scorers of class ids."""
 
     def __init__(self, gold: Gold) -> None:

@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from jaxtyping import Float64
+
 from probekit.errors import OptionError
 from probekit.metrics.accuracy import Accuracy, accuracy
 from probekit.metrics.contract import ClassScorer, Metric, expect
 from probekit.metrics.gold import AnyGold, Gold, Ids
+from probekit.metrics.resampling import Parts, Scores, per_example, ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,17 @@ class F1Scorer(ClassScorer):
             )
         positive = "1" if {"0", "1"}.intersection(names) else max(names)
         self._positive = names.index(positive) if positive in names else -1
+
+    def parts(self, predicted: Ids) -> Parts:
+        """Return the right, the gold and the predicted positives of each example."""
+        self.check(predicted)
+        gold, found = self.gold.ids == self._positive, predicted == self._positive
+        rows = np.stack([gold & found, gold, found], axis=1)
+        return per_example(rows, self.gold.offsets)
+
+    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+        """Return F1."""
+        return ratio(2 * sums[:, 0], sums[:, 1] + sums[:, 2])
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return F1, accuracy, precision and recall."""

@@ -78,18 +78,23 @@ class LossGold:
 
     Attributes:
         n_rows: number of rows, at least one.
+        offsets: example e owns rows ``offsets[e]:offsets[e + 1]``; None where every row counts as
+            an example of its own.
     """
 
     n_rows: int
+    offsets: Offsets | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is a row.
+        """Check that there is a row, and that offsets fit.
 
         Raises:
-            DataError: there is none.
+            DataError: there is none, or offsets do not cover the rows.
         """
         if self.n_rows < 1:
             raise DataError("there is no row to score: the split is empty.")
+        if self.offsets is not None:
+            _check_bounds("row", self.n_rows, self.offsets)
 
 
 AnyGold = Gold | ValueGold | LossGold

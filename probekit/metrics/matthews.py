@@ -4,10 +4,14 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from jaxtyping import Float64
+
 from probekit.metrics.accuracy import Accuracy
 from probekit.metrics.confusion import count_pairs
 from probekit.metrics.contract import ClassScorer, Metric, expect
 from probekit.metrics.gold import AnyGold, Gold, Ids
+from probekit.metrics.resampling import Parts, Scores, per_example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,22 @@ class Matthews(Metric):
 
 class MatthewsScorer(ClassScorer):
     """Scorer of `Matthews`."""
+
+    def parts(self, predicted: Ids) -> Parts:
+        """Return of each example the right rows, and the gold and predicted rows of each class."""
+        self.check(predicted)
+        classes = np.eye(len(self.gold.names))
+        right = (predicted == self.gold.ids)[:, None]
+        rows = np.concatenate([right, classes[self.gold.ids], classes[predicted]], axis=1)
+        return per_example(rows, self.gold.offsets)
+
+    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+        """Return the correlation; 0 where all gold rows, or all predictions, are one class."""
+        right, (gold, found) = sums[:, 0], np.split(sums[:, 1:], 2, axis=1)
+        total = gold.sum(1)
+        covariance = right * total - (gold * found).sum(1)
+        spread = (total**2 - (gold**2).sum(1)) * (total**2 - (found**2).sum(1))
+        return np.where(spread > 0, covariance / np.sqrt(np.where(spread > 0, spread, 1.0)), 0.0)
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return ``matthews`` and ``accuracy``."""

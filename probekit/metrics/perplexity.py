@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float64
 
 from probekit.metrics.contract import Consumes, Metric, Scorer, check_count, expect
 from probekit.metrics.gold import AnyGold, LossGold, Values
+from probekit.metrics.resampling import Additive, Parts, Scores, per_example, ratio
+
+_LARGEST = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +34,23 @@ class Perplexity(Metric):
         return PerplexityScorer(expect(self, gold, LossGold))
 
 
-class PerplexityScorer(Scorer):
+class PerplexityScorer(Additive, Scorer):
     """Scorer of `Perplexity`."""
 
     def __init__(self, gold: LossGold) -> None:
         """Keep the number of rows."""
         self.gold = gold
+
+    def parts(self, predicted: Values) -> Parts:
+        """Return the loss and the number of rows of each example."""
+        check_count(predicted, self.gold.n_rows, "row")
+        offsets = self.gold.offsets
+        rows = np.stack([np.asarray(predicted, np.float64), np.ones(len(predicted))], axis=1)
+        return per_example(rows, np.arange(len(rows) + 1) if offsets is None else offsets)
+
+    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+        """Return exp of the mean loss; of no rows, 1."""
+        return np.exp(np.minimum(ratio(sums[:, 0], sums[:, 1]), _LARGEST))
 
     def score(self, predicted: Values) -> dict[str, float]:
         """Return ``perplexity`` and ``loss``; ``predicted`` are the losses of the rows."""
@@ -43,6 +58,5 @@ class PerplexityScorer(Scorer):
         loss = float(np.asarray(predicted, np.float64).mean())
         if not math.isfinite(loss):
             loss = sys.float_info.max
-        largest = math.log(sys.float_info.max)
-        perplexity = math.exp(loss) if loss < largest else sys.float_info.max
+        perplexity = math.exp(loss) if loss < _LARGEST else sys.float_info.max
         return {Perplexity.name: perplexity, "loss": loss}

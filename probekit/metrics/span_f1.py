@@ -11,15 +11,17 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64, Num
 
 from probekit.metrics.accuracy import Accuracy, accuracy
 from probekit.metrics.contract import ClassScorer, Metric, expect
 from probekit.metrics.gold import AnyGold, Gold, Ids
-from probekit.metrics.spans import SpanFinder
+from probekit.metrics.resampling import Parts, Scores, per_example
+from probekit.metrics.spans import SpanFinder, Spans
 
 Counts = Int64[np.ndarray, " types"]
 Ratios = Float64[np.ndarray, " types"]
+Numbers = Num[np.ndarray, " types"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,7 @@ class SpanF1Scorer(ClassScorer):
         """Return micro F1, precision, recall and F1 per type; equal to `judge`, bit for bit."""
         self.check(predicted)
         spans = self._finder.find(predicted)
-        right = (self._start[spans.stop] == spans.start) & (self._type[spans.stop] == spans.type)
+        right = self._is_right(spans)
         n_right, n_found = self._count(spans.type[right]), self._count(spans.type)
         total = _f1(
             n_right.sum(keepdims=True), n_found.sum(keepdims=True), self._n_gold.sum(keepdims=True)
@@ -67,10 +69,29 @@ class SpanF1Scorer(ClassScorer):
         micro = [float(ratio[0]) for ratio in total]
         return _scores(micro, accuracy(self.gold, predicted), types, per_type[present])
 
+    def parts(self, predicted: Ids) -> Parts:
+        """Return the right, the predicted and the gold spans of each example."""
+        self.check(predicted)
+        spans = self._finder.find(predicted)
+        places = np.zeros((self._finder.n_places, 3))
+        places[spans.stop, 0] = self._is_right(spans)
+        places[spans.stop, 1] = 1
+        places[:, 2] = self._start >= 0
+        bounds = self.gold.offsets + np.arange(len(self.gold.offsets))
+        return per_example(places, bounds)
+
+    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+        """Return micro F1."""
+        return _f1(*sums.T)[2]
+
     def judge(self, predicted: Ids) -> dict[str, float]:
         """Return the same scores computed by seqeval itself."""
         self.check(predicted)
         return span_f1_seqeval(self._decode(self.gold.ids), self._decode(predicted))
+
+    def _is_right(self, spans: Spans) -> Bool[np.ndarray, " spans"]:
+        same = self._start[spans.stop] == spans.start
+        return same & (self._type[spans.stop] == spans.type)
 
     def _count(self, types: Int64[np.ndarray, " spans"]) -> Counts:
         return np.bincount(types, minlength=len(self._finder.types)).astype(np.int64)
@@ -112,7 +133,7 @@ def _scores(
     return main | {f"f1/{t}": float(v) for t, v in zip(types, type_f1, strict=True)}
 
 
-def _f1(right: Counts, found: Counts, gold: Counts) -> tuple[Ratios, Ratios, Ratios]:
+def _f1(right: Numbers, found: Numbers, gold: Numbers) -> tuple[Ratios, Ratios, Ratios]:
     precision = right / np.maximum(found, 1)
     recall = right / np.maximum(gold, 1)
     total = precision + recall

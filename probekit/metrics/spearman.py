@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
+from jaxtyping import Float64, Int64
 
 from probekit.errors import OptionError
 from probekit.metrics.contract import Consumes, Metric, Scorer, check_count, expect
 from probekit.metrics.gold import AnyGold, ValueGold, Values
+from probekit.metrics.resampling import Counts, Resampler, Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,20 @@ class SpearmanScorer(Scorer):
         self.gold = gold
         self._ranks = ranks(gold.values)
 
+    def resampler(self, predicted: Values) -> Resampler:
+        """Return a function that ranks every sample anew, by sorting once."""
+        check_count(predicted, len(self.gold.values), "row")
+        if not np.isfinite(predicted).all():
+            return lambda counts: np.zeros(len(counts))
+        gold, found = Ordered.of(self.gold.values), Ordered.of(predicted)
+        lengths = np.diff(self.gold.offsets)
+
+        def score(counts: Counts) -> Scores:
+            rows = np.repeat(counts, lengths, axis=1)
+            return weighted_pearson(gold.ranks(rows), found.ranks(rows), rows)
+
+        return score
+
     def score(self, predicted: Values) -> dict[str, float]:
         """Return ``spearman`` and ``pearson``."""
         check_count(predicted, len(self.gold.values), "row")
@@ -47,6 +63,50 @@ class SpearmanScorer(Scorer):
             Spearman.name: pearson(self._ranks, ranks(predicted)),
             "pearson": pearson(self.gold.values, predicted),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """Values sorted once, so that the ranks in any resample of them are a running sum.
+
+    Attributes:
+        order: rows by ascending value.
+        starts: position in ``order`` of the first of each group of equal values.
+        group: group of each row.
+    """
+
+    order: Int64[np.ndarray, " rows"]
+    starts: Int64[np.ndarray, " groups"]
+    group: Int64[np.ndarray, " rows"]
+
+    @classmethod
+    def of(cls, values: Values) -> Self:
+        """Sort values."""
+        _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        return cls(np.argsort(group, kind="stable"), starts, group)
+
+    def ranks(
+        self, counts: Float64[np.ndarray, "samples rows"]
+    ) -> Float64[np.ndarray, "samples rows"]:
+        """Return each row's rank in each sample, given how often rows occur there."""
+        sizes = np.add.reduceat(counts[:, self.order], self.starts, axis=1)
+        last = np.cumsum(sizes, axis=1)
+        return (last - (sizes - 1) / 2)[:, self.group]
+
+
+def weighted_pearson(
+    x: Float64[np.ndarray, "samples rows"],
+    y: Float64[np.ndarray, "samples rows"],
+    weights: Float64[np.ndarray, "samples rows"],
+) -> Scores:
+    """Return the correlation of weighted rows in each sample, 0 if one side is constant."""
+    total = np.maximum(weights.sum(1, keepdims=True), 1.0)
+    x = x - (weights * x).sum(1, keepdims=True) / total
+    y = y - (weights * y).sum(1, keepdims=True) / total
+    covariance = np.einsum("sr,sr,sr->s", weights, x, y)
+    spread = np.einsum("sr,sr,sr->s", weights, x, x) * np.einsum("sr,sr,sr->s", weights, y, y)
+    return np.where(spread > 0, covariance / np.sqrt(np.where(spread > 0, spread, 1.0)), 0.0)
 
 
 def ranks(values: Values) -> Values:

@@ -1,0 +1,93 @@
+"""Scores of resamples equal those of outside judges on the sentences that were drawn."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from seqeval.metrics import f1_score as seqeval_f1
+from sklearn import metrics as sklearn
+
+from probekit.metrics import METRICS, Gold, LossGold, ValueGold
+from probekit.results.bootstrap import counts, draws
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+LENGTHS = np.array([3, 1, 0, 5, 2, 7, 1, 4])
+OFFSETS = np.concatenate([[0], np.cumsum(LENGTHS)])
+N_ROWS = int(OFFSETS[-1])
+NAMES = {"f1": ("0", "1"), "span-f1": TAGS}
+
+
+def _case(name, seed):
+    """Gold labels and predictions of a split, and an outside judge of some of its rows."""
+    random = np.random.default_rng(seed)
+    if METRICS[name].consumes == "losses":
+        losses = random.exponential(2, N_ROWS)
+        return LossGold(N_ROWS, OFFSETS), losses, lambda rows, _: math.exp(losses[rows].mean())
+    if METRICS[name].consumes == "values":
+        values = random.integers(0, 6, (2, N_ROWS)) / 2.0  # ties
+        values[1] += values[0] * random.random()
+        judge = lambda rows, _: np.nan_to_num(stats.spearmanr(*values[:, rows]).statistic)  # noqa: E731
+        return ValueGold(values[0], OFFSETS), values[1], judge
+    names = NAMES.get(name, ("a", "b", "c"))
+    gold, found = random.integers(0, len(names), (2, N_ROWS))
+    found = np.where(random.random(N_ROWS) < 0.5, gold, found)
+
+    def judge(rows, drawn):
+        if name == "span-f1":
+            sides = (
+                [[names[i] for i in side[OFFSETS[e] : OFFSETS[e + 1]]] for e in drawn]
+                for side in (gold, found)
+            )
+            return seqeval_f1(*sides, zero_division=0)
+        score = {
+            "accuracy": sklearn.accuracy_score,
+            "micro-f1": lambda g, p: sklearn.f1_score(g, p, average="micro"),
+            "f1": lambda g, p: sklearn.f1_score(g, p, zero_division=0),
+            "matthews": sklearn.matthews_corrcoef,
+        }[name]
+        return score(gold[rows], found[rows])
+
+    return Gold(gold, OFFSETS, names), found, judge
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", METRICS)
+def test_equals_an_outside_judge_on_the_same_draws(name, seed):
+    gold, predicted, judge = _case(name, seed)
+    (block,) = draws(len(LENGTHS), 50, seed)
+    found = METRICS[name]().prepare(gold).resampler(predicted)(counts(block, len(LENGTHS)))
+    for drawn, score in zip(block, found, strict=True):
+        rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])
+        if len(rows):
+            assert score == pytest.approx(judge(rows, drawn), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_each_sentence_once_gives_the_score_itself(name):
+    gold, predicted, _ = _case(name, 9)
+    scorer = METRICS[name]().prepare(gold)
+    (score,) = scorer.resampler(predicted)(np.ones((1, len(LENGTHS))))
+    assert score == pytest.approx(scorer.score(predicted)[name], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_samples_without_a_row_or_without_a_difference_stay_finite(name):
+    gold, predicted, _ = _case(name, 0)
+    only = np.zeros((2, len(LENGTHS)))
+    only[0, 2] = 8  # the sentence without a row
+    only[1, 1] = 8  # one sentence of one row
+    assert np.isfinite(METRICS[name]().prepare(gold).resampler(predicted)(only)).all()
+
+
+def test_losses_without_bounds_are_an_example_each():
+    losses = np.array([1.0, 2.0, 4.0])
+    scorer = METRICS["perplexity"]().prepare(LossGold(3))
+    found = scorer.resampler(losses)(np.array([[1.0, 1, 1], [3, 0, 0]]))
+    assert found == pytest.approx([math.exp(7 / 3), math.exp(1)])
+
+
+def test_predictions_that_are_no_numbers_have_no_rank_correlation():
+    scorer = METRICS["spearman"]().prepare(ValueGold(np.arange(3.0), np.arange(4)))
+    assert scorer.resampler(np.array([0, np.nan, 1]))(np.ones((2, 3))).tolist() == [0, 0]

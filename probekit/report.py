@@ -9,6 +9,7 @@ from probekit.errors import RecordError
 from probekit.metrics.scale import scale_of
 from probekit.registry import choose
 from probekit.results.columns import Column, interval_cells, markdown_table, text_table
+from probekit.results.comparison import Comparison
 from probekit.results.groups import OPTIONS, check_seeds, follows, grouped, series
 from probekit.results.interval import Interval, interval
 from probekit.results.names import layer_text, metric_text, options_text, value_text
@@ -252,3 +253,32 @@ def _layer_table(
         values = [column[n].scaled(factor) if n in column else None for n in layers]
         shown.append(Column(name, interval_cells(values, decimals)))
     return _LAYOUTS[style](shown)
+
+
+def comparison_table(found: Comparison) -> str:
+    """Return the scores of two compared runs, their difference, and what can be said of it."""
+    scale = scale_of(found.metric)
+    scores = [found.score_a, found.score_b, found.difference]
+    columns = [
+        Column("", [found.a, found.b, "difference"], words=True),
+        Column(
+            f"{found.split} {metric_text(found.metric, scale.percent)}",
+            [f"{score * scale.factor:.2f}" for score in scores],
+        ),
+    ]
+    low, high = (f"{end * scale.factor:+.2f}" for end in (found.low, found.high))
+    lines = [
+        f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
+        f"{found.samples:,} samples of {found.n_sentences:,} sentences)",
+        _seeds_text(found.over_seeds.scaled(scale.factor)),
+    ]
+    return text_table(columns) + "\n" + "\n".join(lines)
+
+
+def _seeds_text(over: Interval) -> str:
+    if over.half is None:
+        return "one seed each: how much another seed would change is not known"
+    return (
+        f"over {over.n} paired seeds: {over.mean:+.2f} ± {over.half:.2f} "
+        "(95 % interval, Student's t)"
+    )

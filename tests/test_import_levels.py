@@ -14,7 +14,7 @@ LEVELS = [
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "protocols", "data", "features"},
     {"backbone", "train", "engines"},
-    {"extraction", "depth", "sweeps", "prediction", "maintenance"},
+    {"extraction", "depth", "sweeps", "prediction", "maintenance", "comparison"},
     {"plots", "report", "baselines"},
     {"cli"},
     {"__main__"},

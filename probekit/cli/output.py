@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from probekit.maintenance import RowErrors
     from probekit.results import Record
+    from probekit.results.comparison import Comparison
     from probekit.store.entry import Entry
 
 
@@ -97,3 +98,13 @@ def print_records(
     rows = summarise(records)
     typer.echo(depth_table(records) if by_depth else table(rows))
     typer.echo(caption(rows))
+
+
+def print_comparison(comparison: "Comparison", *, json: bool = False) -> None:
+    """Print the scores of two runs, their difference, and how sure it is."""
+    from probekit.report import comparison_table
+
+    if json:
+        print_json([comparison.to_json()])
+        return
+    typer.echo(comparison_table(comparison))

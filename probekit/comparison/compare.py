@@ -1,0 +1,64 @@
+"""The difference of two runs on one split, and how sure it is given its sentences."""
+
+import numpy as np
+
+from probekit.comparison.pairing import pair
+from probekit.comparison.runs import Run, run_names
+from probekit.registry import choose
+from probekit.results.bootstrap import Counts, Differences, bootstrap
+from probekit.results.comparison import Comparison
+from probekit.results.interval import interval
+
+_SPLITS = {"test": None, "dev": None}
+
+
+def compare(
+    a: Run, b: Run, *, split: str = "test", samples: int = 10_000, seed: int = 0
+) -> Comparison:
+    """Compare two runs by what they predicted for the same sentences: a paired bootstrap.
+
+    Each sample of sentences is scored with every seed of both runs; the mean over seeds of the
+    first minus that of the second is the difference that the interval is about.
+
+    Args:
+        a: the first run.
+        b: the second run; of the same seeds, or both of one seed.
+        split: ``test`` or ``dev``.
+        samples: bootstrap samples.
+        seed: of the samples.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        OptionError: both are the same run, or too few samples.
+        MissingFileError: a side file of predictions does not exist.
+        RecordError: the runs cannot be paired; the message says why.
+    """
+    choose("split", split, _SPLITS)
+    pairing = pair(a, b, split)
+    sides = [[pairing.scorer.resampler(p) for p in side] for side in (pairing.a, pairing.b)]
+
+    def difference(counts: Counts) -> Differences:
+        one, two = (sum(score(counts) for score in side) / len(side) for side in sides)
+        return np.asarray(one - two)
+
+    found = bootstrap(pairing.n_sentences, difference, samples=samples, seed=seed)
+    one, two = pairing.scores()
+    over_seeds = interval(x - y for x, y in zip(one, two, strict=True))
+    name_a, name_b = run_names(a, b)
+    return Comparison(
+        a=name_a,
+        b=name_b,
+        metric=pairing.metric,
+        split=split,
+        n_sentences=pairing.n_sentences,
+        n_seeds=len(one),
+        score_a=interval(one).mean,
+        score_b=interval(two).mean,
+        difference=over_seeds.mean,
+        low=found.low,
+        high=found.high,
+        p=found.p,
+        over_seeds=over_seeds,
+        samples=samples,
+        seed=seed,
+    )

@@ -21,6 +21,7 @@ _LATER = {
     "pooling": None,
     "optimizer": "adamw",
     "schedule": "linear",
+    "fit_on": "train",
     "control": None,
     "freeze_fusion": False,
     "start": None,
@@ -63,6 +64,7 @@ class TrainSpec:
         optimizer: ``adamw``, or ``adam``, which has no weight decay.
         schedule: of the learning rate: ``linear`` decay to 0, or ``constant``.
         weight_decay: AdamW's decoupled weight decay.
+        fit_on: the split to fit on, for data without a train split (with ``hold_out``).
         control: seed of control labels that replace the real ones (Hewitt & Liang 2019).
         fusion_from: folder of a saved head whose fusion this run starts from.
         freeze_fusion: keep that fusion as it is, and train the decoder alone.
@@ -94,6 +96,7 @@ class TrainSpec:
     pooling: str | None = None
     optimizer: str = "adamw"
     schedule: str = "linear"
+    fit_on: str = "train"
     control: int | None = None
     fusion_from: str | None = None
     freeze_fusion: bool = False
@@ -133,6 +136,8 @@ class TrainSpec:
     def protocol(self) -> str:
         """How training sentences are chosen: ``few-shot``, ``fraction`` or ``full``."""
         base = "few-shot" if self.shots else "fraction" if self.fraction else "full"
+        if self.fit_on != "train":
+            base = f"{base}, fitted on {self.fit_on}"
         return base if self.hold_out is None else f"{base}, hold-out {self.hold_out:g}"
 
     def to_json(self) -> dict[str, Any]:

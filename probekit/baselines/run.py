@@ -78,7 +78,7 @@ def run_baselines(
 
     heads = train(plan)
     first = plan[0]
-    splits = open_features(first.model, first.task, first.label, location)
+    splits = open_features(first.model, first.task, first.label, location, fit_on=first.fit_on)
     runs = [resolve(spec, splits) for spec in plan]
     ledger = Ledger(out)
     notes: list[str] = []

@@ -108,7 +108,7 @@ def depth(
     from probekit.depth import depths
 
     target = Target.of(model, task, shared)
-    n_blocks = target.n_blocks(first_label(shared))
+    n_blocks = target.n_blocks(first_label(shared), shared.fit_on)
     records = run(
         target,
         shared,

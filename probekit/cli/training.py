@@ -71,11 +71,12 @@ class Target:
         )
         return cls(model=model, task=task, location=place)
 
-    def n_blocks(self, label: str | None) -> int:
+    def n_blocks(self, label: str | None, fit_on: str) -> int:
         """Return the model's number of blocks L, from the cache."""
         from probekit.features import open_features
 
-        return open_features(self.model, self.task, label, self.location).n_blocks
+        splits = open_features(self.model, self.task, label, self.location, fit_on=fit_on)
+        return splits.n_blocks
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""
@@ -194,6 +195,7 @@ def _plan(
         layers=shared.layers,
         evals=evals,
         pooling=shared.pooling,
+        fit_on=shared.fit_on,
         control=shared.control,
         fusion_from=shared.fusion_from,
         freeze_fusion=shared.freeze_fusion,

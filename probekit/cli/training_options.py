@@ -91,6 +91,9 @@ Schedule = Annotated[
         "--schedule", help="Learning rate over time: linear or constant.", show_default="linear"
     ),
 ]
+FitOn = Annotated[
+    str, typer.Option("--fit-on", help="Split to fit on, for data without a train split.")
+]
 Control = Annotated[
     int | None,
     typer.Option(
@@ -139,6 +142,7 @@ class TrainingOptions:
     pooling: PooledRow = None
     optimizer: Optimizer = None
     schedule: Schedule = None
+    fit_on: FitOn = "train"
     control: Control = None
     fusion_from: FusionFrom = None
     freeze_fusion: FreezeFusion = False

@@ -11,6 +11,7 @@ from probekit.features.reading import SplitLabels, load_labels, view_of
 from probekit.features.rows import cut_pieces
 from probekit.features.view import FeatureView
 from probekit.ragged import bounds_of
+from probekit.registry import choose
 from probekit.store import Entry, find_entries
 from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries, model_slug
@@ -108,10 +109,11 @@ def open_features(
     location: Location | None = None,
     *,
     control: int | None = None,
+    fit_on: str = "train",
 ) -> Splits:
     """Find the entries of a model and task, and read their labels.
 
-    Train must be there with labels; the other splits may be absent, and have no labels.
+    The split to fit on must be there with labels; the others may be absent, and have no labels.
 
     Args:
         model: the backbone, as in ``probekit extract``.
@@ -119,6 +121,7 @@ def open_features(
         label: label column; ``None`` is the task's default.
         location: where entries and labels lie; ``None`` is the folder ``cache``.
         control: replace the labels by control labels of this seed (``control_labels``).
+        fit_on: the split that takes the place of train, and has none of its own then.
 
     Raises:
         EntryNotFoundError: no entry of train, or several match.
@@ -131,7 +134,7 @@ def open_features(
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
     column = about.columns[0]  # the one asked for, by the name that an index stands for
-    entries = _entries(model, about, location)
+    entries = _entries(model, about, location, fit_on)
     labels = {}
     for split, entry in entries.items():
         found = _labels(entry, about, column, location)
@@ -155,19 +158,21 @@ def open_features(
     )
 
 
-def _entries(model: str, task: Task, location: Location) -> dict[str, Entry]:
+def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[str, Entry]:
+    choose(f"split of {task.name}", fit_on, dict.fromkeys((*SPLITS, *task.splits)))
     here = (model_slug(model), task.slug)
     present = {
         folder.split
         for folder in list_entries(location.cache)
         if (folder.model, folder.task) == here
     }
-    wanted = [
+    others = [
         split
         for split in dict.fromkeys((*SPLITS, *task.splits))
-        if split in present or split == "train"
+        if split in present and split not in ("train", fit_on)
     ]
-    return {split: _entry(model, task, split, location) for split in wanted}
+    found = {"train": _entry(model, task, fit_on, location)}
+    return found | {split: _entry(model, task, split, location) for split in others}
 
 
 def _entry(model: str, task: Task, split: str, location: Location) -> Entry:

@@ -48,7 +48,7 @@ def _fill(runs: Sequence[Run], share: float, memory: int) -> list[list[Run]]:
 def data_key(run: Run) -> tuple[Hashable, ...]:
     """Return what runs must share to be in one group: the data."""
     spec = run.spec
-    return spec.model, spec.task, spec.label, spec.hold_out, spec.pooling, spec.control
+    return spec.model, spec.task, spec.label, spec.hold_out, spec.pooling, spec.control, spec.fit_on
 
 
 def stream_key(run: Run) -> tuple[int, float, int, int, int, int]:

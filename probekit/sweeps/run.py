@@ -19,7 +19,7 @@ from probekit.results import Record, append_record, check_appendable, load_recor
 from probekit.specs import TrainSpec
 from probekit.sweeps.groups import make_groups
 from probekit.sweeps.resolve import Run, resolve
-from probekit.sweeps.task import GroupTask, Outputs, open_once
+from probekit.sweeps.task import GroupTask, Outputs, open_once, source_of
 from probekit.tasks.types import slugify
 from probekit.train.residency import free_memory
 from probekit.train.saved import saved_key
@@ -124,7 +124,7 @@ def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> list[
     """Settle every spec, each record key once."""
     runs: dict[str, Run] = {}
     for spec in plan:
-        splits = open_once(sweep, spec.model, spec.task, spec.label, location, spec.control)
+        splits = open_once(sweep, *source_of(spec), location)
         run = resolve(spec, splits)
         runs.setdefault(run.options.key, run)
     return list(runs.values())

@@ -30,7 +30,9 @@ def fit(
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
     """
-    splits = open_features(spec.model, spec.task, spec.label, location, control=spec.control)
+    splits = open_features(
+        spec.model, spec.task, spec.label, location, control=spec.control, fit_on=spec.fit_on
+    )
     (result,) = fit_runs(
         [resolve(spec, splits)],
         splits,

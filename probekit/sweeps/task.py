@@ -58,9 +58,7 @@ class GroupTask:
     def __call__(self, report: Report) -> list[Record]:
         """Train the group and return one record per spec, in their order."""
         first = self.specs[0]
-        splits = open_once(
-            self.sweep, first.model, first.task, first.label, self.location, first.control
-        )
+        splits = open_once(self.sweep, *source_of(first), self.location)
         runs = [resolve(spec, splits) for spec in self.specs]
         results = fit_runs(
             runs,
@@ -95,17 +93,23 @@ class GroupTask:
             )
 
 
+def source_of(spec: TrainSpec) -> tuple[str, str, str | None, int | None, str]:
+    """Return what decides which splits a run opens: model, task, label, control, fit_on."""
+    return spec.model, spec.task, spec.label, spec.control, spec.fit_on
+
+
 @lru_cache(maxsize=2)
 def open_once(
     sweep: str,
     model: str,
     task: str,
     label: str | None,
+    control: int | None,
+    fit_on: str,
     location: Location,
-    control: int | None = None,
 ) -> Splits:
     """Open splits once per sweep and process; the next sweep sees labels that changed."""
-    return open_features(model, task, label, location, control=control)
+    return open_features(model, task, label, location, control=control, fit_on=fit_on)
 
 
 def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:

@@ -1,0 +1,126 @@
+"""Whole texts, pairs and numbers: every head learns what is planted, and nothing that is not."""
+
+import pytest
+
+from probekit.decoders import DECODERS
+from probekit.errors import DataError, OptionError, UnknownNameError
+from probekit.features import Location
+from probekit.heads import HEADS
+from probekit.specs import TrainSpec, product
+from probekit.sweeps import fit, sweep
+from probekit.train.saved import TrainedHead
+from tests.planted import MODEL
+from tests.planted_texts import KINDS, plant_all_texts, plant_texts
+
+LR = {"laya": 1e-3}  # trained at a hundredth of the light heads' rate
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    root = tmp_path_factory.mktemp("texts")
+    for task in KINDS:
+        plant_all_texts(root, task)
+    return root
+
+
+def base(task, **options):
+    return TrainSpec(**{"model": MODEL, "task": task, "head": "last", "lr": 1e-2} | options)
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_every_head_finds_a_planted_signal(cache, task, tmp_path):
+    plan = [base(task, head=head, epochs=20, lr=LR.get(head, 1e-2)) for head in HEADS]
+    records = sweep(plan, out=tmp_path / "r.jsonl", location=Location(cache=cache))
+    scores = {record.head: record.test_score for record in records}
+    assert min(scores.values()) > 0.85, scores
+    assert {record.pooling for record in records} == {"cls"}
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_every_head_is_at_chance_on_shuffled_labels(task, tmp_path):
+    plant_all_texts(tmp_path, task, shuffled=True)
+    plan = product(base(task, epochs=5), {"head": HEADS})
+    records = sweep(plan, out=tmp_path / "r.jsonl", location=Location(cache=tmp_path))
+    chance, deviation = (0, 50**-0.5) if task == "glue/stsb" else (0.5, 0.5 * 50**-0.5)
+    for record in records:
+        assert abs(record.test_score - chance) < 4 * deviation, record.head
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_decoder_that_does_not_fit_is_refused(cache, name):
+    for task, (kind, _) in KINDS.items():
+        if kind in DECODERS[name].kinds:
+            continue
+        with pytest.raises(OptionError, match=name):
+            fit(base(task, decoder=name), location=Location(cache=cache))
+
+
+def test_the_row_of_a_text_is_the_models_or_the_one_asked_for(tmp_path):
+    plant_all_texts(tmp_path, signal=("last",), causal=True)
+    location = Location(cache=tmp_path)
+    assert fit(base("glue/sst2", epochs=10), location=location).test_score > 0.9
+    for pooling, found in (("last", True), ("cls", False), ("mean", False)):
+        result = fit(base("glue/sst2", epochs=10, pooling=pooling), location=location)
+        assert (result.test_score > 0.85) == found
+    with pytest.raises(UnknownNameError, match="unknown pooling 'max'"):
+        base("glue/sst2", pooling="max")
+
+
+def test_a_causal_model_gets_a_linear_decoder_and_an_encoder_a_pooler(cache, tmp_path):
+    plant_all_texts(tmp_path, causal=True)
+    encoder = fit(base("glue/sst2", epochs=1), location=Location(cache=cache))
+    causal = fit(base("glue/sst2", epochs=1), location=Location(cache=tmp_path))
+    assert encoder.modules["decoder"]["name"] == "pooler"
+    assert causal.modules["decoder"]["name"] == "linear"
+
+
+def test_shots_need_classes(cache):
+    with pytest.raises(OptionError, match=r"--shots 8 .*\(regression\).*--fraction"):
+        fit(base("glue/stsb", shots=8), location=Location(cache=cache))
+
+
+def test_a_regression_label_that_is_no_number_is_named(tmp_path):
+    plant_texts(tmp_path, "glue/stsb", count=3, values=["1.0", "2.5", "high"])
+    plant_texts(tmp_path, "glue/stsb", "dev", count=3)
+    with pytest.raises(DataError, match=r"train, labels 'label'.*'high' is no number"):
+        fit(base("glue/stsb"), location=Location(cache=tmp_path))
+
+
+def test_an_unlabelled_train_split_says_so(tmp_path):
+    plant_texts(tmp_path, labelled=False)
+    plant_texts(tmp_path, split="dev")
+    with pytest.raises(DataError, match=r"train, labels 'label': none are stored"):
+        fit(base("glue/sst2"), location=Location(cache=tmp_path))
+
+
+def test_an_unlabelled_test_split_is_not_scored(tmp_path):
+    for split in ("train", "dev"):
+        plant_texts(tmp_path, split=split)
+    plant_texts(tmp_path, split="test", labelled=False)
+    result = fit(base("glue/sst2", epochs=2), location=Location(cache=tmp_path))
+    assert result.test_score is None and not any(name.startswith("test") for name in result.scores)
+
+
+def test_pooling_is_not_for_words(tmp_path):
+    from tests.planted import TASK, plant_all
+
+    spec = TrainSpec(model=MODEL, task=TASK, head="last", pooling="cls")
+    with pytest.raises(OptionError, match=r"--pooling cls .*\(tagging\) have rows of their own"):
+        fit(spec, location=Location(cache=plant_all(tmp_path)))
+
+
+def test_subwords_that_are_not_kept_are_asked_for(tmp_path):
+    for split in ("train", "dev"):
+        plant_texts(tmp_path, split=split, keep=("cls", "mean", "last"))
+    with pytest.raises(DataError, match=r"'tokens'.*--keep cls,mean,last,tokens"):
+        fit(base("glue/sst2", head="extra-layers"), location=Location(cache=tmp_path))
+
+
+@pytest.mark.parametrize("head", ["last", "concat-ffn", "extra-layers"])
+def test_a_saved_head_knows_what_it_reads(cache, head, tmp_path):
+    spec = base("glue/stsb", head=head, epochs=2)
+    out = tmp_path / "r.jsonl"
+    (record,) = sweep([spec], out=out, location=Location(cache=cache), save=tmp_path / "head")
+    saved = TrainedHead.from_pretrained(tmp_path / "head")
+    assert (saved.kind, saved.array) == ("regression", "cls")
+    assert saved.config["test_score"] == record.test_score

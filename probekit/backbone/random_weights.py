@@ -1,6 +1,7 @@
 """The baseline of a backbone that learned nothing: its own architecture with random weights."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from transformers import AutoModel, PreTrainedModel
@@ -8,7 +9,7 @@ from transformers import AutoModel, PreTrainedModel
 from probekit.backbone.facts import Inspection, without_pooler
 from probekit.backbone.quiet import quiet_transformers
 
-_FROM_CONFIG: Callable[..., PreTrainedModel] = AutoModel.from_config
+_FROM_CONFIG: Callable[..., Any] = AutoModel.from_config
 
 
 def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrainedModel:
@@ -26,4 +27,6 @@ def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrai
     with quiet_transformers(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = _FROM_CONFIG(config, dtype=torch.float32, **without_pooler(config))
-    return model.to(dtype).eval().requires_grad_(False)
+    model = model.to(dtype).eval().requires_grad_(False)
+    assert isinstance(model, PreTrainedModel)
+    return model

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from probekit.data.columns import input_columns, ragged_column
 from probekit.data.units import example_row_starts
 from probekit.extraction.plan import Plan
 from probekit.pooling import POOLED
@@ -18,16 +18,10 @@ def example_table(split: Split, plan: Plan) -> ExampleTable:
     starts = example_row_starts(plan.units, {name: encoded.rows[name] for name in plan.arrays})
     absent = np.full(len(encoded.ids), -1, np.int64)
     columns = {
-        "id": list(encoded.ids),
+        **input_columns(encoded),
         "words": [list(example.words) for example in split.examples],
         "row_start": starts.get("words", absent),
-        "n_rows": encoded.rows["words"].astype(np.int32),
-        "valid": _ragged(encoded.valid, encoded.example_words),
         "token_start": starts.get("tokens", absent),
-        "n_tokens": encoded.rows["tokens"].astype(np.int32),
-        "subwords": _ragged(encoded.subwords, encoded.example_tokens),
-        "word_map": _ragged(encoded.word_map, encoded.example_tokens),
-        "windows": _ragged(encoded.window_lengths, encoded.example_windows),
     }
     return ExampleTable.from_columns(columns | _optional_columns(split, plan, starts))
 
@@ -44,9 +38,5 @@ def _optional_columns(split: Split, plan: Plan, starts: dict[str, np.ndarray]) -
     if pooled is not None:
         columns["pooled_start"] = starts[pooled]
     if encoded.token_types is not None:
-        columns["token_types"] = _ragged(encoded.token_types, encoded.example_tokens)
+        columns["token_types"] = ragged_column(encoded.token_types, encoded.example_tokens)
     return columns
-
-
-def _ragged(values: np.ndarray, bounds: np.ndarray) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))

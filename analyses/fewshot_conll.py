@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from probekit import (
-    HEADS,
     Location,
     Record,
     TrainSpec,
@@ -28,6 +27,7 @@ from probekit.report import caption, summarise, table
 
 RESULTS = Path(__file__).parent / "results"
 RECORDS = RESULTS / "fewshot_conll.jsonl"
+HEADS = ("last", "mean", "p32", "scalar-mix", "attention-fusion", "concat", "dwatt")
 SHOTS = (8, 128)
 SEEDS = range(5)
 SEARCH_SEEDS = range(2)
@@ -47,7 +47,7 @@ def main() -> None:
         location = Location(cache=args.cache)
         return sweep(specs, out=RECORDS, location=location, workers=args.workers, progress=True)
 
-    choices = {"head": list(HEADS), "shots": SHOTS}
+    choices = {"head": HEADS, "shots": SHOTS}
     published = run(product(base, {**choices, "seed": SEEDS}))
     searched = run(product(base, {**choices, "seed": SEARCH_SEEDS, "lr": RATES}))
     best = run(

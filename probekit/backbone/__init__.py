@@ -7,7 +7,7 @@ from probekit.backbone.final_norm import FinalNorm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.model import Backbone, load_backbone
 from probekit.backbone.reading import encode
-from probekit.backbone.rows import add_rows, read_rows
+from probekit.backbone.rows import add_rows, read_arrays, read_rows
 
 __all__ = [
     "Backbone",
@@ -20,5 +20,6 @@ __all__ = [
     "inspect_backbone",
     "load_again",
     "load_backbone",
+    "read_arrays",
     "read_rows",
 ]

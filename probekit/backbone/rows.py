@@ -56,17 +56,58 @@ def read_rows(
         encoded: the examples, encoded with the backbone's tokenizer.
         start: first example.
         stop: one past the last example.
-        array: ``words`` (a row per word), or ``cls``, ``mean``, ``last`` (a row per example).
+        array: ``words`` (a row per word), ``tokens``, ``cls``, ``mean``, ``last`` or ``predicted``.
         layers: layer numbers along axis 1, in any order.
         pooling: which subwords make a word's row.
         batch_tokens: padded tokens per batch; 1 makes every window a batch of its own.
         dtype: what rows are rounded to, as the cache would; words without subwords are zeros.
     """
-    count = int(encoded.rows[array][start:stop].sum())
-    adds_up = array == "mean"  # over the windows of a text
-    rows = torch.zeros(
-        len(layers), count, backbone.info.dim, dtype=torch.float32 if adds_up else dtype
+    rows = read_arrays(
+        backbone,
+        encoded,
+        start,
+        stop,
+        layers={array: layers},
+        pooling=pooling,
+        batch_tokens=batch_tokens,
+        dtype=dtype,
     )
+    return rows[array]
+
+
+def read_arrays(
+    backbone: Backbone,
+    encoded: EncodedSplit,
+    start: int,
+    stop: int,
+    *,
+    layers: Mapping[str, Sequence[int]],
+    pooling: Pooling,
+    batch_tokens: int,
+    dtype: torch.dtype,
+) -> dict[str, Float[Tensor, "_ _ dim"]]:
+    """Return the rows of several arrays from one pass, each as ``read_rows`` does.
+
+    Args:
+        layers: per array, the layer numbers along axis 1.
+        backbone: see ``read_rows``, as for the rest.
+        encoded: examples.
+        start: first example.
+        stop: one past the last example.
+        pooling: which subwords make a word's row.
+        batch_tokens: padded tokens per batch.
+        dtype: what rows are rounded to.
+    """
+    blocks = {
+        name: torch.zeros(
+            len(numbers),
+            int(encoded.rows[name][start:stop].sum()),
+            backbone.info.dim,
+            # the windows of a text add up to its mean
+            dtype=torch.float32 if name == "mean" else dtype,
+        )
+        for name, numbers in layers.items()
+    }
     batches = token_batches(
         encoded,
         start,
@@ -74,8 +115,8 @@ def read_rows(
         batch_tokens=batch_tokens,
         pad_id=backbone.pad_id,
         pooling=pooling,
-        arrays=(array,),
+        arrays=tuple(layers),
     )
     for batch in batches:
-        add_rows(backbone, batch, {array: layers}, {array: rows})
-    return rows.to(dtype).transpose(0, 1)
+        add_rows(backbone, batch, layers, blocks)
+    return {name: block.to(dtype).transpose(0, 1) for name, block in blocks.items()}

@@ -31,6 +31,7 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
         "split": folder.split,
         "key": folder.key8,
         "size": human_bytes(folder.nbytes),
+        "examples": "-",
         "words": "-",
         "layers": "-",
         "dtype": "-",
@@ -45,7 +46,8 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
             logger.warning("%s", error)
             return row | {"state": "unreadable"}
         row |= {
-            "words": manifest.counts["words"],
+            "examples": manifest.counts["examples"],
+            "words": manifest.counts["words"] if manifest.kind == "tagging" else "-",
             "layers": len(manifest.arrays[0].layers),
             "dtype": manifest.dtype,
             "compute": manifest.compute_dtype,

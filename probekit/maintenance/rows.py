@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.backbone import Backbone, load_again, read_rows
-from probekit.data.words import encode_words
-from probekit.errors import EntryError, OptionError
+from probekit.backbone import Backbone, load_again, read_arrays
+from probekit.errors import OptionError
+from probekit.maintenance.replay import replay
+from probekit.maintenance.sample import RowSample, read_sample, sample_rows
 from probekit.pooling import Pooling
-from probekit.seeding import numpy_generator
 from probekit.store.entry import Entry
 
 # Median relative error of a row that is allowed per layer, by what made the row. The 99th
@@ -73,18 +72,18 @@ def verify_rows(
     device: str = "cpu",
     seed: int = 0,
 ) -> RowErrors:
-    """Compare random rows with a fresh float32 pass over one sentence at a time.
+    """Compare random rows with a fresh float32 pass over one text at a time.
 
     Args:
-        entry: the entry to check; it must hold ``words``.
-        count: how many rows; fewer if the entry holds fewer valid ones.
+        entry: the entry to check.
+        count: how many rows of the arrays that hold every chosen layer; fewer if there are fewer.
         model: where the model lies now; ``None`` is where it lay at extraction.
         device: where the model runs.
         seed: of the random rows.
 
     Raises:
         BackboneError: the model's weights or tokenizer are not those of the entry.
-        EntryError: the entry holds no ``words``, or no valid one.
+        EntryError: the entry holds no such row.
     """
     backbone = load_again(
         entry.manifest.model_info,
@@ -93,105 +92,76 @@ def verify_rows(
         compute_dtype="float32",
         made=str(entry.path),
     )
-    words = _random_words(entry, count, seed)
-    fresh = torch.cat(
-        [
-            _fresh_rows(backbone, entry, example, picked)
-            for example, picked in _by_example(entry, words).items()
-        ]
-    )
+    sample = sample_rows(entry, count, seed)
+    fresh = _fresh_rows(backbone, entry, sample)
     dtype = entry.manifest.dtype
     tolerance = max(_COMPUTE_TOLERANCE[entry.manifest.compute_dtype], _STORE_TOLERANCE[dtype])
     return _compare(
-        entry, words, fresh, reference="float32 pass, one sentence", tolerance=tolerance
+        entry, sample, fresh, reference="float32 pass, one sentence", tolerance=tolerance
     )
 
 
 def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> RowErrors:
-    """Compare random rows with the same words' rows in another entry of the same text.
+    """Compare random rows with the same rows in another entry of the same text.
 
     This isolates what storage costs: an int8 entry against an unquantised one.
 
     Raises:
         OptionError: the entries hold different texts, models or layers.
     """
-    for field in ("weights", "text", "pooling", "layers"):
+    for field in ("weights", "text", "pooling", "layers", "masking"):
         if entry.manifest.request[field] != other.manifest.request[field]:
             raise OptionError(
                 f"{entry.path} and {other.path} cannot be compared: they differ in {field!r}."
             )
-    words = _random_words(entry, count, seed)
-    rows = torch.from_numpy(other.examples.rows[words])
-    fresh = other.arrays["words"].read(rows).float()
+    sample = sample_rows(entry, count, seed)
+    fresh = read_sample(other, sample)
     dtype = entry.manifest.dtype
     tolerance = max(_COMPUTE_TOLERANCE["float32"], _STORE_TOLERANCE[dtype])
-    return _compare(entry, words, fresh, reference=str(other.path), tolerance=tolerance)
+    return _compare(entry, sample, fresh, reference=str(other.path), tolerance=tolerance)
 
 
 def _compare(
     entry: Entry,
-    words: np.ndarray,
+    sample: RowSample,
     fresh: Float[Tensor, "rows layers dim"],
     *,
     reference: str,
     tolerance: float,
 ) -> RowErrors:
-    array = entry.arrays["words"]
-    cached = array.read(torch.from_numpy(entry.examples.rows[words])).double()
-    fresh = fresh.double()
+    cached, fresh = read_sample(entry, sample).double(), fresh.double()
     size = torch.linalg.vector_norm(fresh, dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
     errors = torch.linalg.vector_norm(cached - fresh, dim=-1) / size
     quantiles = torch.quantile(errors, torch.tensor([0.5, 0.99], dtype=torch.float64), dim=0)
     return RowErrors(
         entry=str(entry.path),
         reference=reference,
-        rows=len(words),
-        layers=tuple(array.layers),
+        rows=len(sample),
+        layers=tuple(entry.arrays[sample.arrays[0]].layers),
         median=tuple(quantiles[0].tolist()),
         p99=tuple(quantiles[1].tolist()),
         tolerance=tolerance,
     )
 
 
-def _random_words(entry: Entry, count: int, seed: int) -> np.ndarray:
-    """Return the places of random valid words among all words, ascending."""
-    valid = np.flatnonzero(entry.examples.valid)
-    if not len(valid):
-        raise EntryError(f"{entry.path} holds no valid word to compare.")
-    generator = numpy_generator(seed, "verify")
-    return np.sort(generator.choice(valid, size=min(count, len(valid)), replace=False))
-
-
-def _by_example(entry: Entry, words: np.ndarray) -> dict[int, np.ndarray]:
-    """Group word places by example; the values are places within the example."""
-    ends = np.cumsum(entry.examples.n_rows)
-    owners = np.searchsorted(ends, words, side="right")
-    firsts = ends - entry.examples.n_rows
-    return {
-        int(example): words[owners == example] - firsts[example] for example in np.unique(owners)
-    }
-
-
 def _fresh_rows(
-    backbone: Backbone, entry: Entry, example: int, picked: np.ndarray
+    backbone: Backbone, entry: Entry, sample: RowSample
 ) -> Float[Tensor, "rows layers dim"]:
-    """Run the model on one example alone and return the rows of the picked words."""
+    """Run the model on each example alone and return the sample's rows."""
     manifest = entry.manifest
-    encoded = encode_words(
-        backbone.tokenizer,
-        [entry.examples.ids[example]],
-        [entry.examples.words(example)],
-        max_length=manifest.request["max_length"] or backbone.info.max_length,
-        overlong=manifest.request["overlong"],
-    )
-    rows = read_rows(
-        backbone,
-        encoded,
-        0,
-        1,
-        layers=entry.arrays["words"].layers,
-        pooling=cast(Pooling, manifest.pooling),
-        batch_tokens=1,  # every window is a batch of its own
-        dtype=torch.float32,
-    )
-    return rows[torch.from_numpy(picked)]
+    layers = {name: entry.arrays[name].layers for name in sample.arrays}
+    fresh = torch.empty(len(sample), len(next(iter(layers.values()))), manifest.dim)
+    for example, places in sample.by_example().items():
+        rows = read_arrays(
+            backbone,
+            replay(backbone, entry, example),
+            0,
+            1,
+            layers=layers,
+            pooling=cast(Pooling, manifest.pooling),
+            batch_tokens=1,  # every window is a batch of its own
+            dtype=torch.float32,
+        )
+        for place in places:
+            fresh[place] = rows[sample.array_of(place)][sample.within[place]]
+    return fresh

@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import BackboneError, EntryError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.maintenance import verify_against, verify_rows
+from probekit.maintenance.sample import sample_rows
 from tests import tiny
 from tests.extraction.corpus import write_corpus
+from tests.extraction.passages import write_pairs, write_texts
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +91,41 @@ def test_auto_is_a_device(places):
     backbone = load_backbone(inspect_backbone(str(places[0])), device="auto")
     assert backbone.device.type in ("cpu", "cuda")
     assert backbone.compute_dtype in (torch.float32, torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "length"),
+    [("sentence", "text", None), ("sentence", "text", 20), ("pair", "text,text_pair", 20)],
+)
+def test_pooled_rows_of_texts(places, tmp_path, kind, text, length):
+    corpus = (write_pairs if kind == "pair" else write_texts)(tmp_path / kind)
+    entries = [
+        extract(
+            str(places[0]), str(corpus), kind=kind, text=text, label="label", splits=["train"],
+            cache=tmp_path / "cache", device="cpu",
+            options=ExtractOptions(compute_dtype="float32", dtype=dtype, max_length=length),
+        )[0]
+        for dtype in ("float32", "int8")
+    ]  # fmt: skip
+    report = verify_rows(entries[0], 40)
+    assert report.passed and report.rows == 40 and max(report.p99) < 1e-4
+    assert verify_against(entries[1], entries[0], 40).passed
+    moved = replace(entries[0])
+    table = moved.examples.table
+    place = table.schema.get_field_index("pooled_start")
+    starts = np.roll(moved.examples.pooled_start, 1)
+    moved.__dict__["examples"] = type(moved.examples)(
+        table.set_column(place, "pooled_start", [starts])
+    )
+    assert not verify_rows(moved, 40).passed
+
+
+def test_a_sample_holds_rows_of_every_array(places):
+    found = make(places, keep=("words", "cls", "mean", "last", "tokens"))
+    count = found.manifest.counts["valid_words"] + 3 * len(found.examples)
+    sample = sample_rows(found, 10_000, seed=0)
+    assert len(sample) == count and sample.arrays == ("words", "cls", "mean", "last")
+    assert verify_rows(found, count).passed
+    subwords = make(places, keep=("tokens",))
+    with pytest.raises(EntryError, match="holds no valid row to compare"):
+        verify_rows(subwords, 5)

@@ -1,0 +1,104 @@
+"""A random sample of an entry's rows, over all arrays that hold every chosen layer."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from probekit.errors import EntryError
+from probekit.pooling import POOLED
+from probekit.ragged import ragged_arange
+from probekit.seeding import numpy_generator
+from probekit.store.entry import Entry
+from probekit.store.tables import ExampleTable
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowSample:
+    """Rows of several arrays of an entry, or of any entry of the same text.
+
+    Attributes:
+        arrays: names of the arrays.
+        array: for each row, which of them.
+        example: for each row, its example.
+        within: for each row, its place among the rows that its example has in the array.
+    """
+
+    arrays: tuple[str, ...]
+    array: Int64[np.ndarray, " rows"]
+    example: Int64[np.ndarray, " rows"]
+    within: Int64[np.ndarray, " rows"]
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.array)
+
+    def array_of(self, place: int) -> str:
+        """Return the name of a row's array."""
+        return self.arrays[int(self.array[place])]
+
+    def by_example(self) -> dict[int, list[int]]:
+        """Return the places of the sample's rows, example by example."""
+        return {
+            int(example): np.flatnonzero(self.example == example).tolist()
+            for example in np.unique(self.example)
+        }
+
+
+def sample_rows(entry: Entry, count: int, seed: int) -> RowSample:
+    """Draw rows without replacement from all that mean something.
+
+    Args:
+        entry: the entry.
+        count: how many rows; fewer if there are fewer.
+        seed: of the draw.
+
+    Raises:
+        EntryError: the entry keeps nothing but subwords, or there is no valid row.
+    """
+    arrays = tuple(name for name in entry.arrays if name != "tokens")
+    found = [_valid_places(entry.examples, name) for name in arrays]
+    total = sum(len(example) for example, _ in found)
+    if not total:
+        raise EntryError(f"{entry.path} holds no valid row to compare.")
+    number = np.repeat(np.arange(len(found)), [len(example) for example, _ in found])
+    examples, within = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    generator = numpy_generator(seed, "verify")
+    drawn = np.sort(generator.choice(total, size=min(count, total), replace=False))
+    return RowSample(
+        arrays=arrays, array=number[drawn], example=examples[drawn], within=within[drawn]
+    )
+
+
+def read_sample(entry: Entry, sample: RowSample) -> Float[Tensor, "rows layers dim"]:
+    """Return the rows of a sample, in its order, in float32.
+
+    Raises:
+        EntryError: the entry does not hold an array of the sample.
+    """
+    parts = []
+    for number, name in enumerate(sample.arrays):  # the sample is sorted by array
+        mine = sample.array == number
+        starts = _row_starts(entry.examples, name)[sample.example[mine]]
+        rows = torch.from_numpy(starts + sample.within[mine])
+        parts.append(entry.arrays[name].read(rows).float())
+    return torch.cat(parts)
+
+
+def _row_starts(examples: ExampleTable, array: str) -> Int64[np.ndarray, " examples"]:
+    return examples.pooled_start if array in POOLED else examples.row_start
+
+
+def _valid_places(
+    examples: ExampleTable, array: str
+) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
+    """Return example and place within the example of every row that means something."""
+    if array in POOLED:
+        read = np.flatnonzero(examples.n_tokens)
+        return read, np.zeros_like(read)
+    counts = examples.n_rows.astype(np.int64)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    within = ragged_arange(np.zeros_like(counts), counts)
+    return owner[examples.valid], within[examples.valid]

@@ -10,7 +10,17 @@ if TYPE_CHECKING:
     from probekit.extraction import ExtractOptions, extract
     from probekit.features import Location, open_features
     from probekit.heads import HEADS
-    from probekit.plots import plot_depth, plot_fewshot, plot_learning, plot_weights, save_figure
+    from probekit.plots import (
+        plot_attention,
+        plot_classes,
+        plot_confusion,
+        plot_depth,
+        plot_fewshot,
+        plot_fraction,
+        plot_learning,
+        plot_weights,
+        save_figure,
+    )
     from probekit.prediction import predict
     from probekit.results import Record, load_records
     from probekit.specs import TrainSpec, product
@@ -30,8 +40,12 @@ _HOMES = {
     "fit": "probekit.sweeps",
     "load_records": "probekit.results",
     "open_features": "probekit.features",
+    "plot_attention": "probekit.plots",
+    "plot_classes": "probekit.plots",
+    "plot_confusion": "probekit.plots",
     "plot_depth": "probekit.plots",
     "plot_fewshot": "probekit.plots",
+    "plot_fraction": "probekit.plots",
     "plot_learning": "probekit.plots",
     "plot_weights": "probekit.plots",
     "predict": "probekit.prediction",
@@ -51,8 +65,12 @@ __all__ = [
     "fit",
     "load_records",
     "open_features",
+    "plot_attention",
+    "plot_classes",
+    "plot_confusion",
     "plot_depth",
     "plot_fewshot",
+    "plot_fraction",
     "plot_learning",
     "plot_weights",
     "predict",

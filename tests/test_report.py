@@ -1,12 +1,22 @@
 """Tables: means and intervals over seeds, the columns that matter, three styles."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from scipy import stats
 
 from probekit.errors import RecordError, UnknownNameError
-from probekit.report import caption, depth_table, summarise, table, weights_table
+from probekit.report import (
+    caption,
+    comparison_table,
+    depth_table,
+    summarise,
+    table,
+    weights_table,
+)
+from probekit.results.comparison import Comparison
+from probekit.results.interval import Interval
 from tests.results.samples import HEADS, make_record
 
 SCORES = (0.70, 0.72, 0.77)
@@ -132,6 +142,58 @@ def test_depth_table_shows_gaps_and_other_scores():
 def test_depth_table_needs_depths():
     with pytest.raises(RecordError, match="run `probekit depth` first"):
         depth_table([make_record()])
+
+
+def test_perplexity_is_not_percent():
+    records = [
+        make_record("last", depth=d, metric="perplexity", eval_score=30.25 - d) for d in (0, 1)
+    ]
+    assert depth_table(records).splitlines()[2:] == ["0 = emb  30.25", "1        29.25"]
+    assert " 30.25 " in table(summarise(records)).splitlines()[2]
+    assert caption(summarise(records)) == "perplexity; one seed, hence no interval."
+    both = [*records, make_record("last", seed=1, depth=1, task="b", eval_score=0.5)]
+    lines = table(summarise(both)).splitlines()
+    assert any(" 50.00 " in line for line in lines) and any(" 29.25 " in line for line in lines)
+
+
+def test_settings_are_a_column_where_they_differ():
+    records = [make_record(options={"decoder.hidden": n}) for n in (64, 128)]
+    lines = table(summarise([*records, make_record()])).splitlines()
+    assert lines[0].split()[:3] == ["head", "shots", "options"]
+    cells = [line.split()[2] for line in lines[2:]]
+    assert cells == ["decoder.hidden=128", "decoder.hidden=64", "-"]
+
+
+def test_comparison_table():
+    found = Comparison(
+        a="p32",
+        b="last",
+        metric="span-f1",
+        split="test",
+        n_sentences=3453,
+        n_seeds=2,
+        score_a=0.75,
+        score_b=0.7,
+        difference=0.05,
+        low=0.0125,
+        high=0.0875,
+        p=0.0123456,
+        over_seeds=Interval(0.05, 0.03, 2),
+        samples=10000,
+        seed=0,
+    )
+    lines = comparison_table(found).splitlines()
+    assert lines[0].strip() == "test span F1 (%)"
+    assert [line.split() for line in lines[2:5]] == [
+        ["p32", "75.00"],
+        ["last", "70.00"],
+        ["difference", "5.00"],
+    ]
+    assert "+1.25 to +8.75, p = 0.012 (paired bootstrap, 10,000 samples" in lines[-2]
+    assert lines[-1] == "over 2 paired seeds: +5.00 ± 3.00 (95 % interval, Student's t)"
+    single = replace(found, metric="perplexity", over_seeds=Interval(0.05, None, 1))
+    assert comparison_table(single).splitlines()[2].endswith(" 0.75")
+    assert comparison_table(single).endswith("how much another seed would change is not known")
 
 
 def test_weights_table():

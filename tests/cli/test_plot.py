@@ -2,7 +2,9 @@
 
 import pytest
 
+from probekit.results import append_record
 from tests.cli.console import done, refused
+from tests.results.samples import make_record
 
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
@@ -18,6 +20,33 @@ def test_every_kind_in_every_format(records, here, kind, suffix):
     assert len(content) > 3000
 
 
+@pytest.fixture
+def made_up(here):
+    """Records that say something of single classes and of fractions."""
+    for fraction in (0.1, 0.5):
+        append_record("r.jsonl", make_record("dwatt", fraction=fraction))
+    return "r.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("classes", ("--split", "test", "--classes", "PER, LOC")),
+        ("confusion", ()),
+        ("attention", ()),
+        ("fraction", ()),
+    ],
+)
+def test_classes_and_fractions(made_up, here, kind, options):
+    assert done("plot", kind, made_up, *options).out == f"{kind}.png\n"
+    assert len((here / f"{kind}.png").read_bytes()) > 3000
+
+
+def test_a_class_that_does_not_occur(made_up):
+    message = refused("plot", "classes", made_up, "--classes", "PERS")
+    assert message == "no class PERS in these records; choose from LOC, MISC, ORG, PER."
+
+
 def test_the_name_follows_the_kind(records, here):
     where = ("--where", "head=p32", "--where", "shots=8")
     assert done("plot", "weights", records, *where).out == "weights.png\n"
@@ -27,7 +56,7 @@ def test_the_name_follows_the_kind(records, here):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("weigths",), "unknown plot 'weigths'. Did you mean 'weights'? Choose from: depth, "),
+        (("weigths",), "unknown plot 'weigths'. Did you mean 'weights'? Choose from: attention"),
         (("weights", "-o", "x.gif"), "x.gif: cannot write a figure as '.gif'; choose a name that"),
         (("weights", "-o", "/dev/null/x.png"), "/dev/null/x.png: cannot write the figure ("),
         (("weights", "--where", "head=crf"), "no records with head=crf; head is "),

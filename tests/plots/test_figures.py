@@ -8,7 +8,14 @@ import pytest
 from matplotlib.collections import QuadMesh
 
 from probekit.errors import RecordError, UnknownNameError
-from probekit.plots import PLOTS, plot_depth, plot_fewshot, plot_learning, plot_weights
+from probekit.plots import (
+    PLOTS,
+    plot_depth,
+    plot_fewshot,
+    plot_fraction,
+    plot_learning,
+    plot_weights,
+)
 from tests.results.samples import HEADS, make_record
 
 LONG = "an-organisation/a-model-with-a-very-long-name-Instruct.Q4_1.gguf"
@@ -300,6 +307,36 @@ def test_layer_axis_labels_at_most_nine(top, last_label):
     assert ticks[0] == 0 and ticks[-1] == last_label and len(ticks) <= 9
 
 
+def _perplexities(low, high):
+    scores = {depth: high * (low / high) ** (depth / 4) for depth in range(5)}
+    return [
+        make_record("last", s, depth=d, metric="perplexity", eval_score=score + s * low / 8)
+        for d, score in scores.items()
+        for s in (0, 1)
+    ]
+
+
+def test_perplexity_is_raw_and_best_where_it_is_lowest():
+    axes = plot_depth(_perplexities(20.0, 100.0)).axes[0]
+    curve, ring = axes.lines
+    assert axes.get_ylabel() == "dev perplexity" and axes.get_yscale() == "linear"
+    assert curve.get_ydata()[0] == pytest.approx(101.25)
+    assert ring.get_xdata() == [4]
+
+
+@pytest.mark.parametrize("plot", [plot_depth, plot_learning])
+def test_perplexities_far_apart_have_a_logarithmic_axis(plot):
+    records = _perplexities(20.0, 30000.0)
+    if plot is plot_learning:
+        records = [make_record(metric="perplexity", curve=[(1, 9, 30000), (2, 3, 20)])]
+    axes = plot(records).axes[0]
+    low, high = axes.get_ylim()
+    assert axes.get_yscale() == "log"
+    assert 10 < low < 20 and 30000 < high < 60000
+    axes.figure.draw_without_rendering()
+    assert "1000" in [text.get_text() for text in axes.get_yticklabels()]
+
+
 def test_one_depth_is_no_curve():
     with pytest.raises(RecordError, match="at least two depths; run `probekit depth`"):
         plot_depth([make_record(depth=3), make_record()])
@@ -337,6 +374,23 @@ def test_interval_of_few_seeds_stays_within_what_a_score_can_be():
 def test_one_number_of_shots_is_no_curve():
     with pytest.raises(RecordError, match="--shots 8,16,32,64,128"):
         plot_fewshot([make_record(shots=8), make_record()])
+
+
+# fraction
+
+
+def test_fraction_axis_is_in_percent_and_its_labels_do_not_collide():
+    figure = plot_fraction(_fractions(heads=("last",)))
+    axes = figure.axes[0]
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlabel() == "share of the training split (%)"
+    assert axes.lines[0].get_xdata().tolist() == [0.01, 0.05, 0.2, 0.25, 1.0]
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "5", "", "25", "100"]
+
+
+def test_one_fraction_is_no_curve():
+    with pytest.raises(RecordError, match=r"--fraction 0\.01,0\.1,1"):
+        plot_fraction([make_record(fraction=0.5), make_record()])
 
 
 # learning

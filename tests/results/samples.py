@@ -52,7 +52,10 @@ def make_record(head: str = "p32", seed: int = 0, n_blocks: int = 4, **changes: 
         "train_seconds": 1.5,
         "version": "0.1.0",
     } | changes
-    options = [values.get(name) for name in ("model", "task", "label", "head", "depth", "shots")]
+    options = [
+        values.get(name)
+        for name in ("model", "task", "label", "head", "depth", "shots", "fraction")
+    ]
     options += [values["normalize"], values["lr"], seed]
     return Record(**{"key": repr(options)} | values)
 

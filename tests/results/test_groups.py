@@ -86,6 +86,19 @@ def test_choice_on_dev_is_per_setting_and_ignores_test():
     assert len(chosen) == 8
 
 
+def test_choice_of_the_lowest():
+    records = [make_record(lr=lr, eval_score=score) for lr, score in ((0.1, 30.0), (0.2, 20.0))]
+    assert [r.lr for r in choose_on_dev(records, greater_is_better=False)] == [0.2]
+    assert [r.lr for r in choose_on_dev(records)] == [0.1]
+
+
+def test_settings_tell_records_apart():
+    records = [make_record(options=options) for options in ({"n": 2}, {"n": 1}, {})]
+    assert list(series(records)) == ["p32, n=1", "p32, n=2", "p32, defaults"]
+    records = [make_record(init=init, freeze=bool(init)) for init in ("ab" * 32, None)]
+    assert list(series(records)) == ["p32, from abababab", "p32, from scratch"]
+
+
 def test_choice_between_unequal_seeds_is_refused():
     records = [make_record(seed=0, lr=1e-3), make_record(seed=1, lr=1e-4)]
     with pytest.raises(RecordError, match="different seeds; finish the sweep"):

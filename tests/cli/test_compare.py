@@ -1,0 +1,65 @@
+"""``probekit compare``: runs of a sweep, as a table and as JSON, and what cannot be compared."""
+
+import pytest
+
+from tests.cli.console import done, refused
+from tests.comparison.files import add_run, classes
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """Two heads with two seeds each, and a third one without predictions."""
+    path = tmp_path_factory.mktemp("runs") / "runs.jsonl"
+    for seed in (0, 1):
+        add_run(path, "p32", seed, classes(0.8, seed))
+        add_run(path, "last", seed, classes(0.5, seed))
+    add_run(path, "mean", 0, classes(0.5, 0), predictions=None)
+    return path
+
+
+def test_runs_of_a_sweep(entries, bert, corpus, here):
+    common = (bert, corpus, "--cache", entries["zarr"], "--epochs", "2", "--out", "r.jsonl")
+    done("sweep", *common, "--head", "p32,last", "--seeds", "2", "--predictions")
+    words = ("compare", "r.jsonl#head=p32", "r.jsonl#head=last", "--split", "dev", "--json")
+    (row,) = done(*words, "--samples", "200").rows
+    scores = {}
+    for record in done("sweep", *common, "--head", "p32,last", "--seeds", "2", "--json").rows:
+        scores.setdefault(record["head"], []).append(record["eval_score"])
+    assert row["score_a"] == pytest.approx(sum(scores["p32"]) / 2)
+    assert row["score_b"] == pytest.approx(sum(scores["last"]) / 2)
+    assert row["low"] <= row["difference"] <= row["high"]
+    assert (row["n_seeds"], row["split"], row["samples"]) == (2, "dev", 200)
+
+
+def test_a_table_and_two_lines(file):
+    outcome = done("compare", f"{file}#head=p32", f"{file}#head=last", "--samples", "500")
+    lines = outcome.out.splitlines()
+    assert lines[0].strip() == "test span F1 (%)"
+    assert [line.split()[0] for line in lines[2:5]] == ["p32", "last", "difference"]
+    assert "500 samples of 60 sentences" in lines[-2]
+    assert lines[-1].startswith("over 2 paired seeds: +")
+    assert outcome.err == ""
+
+
+def test_conditions_hold_for_both(file):
+    words = ("compare", f"{file}#head=p32", f"{file}#head=last", "--where", "seed=1", "--json")
+    assert done(*words, "--samples", "100").rows[0]["n_seeds"] == 1
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "options", "message"),
+    [
+        ("", "#head=last", (), "FILE: 5 records that differ in head: last, mean, p32. A run is"),
+        ("#head=p32", "#head=p32", (), "FILE#head=p32 and FILE#head=p32 are the same run"),
+        ("#head=p32", "#head=mean", (), "FILE#head=p32 has seeds 0, 1, FILE#head=mean has 0: "),
+        ("#head=p32", "#head=mean", ("--where", "seed=0"), "FILE#head=mean, seed 0: its predict"),
+        ("#head=p32", "#head=last", ("--split", "train"), "unknown split 'train'."),
+        ("#head=p32", "#head=last", ("--samples", "3"), "--samples 3: an interval needs at least"),
+        ("#hed=p32", "#head=last", (), "unknown option 'hed'. Did you mean 'head'?"),
+        ("#12ab", "#head=last", (), "FILE#12ab: no record has a key that starts with '12ab'."),
+        (".old", "#head=last", (), "FILE.old: no such file; run `probekit train`"),
+    ],
+)
+def test_what_cannot_be_compared(file, a, b, options, message):
+    found = refused("compare", f"{file}{a}", f"{file}{b}", *options)
+    assert found.replace(str(file), "FILE").startswith(message)

@@ -1,0 +1,36 @@
+"""How scores are shown follows the metric."""
+
+import math
+
+from probekit.metrics import METRICS
+from probekit.metrics.scale import Scale, scale_of
+
+
+def test_every_metric_says_how_it_is_shown():
+    for name, metric in METRICS.items():
+        scale = scale_of(name)
+        assert (scale.percent, scale.greater_is_better) == (
+            metric.percent,
+            metric.greater_is_better,
+        )
+    assert scale_of("perplexity") == Scale(percent=False, greater_is_better=False)
+    assert scale_of("of a newer version") == Scale()
+
+
+def test_best_is_the_first_of_the_best():
+    assert Scale().best({1: 0.5, 2: 0.75, 3: 0.75}) == 2
+    assert Scale(greater_is_better=False).best({1: 2.0, 2: 1.5, 3: 1.5}) == 2
+
+
+def test_intervals_end_where_scores_do():
+    percent, raw = Scale(), Scale(percent=False)
+    assert percent.clip(-20, 130) == (0, 100)
+    assert percent.clip(-130, -5) == (-100, -5)
+    assert raw.clip(-20, 130) == (0, 130)
+
+
+def test_a_wide_range_of_raw_scores_needs_a_logarithmic_axis():
+    raw = Scale(percent=False)
+    assert raw.is_wide(10, 201) and not raw.is_wide(10, 199)
+    assert not Scale().is_wide(1, 100)
+    assert not raw.is_wide(0, math.inf)

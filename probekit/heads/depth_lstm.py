@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from probekit.errors import OptionError
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.heads.initialization import linear_uniform
 from probekit.heads.precision import full, no_autocast
@@ -15,10 +16,16 @@ from probekit.heads.precision import full, no_autocast
 
 @dataclass(frozen=True, kw_only=True)
 class DepthLSTM(HeadSpec):
-    """h = the last state of an LSTM of width d run over z_1, ..., z_L.
+    """h = the last state of an LSTM run over z_1, ..., z_L.
 
     A plain cell without peepholes, as in the attempt that the paper reports.
+
+    Attributes:
+        hidden: width of the cell and of h; ``None`` is d. The paper gives none. Time grows with
+            hidden (d + hidden), and this is the slowest head by far at d.
     """
+
+    hidden: int | None = None
 
     name: ClassVar[str] = "depth-lstm"
     default_layers: ClassVar[str] = "1:"
@@ -27,11 +34,16 @@ class DepthLSTM(HeadSpec):
     summary: ClassVar[str] = "an LSTM over the layers, lowest first"
     formula: ClassVar[str] = "LSTM(z_1, ..., z_L)_L"
 
+    def __post_init__(self) -> None:
+        """Check the width."""
+        if self.hidden is not None and self.hidden < 1:
+            raise OptionError(f"depth-lstm: hidden must be 1 or more, found {self.hidden}.")
+
     def build(
         self, layers: tuple[int, ...], dim: int, generator: torch.Generator
     ) -> "DepthLSTMHead":
         """Create the module; input, then recurrent weights and biases, are drawn."""
-        return DepthLSTMHead(layers, dim, generator)
+        return DepthLSTMHead(layers, dim, self.hidden or dim, generator)
 
 
 class DepthLSTMHead(RowHead):
@@ -39,13 +51,16 @@ class DepthLSTMHead(RowHead):
 
     per_row = True
 
-    def __init__(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> None:
-        """Draw every parameter from U(-1/sqrt(d), 1/sqrt(d)), as ``torch.nn.LSTM`` would."""
+    def __init__(
+        self, layers: tuple[int, ...], dim: int, hidden: int, generator: torch.Generator
+    ) -> None:
+        """Draw all from U(-1/sqrt(hidden), 1/sqrt(hidden)), as ``torch.nn.LSTM`` would."""
         super().__init__(layers, dim)
+        self.width = hidden
         with torch.device("meta"):  # where nn.LSTM does not draw from the global generator
-            self.lstm = nn.LSTM(dim, dim)
+            self.lstm = nn.LSTM(dim, hidden)
         for name, parameter in list(self.lstm.named_parameters()):
-            drawn = linear_uniform(*parameter.shape, fan_in=dim, generator=generator)
+            drawn = linear_uniform(*parameter.shape, fan_in=hidden, generator=generator)
             setattr(self.lstm, name, drawn)
 
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
@@ -72,7 +87,7 @@ class DepthLSTMHead(RowHead):
 
     def _shares(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows layers"]:
         w_z, w_h, b_z, b_h = self.lstm.parameters()
-        state = cell = torch.zeros_like(z[0])
+        state = cell = z.new_zeros(z.shape[1], self.width)
         added, kept = [], []
         for row in z:
             gates = functional.linear(row, w_z, b_z) + functional.linear(state, w_h, b_h)

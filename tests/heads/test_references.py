@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from probekit.errors import OptionError
 from probekit.heads import HEADS, FusionHead
 
 Params = dict[str, Tensor]
@@ -170,6 +171,23 @@ def test_row_major_memory_gives_the_same(name: str) -> None:
     z = torch.randn(5, 3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     layer_major = z.transpose(0, 1).contiguous().transpose(0, 1)
     torch.testing.assert_close(head(z), head(layer_major), rtol=1e-12, atol=1e-12)
+
+
+def test_a_narrow_depth_lstm_is_the_same_cell() -> None:
+    spec = HEADS["depth-lstm"](hidden=3)
+    head = spec.build((1, 2), 8, torch.Generator().manual_seed(0)).double()
+    z = torch.randn(5, 2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    state = torch.zeros(5, 3, dtype=torch.float64)
+    cell = torch.nn.LSTMCell(8, 3).double()
+    cell.load_state_dict({n.removeprefix("lstm.")[:-3]: v for n, v in head.state_dict().items()})
+    pair = (state, state)
+    for layer in z.unbind(1):
+        pair = cell(layer, pair)
+    assert head.width == 3
+    torch.testing.assert_close(head(z), pair[0])
+    assert head.layer_weights(z).weights.shape == (5, 2)
+    with pytest.raises(OptionError, match="hidden must be 1 or more, found 0"):
+        HEADS["depth-lstm"](hidden=0)
 
 
 def test_depth_lstm_weighs_layers_by_their_share_of_the_cell() -> None:

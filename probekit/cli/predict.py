@@ -1,12 +1,18 @@
 """``probekit predict``: label new text with a saved head."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from probekit.cli import options
+
+if TYPE_CHECKING:
+    from probekit.prediction import Item
+
+    Label = list[str] | str | float
 
 
 def predict(
@@ -14,7 +20,9 @@ def predict(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="One sentence per line, words apart by spaces; - is stdin."
+            metavar="FILE",
+            help="One text per line, as the head was trained: words apart by spaces, running text, "
+            "or two texts apart by a TAB; - is stdin.",
         ),
     ],
     model: Annotated[
@@ -23,24 +31,44 @@ def predict(
     device: options.Device = "auto",
     json: options.Json = False,
 ) -> None:
-    """Label new text with a saved head: one word and its label per line."""
+    """Label new text with a saved head: each word, each text or each pair of texts."""
     from probekit.cli.output import print_json, progress_wanted
-    from probekit.prediction import predict as label_sentences
-    from probekit.prediction import read_sentences
+    from probekit.prediction import predict as label_texts
+    from probekit.prediction import read_items
+    from probekit.train.saved import TrainedHead
 
+    trained = TrainedHead.from_pretrained(head)
     lines = sys.stdin.readlines() if file == "-" else _read_lines(Path(file))
-    sentences = read_sentences(lines)
-    labels = label_sentences(
-        head, sentences, model=model, device=device, progress=progress_wanted()
+    items = read_items(lines, trained.text_kind)
+    found: Sequence[Label] = label_texts(
+        trained, items, model=model, device=device, progress=progress_wanted()
     )
-    pairs = list(zip(sentences, labels, strict=True))
     if json:
-        print_json([{"words": words, "labels": found} for words, found in pairs])
+        print_json([_row(item, label) for item, label in zip(items, found, strict=True)])
         return
-    for words, found in pairs:
-        for word, label in zip(words, found, strict=True):
-            typer.echo(f"{word}\t{label}")
-        typer.echo("")
+    for item, label in zip(items, found, strict=True):
+        if isinstance(label, list):
+            for word, tag in zip(item, label, strict=True):
+                typer.echo(f"{word}\t{tag}")
+            typer.echo("")
+        else:
+            typer.echo(f"{_one_line(item)}\t{label}")
+
+
+def _row(item: "Item", label: "Label") -> dict[str, Any]:
+    """Return a text and its label, or a sentence's words and theirs, for a JSON line."""
+    name = "labels" if isinstance(label, list) else "label"
+    if isinstance(item, list):
+        return {"words": item, name: label}
+    if isinstance(item, str):
+        return {"text": item, name: label}
+    return {"text": item[0], "text_pair": item[1], name: label}
+
+
+def _one_line(item: "Item") -> str:
+    if isinstance(item, str):
+        return item
+    return (" " if isinstance(item, list) else "\t").join(item)
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -66,7 +66,7 @@ def predict(
     )
     encoded = encode(
         backbone.inspection,
-        as_examples(texts, str(features.get("text_kind", trained.kind))),
+        as_examples(texts, trained.text_kind),
         max_length=features["max_length"],
         overlong=features["overlong"],
     )

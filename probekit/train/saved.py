@@ -85,6 +85,11 @@ class TrainedHead:
         return str(self.config["features"].get("kind", "tagging"))
 
     @property
+    def text_kind(self) -> str:
+        """What it reads: words (tagging), running texts, or pairs; labels of either may be one."""
+        return str(self.config["features"].get("text_kind", self.kind))
+
+    @property
     def array(self) -> str:
         """The cache's array that its rows come from; ``words`` in the first saved heads."""
         return str(self.config["features"].get("array", "words"))
@@ -151,6 +156,7 @@ def describe_training(
             "dim": manifest.dim,
             "n_blocks": manifest.n_blocks,
             "kind": splits.kind,
+            "text_kind": manifest.kind,
             "array": options.spec.pooling or OWN_ROWS[splits.kind],
             "pooling": manifest.pooling,
             "dtype": manifest.dtype,

@@ -1,5 +1,7 @@
 """``probekit predict``: from a file and from stdin, equal to training-time predictions."""
 
+import json
+
 import pyarrow.parquet as pq
 import pytest
 
@@ -55,3 +57,18 @@ def test_what_cannot_be_predicted(head, here):
     assert refused("predict", head, "latin.txt").startswith("latin.txt is not UTF-8 text (")
     message = refused("predict", head, "-", "--model", "./moved", text="a")
     assert message.startswith("model './moved': no such file or folder.")
+
+
+def test_one_label_per_text(bert, here):
+    rows = [{"text": f"{word} left", "label": word[0]} for word in ("Maria", "Paris", "Lake")]
+    (here / "own").mkdir()
+    for split in ("train", "dev"):
+        (here / "own" / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    own = ("--kind", "sentence", "--text", "text", "--label", "label")
+    done("extract", bert, "own", "--compute-dtype", "float32", *own)
+    done("train", bert, "own", *own, "--head", "p32", "--epochs", "2", "--save", "one")
+    found = done("predict", "one", "-", "--json", text="Maria left\n\nthe river\n").rows
+    assert [row["text"] for row in found] == ["Maria left", "the river"]
+    lines = done("predict", "one", "-", text="Maria left\nthe river\n").out.splitlines()
+    assert lines == [f"{row['text']}\t{row['label']}" for row in found]
+    assert {row["label"] for row in found} <= {"M", "P", "L"}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from probekit.errors import RecordError
@@ -35,6 +35,15 @@ _SETTLED_BY = {
 }
 """Options that a table leaves out where those on the right settle them."""
 
+_BESIDE = {
+    "accuracy": ("accuracy", 100),
+    "control/accuracy": ("control accuracy", 100),
+    "selectivity": ("selectivity", 100),
+    "bits per label": ("bits per label", 1),
+    "compression": ("compression", 1),
+}
+"""What baselines add to a record's scores: title of the column, and factor."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -49,6 +58,7 @@ class Row:
         test_score: test score over the seeds that have one; None without any.
         n_params: trained parameters, rounded mean.
         train_seconds: mean wall-clock seconds of training.
+        beside: scores of baselines that all the records hold, such as ``selectivity``.
     """
 
     options: Mapping[str, Any]
@@ -59,6 +69,7 @@ class Row:
     test_score: Interval | None
     n_params: int
     train_seconds: float
+    beside: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -114,6 +125,11 @@ def _row(group: Sequence[Record], options: dict[str, Any]) -> Row:
         test_score=interval(tests) if tests else None,
         n_params=round(interval(record.n_params for record in group).mean),
         train_seconds=interval(record.train_seconds for record in group).mean,
+        beside={
+            name: interval(record.scores[name] for record in group)
+            for name in _BESIDE
+            if all(name in record.scores for record in group)
+        },
     )
 
 
@@ -171,9 +187,21 @@ def _result_columns(rows: Sequence[Row]) -> list[Column]:
         Column("dev best", _scores(rows, [row.eval_score for row in rows])),
         Column("dev last", _scores(rows, [row.eval_last for row in rows])),
         Column("test", _scores(rows, [row.test_score for row in rows])),
+        *_beside_columns(rows),
         Column("params", [f"{row.n_params:,}" for row in rows]),
         Column("seconds", [f"{row.train_seconds:.1f}" for row in rows]),
     ]
+
+
+def _beside_columns(rows: Sequence[Row]) -> list[Column]:
+    """Return what baselines add, where some row has it."""
+    columns = []
+    for name, (title, factor) in _BESIDE.items():
+        values = [row.beside.get(name) for row in rows]
+        if any(values):
+            shown = [value and value.scaled(factor) for value in values]
+            columns.append(Column(title, interval_cells(shown, 2)))
+    return columns
 
 
 def _scores(rows: Sequence[Row], values: Sequence[Interval | None]) -> list[str]:

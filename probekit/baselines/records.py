@@ -10,13 +10,14 @@ from probekit.baselines.guesses import Guess, majority, memorised
 from probekit.features import FeatureView, Splits
 from probekit.fingerprint import digest
 from probekit.metrics import METRICS
+from probekit.metrics.scale import COMPRESSION
 from probekit.results import Record, append_record, load_records
 from probekit.sweeps.groups import stream_key
 from probekit.sweeps.resolve import Run, dev_view, resolve_pooling, sample
 from probekit.sweeps.task import described, scored_views
 from probekit.train.scoring import gold_of
 
-CODE_SCORES = ("bits per label", "compression")
+CODE_SCORES = ("bits per label", COMPRESSION)
 
 GUESSES: Mapping[str, Callable[[FeatureView], Guess]] = {
     "majority": majority,
@@ -127,7 +128,7 @@ def _code(run: Run, splits: Splits, key: str, code: CodeLength) -> Record:
         splits,
         key,
         {"dev": code.compression},
-        metric="compression",
+        metric=COMPRESSION,
         protocol=f"online code, {run.spec.protocol}",
         scores={"bits": code.bits, **dict(zip(CODE_SCORES, _shown(code), strict=True))},
     )

@@ -8,7 +8,7 @@ import typer
 from probekit.cli import options
 from probekit.cli.output import print_records
 from probekit.cli.spread import spread
-from probekit.cli.training import Target, each, first_label, own_head, run
+from probekit.cli.training import Target, each, first_label, own_head, run, with_baselines
 from probekit.cli.training_options import (
     Engine,
     Epochs,
@@ -42,11 +42,16 @@ def train(
     evals: Evals = 10,
     save: Save = None,
     predictions: Predictions = False,
+    baselines: Annotated[
+        bool,
+        typer.Option("--baselines", help="Train what to hold it against, in the same table."),
+    ] = False,
     shared: TrainingOptions,
 ) -> None:
     """Train one head from the cache and print its scores."""
+    target = Target.of(model, task, shared)
     records = run(
-        Target.of(model, task, shared),
+        target,
         shared,
         head=head or own_head(shared.protocol),
         depths=[depth],
@@ -55,6 +60,15 @@ def train(
         save=save,
         predictions=predictions,
     )
+    if baselines:
+        records = with_baselines(
+            target,
+            shared,
+            head=head or own_head(shared.protocol),
+            depths=[depth],
+            epochs=epochs,
+            evals=evals,
+        )
     print_records(records, json=shared.json)
 
 

@@ -145,6 +145,32 @@ def run(
     return records
 
 
+def with_baselines(
+    target: Target,
+    shared: TrainingOptions,
+    *,
+    head: str,
+    depths: Sequence[int | None],
+    epochs: str | None,
+    evals: int,
+) -> "list[Record]":
+    """Run the baselines of some heads; return all records, and say what could not be had."""
+    from probekit.baselines import run_baselines
+    from probekit.cli.output import progress_wanted
+
+    found = run_baselines(
+        _plan(target, shared, head=head, depths=depths, epochs=epochs, evals=evals),
+        out=shared.out or target.default_out(first_label(shared)),
+        location=target.location,
+        memory=parse_bytes(shared.memory),
+        device=shared.device,
+        progress=progress_wanted(),
+    )
+    for note in found.notes:
+        logger.info("%s", note)
+    return [*found.guesses, *found.heads, *found.random]
+
+
 def _plan(
     target: Target,
     shared: TrainingOptions,

@@ -9,6 +9,9 @@ from probekit.metrics import METRICS
 
 T = TypeVar("T")
 
+COMPRESSION = "compression"
+"""Score of an online code: how much shorter it is than the uniform one. No `Metric` computes it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -50,5 +53,7 @@ class Scale:
 
 def scale_of(metric: str) -> Scale:
     """Return the scale of a metric; of one that is unknown (a newer version's), percent."""
+    if metric == COMPRESSION:
+        return Scale(percent=False)
     known = METRICS.get(metric)
     return Scale() if known is None else Scale(known.percent, known.greater_is_better)

@@ -37,7 +37,7 @@ class Run:
         member: the head, ready to train.
         n_sentences: drawn sentences.
         n_params: estimate of the trained values of the head.
-        init: record key of the run that this one starts from, if any.
+        init: what the saved head that it starts from was trained on, if there is one.
     """
 
     options: ResolvedOptions
@@ -112,7 +112,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         member=member,
         n_sentences=len(sample(spec, splits)),
         n_params=count_head(member, manifest.dim),
-        init=None if start is None else start.key,
+        init=None if start is None else start.name,
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from probekit.decoders import DecoderSpec
 from probekit.errors import OptionError
 from probekit.features import Splits
-from probekit.fingerprint import digest_file
+from probekit.fingerprint import digest, digest_file
 from probekit.heads import HeadSpec
 from probekit.specs import TrainSpec
 from probekit.store import Entry
@@ -29,12 +29,13 @@ class Start:
     """What a run takes from a saved head.
 
     Attributes:
-        key: record key of the run that saved it.
+        name: what it was trained on, and a fingerprint of its options except the seed, so that runs
+            over several seeds are one row of a table.
         fingerprint: sha256 over its tensors.
         state: the tensors that are taken: ``head.*``, and ``decoder.*`` of a continued run.
     """
 
-    key: str
+    name: str
     fingerprint: str
     state: Mapping[str, Tensor] = field(repr=False)
 
@@ -83,10 +84,15 @@ def open_start(
     wanted_parts = ("head.", "decoder.") if spec.init_from else ("head.",)
     state = {name: value for name, value in saved.state.items() if name.startswith(wanted_parts)}
     return Start(
-        key=str(config["key"]),
+        name=_name(config),
         fingerprint=digest_file(Path(folder) / WEIGHTS),
         state=state,
     )
+
+
+def _name(config: Mapping[str, Any]) -> str:
+    options = {name: value for name, value in config["options"].items() if name != "seed"}
+    return f"{config['task']} {config['label']} {digest(options)[:8]}"
 
 
 def _mismatch(option: str, folder: str, what: str, found: object, wanted: object) -> str:

@@ -32,6 +32,9 @@ _SETTLED_BY = {
     "decoder": ("head",),
     "options": ("head", "decoder"),
     "pooling": ("model", "task", "label"),
+    "epochs": ("head",),
+    "batch_size": ("head",),
+    "optimizer": ("head",),
 }
 """Options that a table leaves out where those on the right settle them."""
 

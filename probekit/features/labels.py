@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -120,10 +121,15 @@ def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
     if unseen:
         names = sorted(set(unseen))
         others = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""
-        logger.warning(
-            "%s: %d rows carry a label that train does not have (%s%s); each counts as an error.",
-            where,
-            len(unseen),
-            ", ".join(names[:_SHOWN]),
-            others,
-        )
+        _warn_once(where, len(unseen), f"{', '.join(names[:_SHOWN])}{others}")
+
+
+@lru_cache(maxsize=256)
+def _warn_once(where: str, count: int, names: str) -> None:
+    """Say it the first time that a process meets these labels."""
+    logger.warning(
+        "%s: %d rows carry a label that train does not have (%s); each counts as an error.",
+        where,
+        count,
+        names,
+    )

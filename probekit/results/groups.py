@@ -39,6 +39,8 @@ OPTIONS = (
 """The fields of a record that say what was run, except the seed; in the order of columns."""
 
 HEAD_ORDER = (
+    "majority",
+    "memorised",
     "last",
     "mean",
     "p32",
@@ -49,6 +51,7 @@ HEAD_ORDER = (
     "dwatt",
     "extra-layers",
     "depth-lstm",
+    "laya",
 )
 """Heads in the order of tables and legends; a head that is not listed comes after these."""
 

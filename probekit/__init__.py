@@ -7,6 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from probekit.baselines import run_baselines
+    from probekit.comparison import choose_run, compare
+    from probekit.decoders import DECODERS
     from probekit.extraction import ExtractOptions, extract
     from probekit.features import Location, open_features
     from probekit.heads import HEADS
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
         save_figure,
     )
     from probekit.prediction import predict
+    from probekit.protocols import PROTOCOLS
     from probekit.results import Record, load_records
     from probekit.specs import TrainSpec, product
     from probekit.sweeps import fit, sweep
@@ -30,12 +34,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "DECODERS": "probekit.decoders",
     "ExtractOptions": "probekit.extraction",
     "HEADS": "probekit.heads",
     "Location": "probekit.features",
+    "PROTOCOLS": "probekit.protocols",
     "Record": "probekit.results",
     "TrainSpec": "probekit.specs",
     "TrainedHead": "probekit.train.saved",
+    "choose_run": "probekit.comparison",
+    "compare": "probekit.comparison",
     "extract": "probekit.extraction",
     "fit": "probekit.sweeps",
     "load_records": "probekit.results",
@@ -50,17 +58,22 @@ _HOMES = {
     "plot_weights": "probekit.plots",
     "predict": "probekit.prediction",
     "product": "probekit.specs",
+    "run_baselines": "probekit.baselines",
     "save_figure": "probekit.plots",
     "sweep": "probekit.sweeps",
 }
 
 __all__ = [
+    "DECODERS",
     "HEADS",
+    "PROTOCOLS",
     "ExtractOptions",
     "Location",
     "Record",
     "TrainSpec",
     "TrainedHead",
+    "choose_run",
+    "compare",
     "extract",
     "fit",
     "load_records",
@@ -75,6 +88,7 @@ __all__ = [
     "plot_weights",
     "predict",
     "product",
+    "run_baselines",
     "save_figure",
     "sweep",
 ]

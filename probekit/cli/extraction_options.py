@@ -28,8 +28,9 @@ Keep = Annotated[
     str | None,
     typer.Option(
         "--keep",
-        help="Arrays: words (a row per word), cls, mean, last (a row per text), tokens (last "
-        "layer's subwords); what the task's labels need if unset.",
+        help="Arrays: words (a row per word), cls, mean, last (a row per text), predicted (a row "
+        "per predicted token), tokens (last layer's subwords), and output-head; what the task's "
+        "labels need if unset.",
     ),
 ]
 Pooling = Annotated[
@@ -67,6 +68,26 @@ RandomInit = Annotated[
     ),
 ]
 
+Passes = Annotated[
+    int | None,
+    typer.Option(
+        "--passes", help="Masked language modelling: read each text N times, under other masks."
+    ),
+]
+MaskSeed = Annotated[
+    int | None, typer.Option("--mask-seed", help="Masked language modelling: seed of the masks.")
+]
+Every = Annotated[
+    int | None,
+    typer.Option(
+        "--every", help="Next-token prediction: every k-th position predicts; 8 if unset."
+    ),
+]
+Tie = Annotated[
+    str | None,
+    typer.Option("--tie", help="input: a model without an output head lends its input embeddings."),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractionOptions:
@@ -83,6 +104,10 @@ class ExtractionOptions:
     limit: Limit = None
     batch_tokens: BatchTokens = 4096
     random_init: RandomInit = None
+    passes: Passes = None
+    mask_seed: MaskSeed = None
+    every: Every = None
+    tie: Tie = None
 
     def parse(self) -> "ExtractOptions":
         """Return the library's options.

@@ -33,6 +33,7 @@ class EncodedSplit:
             windows overlap; None is all of them.
         token_types: which of two texts each subword belongs to, where the model is told.
         truncated_examples: texts of which no window holds some subword; None for words.
+        targets: for language modelling, the vocabulary id that each row is to predict.
     """
 
     ids: tuple[str, ...]
@@ -48,6 +49,7 @@ class EncodedSplit:
     averaged: Bool[np.ndarray, " tokens"] | None = None
     token_types: Int32[np.ndarray, " tokens"] | None = None
     truncated_examples: int | None = None
+    targets: Int32[np.ndarray, " words"] | None = None
 
     @property
     def valid(self) -> Bool[np.ndarray, " words"]:
@@ -79,6 +81,13 @@ class EncodedSplit:
     @property
     def counts(self) -> dict[str, int]:
         """The totals that a manifest reports."""
+        if self.targets is not None:
+            return {
+                "examples": len(self.ids),
+                "predicted": len(self.targets),
+                "tokens": len(self.subwords),
+                "windows": len(self.window_lengths),
+            }
         counts = {
             "examples": len(self.ids),
             "words": len(self.word_window),

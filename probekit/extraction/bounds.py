@@ -64,6 +64,8 @@ def max_chunks(
     size = chunk_rows[leading] * (row_bytes[leading] + beside / total[leading])
     chunks = max(1, round(UNIT_BYTES / size))
     count = chunks * chunk_rows[leading]
-    room = {name: 2 * total[name] / total[leading] if leading in POOLED else _ROOM for name in rows}
+    room = {
+        name: _ROOM if leading == "words" else 2 * total[name] / total[leading] for name in rows
+    }
     others = {name: 1 + int(room[name] * count) // chunk_rows[name] for name in rows}
     return others | {leading: chunks}

@@ -13,7 +13,9 @@ COMPUTE_DTYPES = ("auto", "float32", "bfloat16", "float16")
 POOLINGS = ("auto", "first", "last", "mean")
 OVERLONG = ("stride", "truncate", "error")
 # In this order in an entry: first those with every chosen layer, the first one says which.
-ARRAYS = ("words", *POOLED, "tokens")
+ARRAYS = ("words", "predicted", *POOLED, "tokens")
+OUTPUT_HEAD = "output-head"
+KEEP = (*ARRAYS, OUTPUT_HEAD)
 
 _REQUESTED = ("format", "dtype", "compute_dtype", "overlong", "max_length", "limit")
 
@@ -29,8 +31,10 @@ class ExtractOptions:
         layers: layers to store, in the language of ``probekit.layers``.
         keep: arrays to store: ``words`` (every chosen layer, one row per word), ``cls``, ``mean``
             and ``last`` (every chosen layer, one row per text: its first token, the mean of all,
-            its last token) and ``tokens`` (last layer, one row per subword of every window).
-            None is what the task's labels need (``keep.resolve_keep``).
+            its last token), ``predicted`` (every chosen layer, one row per predicted token of
+            language modelling) and ``tokens`` (last layer, one row per subword of every window);
+            ``output-head`` is the model's own. None is what the task's labels need
+            (``keep.resolve_keep``).
         pooling: which subwords make a word's row; ``auto`` is the first subword for
             bidirectional models and the last one for causal models.
         overlong: what happens to texts longer than the limit: ``stride`` reads overlapping
@@ -40,6 +44,10 @@ class ExtractOptions:
         batch_tokens: padded tokens per batch.
         random_init: seed; draw the weights at random instead of reading the model's own, as a
             baseline. The entry's model is then called ``<model>-random<seed>``.
+        passes: for masked language modelling: read each text this often, under other masks.
+        mask_seed: for masked language modelling: of the masks.
+        every: for next-token prediction: every k-th position predicts.
+        tie: ``input``: for a model without an output head, its input embeddings.
     """
 
     format: str = "zarr"
@@ -53,6 +61,10 @@ class ExtractOptions:
     limit: int | None = None
     batch_tokens: int = 4096
     random_init: int | None = None
+    passes: int | None = None
+    mask_seed: int | None = None
+    every: int | None = None
+    tie: str | None = None
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -71,8 +83,12 @@ class ExtractOptions:
         _check_positive("--max-length", self.max_length)
         _check_positive("--limit", self.limit)
         _check_positive("--batch-tokens", self.batch_tokens)
-        if self.random_init is not None and self.random_init < 0:
-            raise OptionError(f"--random-init {self.random_init}: a seed is 0 or more.")
+        _check_positive("--passes", self.passes)
+        _check_positive("--every", self.every)
+        _check_seed("--random-init", self.random_init)
+        _check_seed("--mask-seed", self.mask_seed)
+        if self.tie is not None:
+            _check_choice("--tie", self.tie, ("input",))
 
     def requested(self) -> dict[str, Any]:
         """Return the part of the options that the key of an entry hashes as it was given.
@@ -95,16 +111,21 @@ class ExtractOptions:
 
 def _checked_keep(keep: tuple[str, ...]) -> tuple[str, ...]:
     """Return ``keep`` in the order of an entry's arrays: order and repetitions mean nothing."""
-    for array in keep:
-        _check_choice("--keep", array, ARRAYS)
-    if not keep:
+    for name in keep:
+        _check_choice("--keep", name, KEEP)
+    if not set(keep) & set(ARRAYS):
         raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
-    return tuple(name for name in ARRAYS if name in keep)
+    return tuple(name for name in KEEP if name in keep)
 
 
 def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise OptionError(f"{option} {value!r} is none of: {', '.join(choices)}.")
+
+
+def _check_seed(option: str, value: int | None) -> None:
+    if value is not None and value < 0:
+        raise OptionError(f"{option} {value}: a seed is 0 or more.")
 
 
 def _check_positive(option: str, value: int | None) -> None:

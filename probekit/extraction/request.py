@@ -1,6 +1,6 @@
 """What the key of an entry hashes: everything that was asked for, nothing about the machine."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo
@@ -25,7 +25,11 @@ def entry_model(info: BackboneInfo) -> str:
 
 
 def make_request(
-    options: ExtractOptions, info: BackboneInfo, keep: Collection[str], text_fingerprint: str
+    options: ExtractOptions,
+    info: BackboneInfo,
+    keep: Collection[str],
+    text_fingerprint: str,
+    masking: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the request as JSON values.
 
@@ -35,13 +39,14 @@ def make_request(
     Args:
         options: what is asked for.
         info: the model.
-        keep: the arrays to store.
+        keep: what to store.
         text_fingerprint: of the split.
+        masking: for language modelling, what is predicted.
 
     Raises:
         OptionError: a layer does not exist.
     """
-    return {
+    request = {
         "format_version": FORMAT_VERSION,
         "weights": info.weights_sha256,
         "tokenizer": info.tokenizer_sha256,
@@ -50,6 +55,7 @@ def make_request(
         "keep": sorted(keep),
         "layers": list(parse_layers(options.layers, info.n_blocks)),
         "pooling": resolve_pooling(options, info),
-        "masking": None,
+        "masking": None if masking is None else dict(masking),
         "random_init": info.random_init,
     }
+    return request if options.tie is None else request | {"tie": options.tie}

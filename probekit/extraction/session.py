@@ -7,15 +7,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probekit.backbone import Backbone, Inspection, encode, load_backbone
+from probekit.backbone import Backbone, Inspection, load_backbone
+from probekit.backbone.output_head import OutputHead, read_output_head, tied_to_input
 from probekit.errors import OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
 from probekit.extraction.configuration import check_configuration, computing_options
 from probekit.extraction.describe import make_manifest, small_files
 from probekit.extraction.estimate import check_free_space, describe_work
-from probekit.extraction.keep import check_fits, resolve_keep
-from probekit.extraction.options import ExtractOptions
+from probekit.extraction.keep import arrays_of, resolve_keep
+from probekit.extraction.modelling import check_fits, check_tie, masking_request
+from probekit.extraction.options import OUTPUT_HEAD, ExtractOptions
 from probekit.extraction.plan import Plan, make_plan, plan_json
+from probekit.extraction.reading import read_split
 from probekit.extraction.request import entry_model, make_request, resolve_pooling
 from probekit.extraction.run import token_bar, tokens_per_second, write_units
 from probekit.extraction.statistics import fits_float16
@@ -56,12 +59,34 @@ class Session:
     remedy: str
     progress: bool
 
+    def __post_init__(self) -> None:
+        """Check what the options mean for this task and this model.
+
+        Raises:
+            OptionError: an option, or something to keep, means nothing for them.
+        """
+        check_fits(self.options, self.task, self.inspection.info)
+        check_tie(self.options, self._keep)
+
     @cached_property
     def backbone(self) -> Backbone:
         """The model, loaded."""
         return load_backbone(
             self.inspection, device=self.device, compute_dtype=self.options.compute_dtype
         )
+
+    @cached_property
+    def output_head(self) -> OutputHead | None:
+        """The output head that entries keep, if any.
+
+        Raises:
+            BackboneError: the model has none.
+        """
+        if OUTPUT_HEAD not in self._keep:
+            return None
+        if self.options.tie is not None:
+            return tied_to_input(self.backbone)
+        return read_output_head(self.inspection)
 
     def extract(self, split: Split) -> Entry:
         """Return the entry of one split, complete; what exists is not computed again.
@@ -72,13 +97,11 @@ class Session:
             StorageError: the disk is full, or the folder cannot be written.
             EntryError: the entry is damaged, or another configuration of the same weights made it.
         """
-        check_fits(self.options, self.task)
-        request = make_request(
-            self.options, self.inspection.info, self._keep, split.text_fingerprint()
-        )
+        info, masking = self.inspection.info, self._masking
+        request = make_request(self.options, info, self._keep, split.text_fingerprint(), masking)
         folder = entry_folder(
             self.cache,
-            entry_model(self.inspection.info),
+            entry_model(info),
             self.task.slug,
             split.name,
             digest(request),
@@ -102,14 +125,16 @@ class Session:
 
     def _build(self, split: Split, request: Mapping[str, Any], folder: Path) -> Entry:
         info = self.inspection.info
-        encoded = encode(
+        output_head = self.output_head  # first: a model without one costs no work
+        encoded = read_split(
             self.inspection,
-            split.examples,
+            split,
+            self.options,
             max_length=self._max_length(),
-            overlong=self.options.overlong,
+            masking=self._masking,
         )
         pooling = resolve_pooling(self.options, info)
-        plan = make_plan(encoded, info, self.options, self._keep, pooling)
+        plan = make_plan(encoded, info, self.options, arrays_of(self._keep), pooling)
         check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
         speed = tokens_per_second(self.backbone, plan)
@@ -130,7 +155,8 @@ class Session:
                 unit_stats=builder.unit_stats,
             )
             examples = example_table(split, plan)
-            return builder.complete(manifest, examples.table, small_files(self.backbone))
+            files = small_files(self.backbone, output_head)
+            return builder.complete(manifest, examples.table, files)
 
     def _write(
         self, split: Split, plan: Plan, builder: EntryBuilder, computed: dict[int, ComputedUnit]
@@ -172,6 +198,13 @@ class Session:
     @property
     def _keep(self) -> tuple[str, ...]:
         return resolve_keep(self.options.keep, self.task)
+
+    @property
+    def _masking(self) -> dict[str, Any] | None:
+        """What is predicted, for language modelling."""
+        if self.task.kind != "language-modelling":
+            return None
+        return masking_request(self.options, self.inspection.info)
 
     def _max_length(self) -> int:
         limit = self.inspection.info.max_length

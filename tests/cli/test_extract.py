@@ -74,8 +74,14 @@ def test_a_tokenizer_without_a_pad_token_is_no_obstacle(corpus, here):
         (("--format", "h5"), r"unknown format 'h5'. Did you mean 'hdf5'\? Choose from: hdf5, zarr"),
         (("--layers", "9"), r"layer 9 does not exist; this model has layers 0 \(embeddings\) to 3"),
         (("--layers", "top"), r"layers 'top': cannot read 'top'. Write 'all'"),
-        (("--keep", "word"), r"--keep 'word' is none of: words, cls, mean, last, tokens"),
-        (("--keep", ""), r"--keep names no array. Choose from: words, cls, mean, last, tokens"),
+        (
+            ("--keep", "word"),
+            r"--keep 'word' is none of: words, predicted, cls, mean, last, tokens, output-head",
+        ),
+        (
+            ("--keep", ""),
+            r"--keep names no array. Choose from: words, predicted, cls, mean, last, tokens",
+        ),
         (("--pooling", "max"), r"--pooling 'max' is none of: auto, first, last, mean"),
         (("--overlong", "cut"), r"--overlong 'cut' is none of: stride, truncate, error"),
         (("--max-length", "65"), r"--max-length 65: .*bert reads at most 64 subwords"),

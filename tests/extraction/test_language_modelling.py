@@ -1,0 +1,202 @@
+"""Rows at predicted positions, their targets and the output head: the language model itself."""
+
+import pytest
+import torch
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+)
+
+from probekit.errors import BackboneError, OptionError
+from probekit.extraction import ExtractOptions, bounds, extract
+from probekit.extraction import plan as plan_module
+from probekit.maintenance import verify_rows
+from probekit.output_head import FILE, OutputHead
+from tests import tiny
+from tests.extraction.passages import passages, write_texts
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "train.txt").write_text("\n\n".join(passages(12)) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return tiny.build("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def headless(tmp_path_factory):
+    return tiny.build("bert", tmp_path_factory.mktemp("headless"))
+
+
+@pytest.fixture(scope="module")
+def masked(headless, tmp_path_factory):
+    """A BERT with its masked-LM head, whose biases are not the zeros of a new model."""
+    folder = tmp_path_factory.mktemp("masked")
+    AutoTokenizer.from_pretrained(headless).save_pretrained(folder)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = BertForMaskedLM(BertConfig.from_pretrained(headless))
+        for parameter in model.cls.parameters():
+            torch.nn.init.normal_(parameter, std=0.1)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def small_units(monkeypatch):
+    monkeypatch.setattr(bounds, "UNIT_BYTES", 20_000)
+    monkeypatch.setattr(plan_module, "chunk_rows_for", lambda dim, dtype, rows: 16)
+
+
+def run(model, texts, cache, **options):
+    wanted = ExtractOptions(**{"compute_dtype": "float32", "dtype": "float32", **options})
+    (entry,) = extract(
+        str(model), str(texts), kind="language-modelling", splits=["train"], cache=cache,
+        options=wanted, device="cpu",
+    )  # fmt: skip
+    return entry
+
+
+def cached_logits(entry):
+    """Logits of every predicted row, from the cache alone, and the rows' targets."""
+    rows = entry.arrays["predicted"].read(torch.from_numpy(entry.examples.rows))
+    head = OutputHead.from_file(entry.backbone / FILE)
+    return head(rows[:, -1]), torch.from_numpy(entry.examples.targets.copy()).long()
+
+
+def blocks_of(entry):
+    """Input ids and predicted places of every block, in order."""
+    table = entry.examples.table.to_pylist()
+    for row in table:
+        start = 0
+        for size in row["windows"]:
+            stop = start + size
+            places = [i for i, word in enumerate(row["word_map"][start:stop]) if word >= 0]
+            yield torch.tensor([row["subwords"][start:stop]]), places
+            start = stop
+
+
+@pytest.mark.usefixtures("small_units")
+@pytest.mark.parametrize("every", [1, 3])
+def test_next_tokens_are_predicted_as_the_causal_model_does(llama, texts, tmp_path, every):
+    entry = run(llama, texts, tmp_path, max_length=32, every=every)
+    found, targets = cached_logits(entry)
+    model = AutoModelForCausalLM.from_pretrained(llama).eval()
+    logits, following = [], []
+    for ids, places in blocks_of(entry):
+        with torch.no_grad():
+            logits.append(model(input_ids=ids).logits[0, places])
+        following += [int(ids[0, place + 1]) for place in places]
+        assert places == [place for place in range(1, ids.shape[1] - 1) if place % every == 0]
+    torch.testing.assert_close(found, torch.cat(logits), rtol=1e-4, atol=1e-4)
+    assert targets.tolist() == following
+    assert entry.arrays["predicted"].spec.n_row_chunks > 1
+    assert entry.manifest.request["masking"] == {"form": "next", "every": every}
+    assert entry.manifest.counts["predicted"] == len(targets) == entry.examples.n_rows.sum()
+
+
+@pytest.mark.usefixtures("small_units")
+def test_masked_tokens_are_predicted_as_the_encoder_does(masked, texts, tmp_path):
+    entry = run(masked, texts, tmp_path, max_length=32, passes=2, mask_seed=5)
+    found, targets = cached_logits(entry)
+    model = BertForMaskedLM.from_pretrained(masked).eval()
+    logits = []
+    for ids, places in blocks_of(entry):
+        with torch.no_grad():
+            logits.append(model(input_ids=ids).logits[0, places])
+    torch.testing.assert_close(found, torch.cat(logits), rtol=1e-4, atol=1e-4)
+    tokenizer = AutoTokenizer.from_pretrained(masked)
+    hidden = torch.cat([ids[0, places] for ids, places in blocks_of(entry)])
+    share = (hidden == tokenizer.mask_token_id).float().mean()
+    assert 0.5 < share < 0.95 and (hidden != targets).float().mean() >= share
+    assert entry.manifest.request["masking"] == {
+        "form": "masked", "rate": 0.15, "passes": 2, "seed": 5,
+    }  # fmt: skip
+    assert entry.examples.ids[:3] == ("train-0#0", "train-0#1", "train-1#0")
+    once, again, other = (entry.examples.texts[i][0] for i in (0, 1, 2))
+    assert once == again != other
+    blocks = entry.examples.table["subwords"].to_pylist()
+    assert blocks[0] != blocks[1] and len(blocks[0]) == len(blocks[1])
+
+
+def test_verify_reads_the_very_masks(masked, llama, texts, tmp_path):
+    for model in (masked, llama):
+        assert verify_rows(run(model, texts, tmp_path), 40).passed
+
+
+def test_the_key_follows_the_masks(masked, texts, tmp_path):
+    base = run(masked, texts, tmp_path)
+    assert base.manifest.kind == "language-modelling"
+    assert base.manifest.request["keep"] == ["output-head", "predicted"]
+    assert run(masked, texts, tmp_path, passes=1, mask_seed=0).path == base.path
+    for options in ({"passes": 2}, {"mask_seed": 1}, {"keep": ("predicted",)}, {"tie": "input"}):
+        assert run(masked, texts, tmp_path, **options).manifest.key != base.manifest.key
+
+
+def test_a_model_without_an_output_head(headless, texts, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("probekit.extraction.session.load_backbone", None)
+        patch.setattr("probekit.extraction.session.read_split", None)
+        with pytest.raises(BackboneError, match=r"has no masked-language-model head.*--tie input"):
+            run(headless, texts, tmp_path)
+    assert not list(tmp_path.iterdir())
+    tied = run(headless, texts, tmp_path, tie="input")
+    head = OutputHead.from_file(tied.backbone / FILE)
+    embeddings = AutoModel.from_pretrained(headless).get_input_embeddings().weight
+    assert head.kind == "tied-input" and torch.equal(head.weight, embeddings)
+    rows_alone = run(headless, texts, tmp_path, keep=("predicted",))
+    assert not (rows_alone.backbone / FILE).exists()
+
+
+def test_random_weights_predict_over_their_own_embeddings(masked, texts, tmp_path):
+    with pytest.raises(OptionError, match=r"--random-init: random weights come .* --tie input"):
+        run(masked, texts, tmp_path, random_init=0)
+    entry = run(masked, texts, tmp_path, random_init=0, tie="input")
+    own = AutoModel.from_pretrained(masked).get_input_embeddings().weight
+    head = OutputHead.from_file(entry.backbone / FILE)
+    assert head.weight.shape == own.shape and not torch.allclose(head.weight, own)
+
+
+def test_an_output_head_for_another_task(masked, tmp_path):
+    labelled = write_texts(tmp_path / "labelled", count=4)
+    (entry,) = extract(
+        str(masked), str(labelled), kind="sentence", splits=["train"], cache=tmp_path / "cache",
+        options=ExtractOptions(keep=("cls", "output-head")), device="cpu",
+    )  # fmt: skip
+    assert OutputHead.from_file(entry.backbone / FILE).kind == "masked"
+    assert tuple(entry.arrays) == ("cls",)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("masked", {"every": 2}, r"--every is for next-token prediction: .* a causal model"),
+        ("llama", {"passes": 2}, r"--passes is for masked .* bidirectional model"),
+        ("llama", {"mask_seed": 0}, r"--mask-seed is for masked"),
+        ("masked", {"overlong": "truncate"}, r"--overlong: for language modelling"),
+        ("masked", {"pooling": "first"}, r"--pooling says which subwords"),
+        ("masked", {"keep": ("cls",)}, r"--keep cls: .* has no such rows. Choose from: predicted"),
+        ("masked", {"keep": ("predicted",), "tie": "input"}, r"--tie input .* --keep output-head"),
+    ],
+)
+def test_options_that_mean_nothing(request, texts, tmp_path, model, options, message):
+    with pytest.raises(OptionError, match=message):
+        run(request.getfixturevalue(model), texts, tmp_path, **options)
+
+
+def test_options_of_language_modelling_need_such_a_task(masked, tmp_path):
+    labelled = write_texts(tmp_path / "labelled", count=4)
+    for option in ({"passes": 2}, {"every": 2}, {"mask_seed": 0}, {"keep": ("predicted",)}):
+        with pytest.raises(OptionError, match=r"is for|has no such rows"):
+            extract(
+                str(masked), str(labelled), kind="sentence", cache=tmp_path / "cache",
+                options=ExtractOptions(**option), device="cpu",
+            )  # fmt: skip

@@ -1,0 +1,132 @@
+"""Overthinking on a decoder (P-32, section 5.1): is there a best depth before the last, on GLUE?
+
+Head ``last`` at every depth of SmolLM2-135M on RTE and SST-2, raw and standardised, with 128 shots
+(50 epochs) and with all of train in the cache (10 epochs), 5 seeds; p32 and attention-fusion over
+all layers with the same options. Nothing is chosen on dev but the depth, and the depth is chosen on
+one half of it and judged on the other, both ways round: dev is scored once, after the last step.
+Finished runs are skipped. Their predictions lie beside the records and are not tracked.
+
+    probekit extract smollm2.gguf glue/rte --data DATA --split train,dev
+    probekit extract smollm2.gguf glue/sst2 --data DATA --split train,dev --limit 10000
+    python analyses/depth_overthinking.py MODEL --workers 2
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from shared import RESULTS, arguments, interval_text, markdown, runner, verdict, write
+
+from probekit import Location, Record, TrainSpec, open_features, plot_depth, product, save_figure
+from probekit.depth import depths
+from probekit.report import depth_table
+from probekit.results.bootstrap import Resampled, bootstrap
+from probekit.results.interval import Interval, interval
+from probekit.results.predictions import read_predicted
+from probekit.seeding import numpy_generator
+
+NAME = "depth_overthinking"
+TASKS = ("glue/rte", "glue/sst2")
+SIZES: Mapping[str, Mapping[str, Any]] = {
+    "128 shots": {"shots": 128, "epochs": 50},
+    "all of train": {"epochs": 10},
+}
+NORMALIZE = ("none", "standardize")
+FUSIONS = ("p32", "attention-fusion")
+SEEDS = range(5)
+
+INTRODUCTION = """\
+Accuracy on dev (277 pairs of RTE, 872 sentences of SST-2) of the last checkpoint. "Peak" is the
+depth with the best mean accuracy over seeds on one seeded half of dev, scored on the other half,
+both ways round; so choosing it does not favour it. Differences are in points, with the 95 %
+interval over seeds, which share dev, and the 95 % bootstrap interval over dev sentences. A claim
+holds where both leave out zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """A difference of accuracies in points: over seeds, and over sentences."""
+
+    seeds: Interval
+    sentences: Resampled
+
+    def cells(self) -> list[str]:
+        """Return both intervals and what they say of a gain."""
+        own, low, high = verdict(self.seeds), self.sentences.low * 100, self.sentences.high * 100
+        other = "holds" if low > 0 else "the opposite holds" if high < 0 else "open"
+        found = own if own == other else "open"
+        return [interval_text(self.seeds, sign=True), f"{low:+.1f} to {high:+.1f}", found]
+
+
+def main() -> None:
+    """Train what is missing, then write the verdicts, the tables and the figures."""
+    args = arguments(__doc__)
+    run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
+    parts, lines = [], []
+    for task in TASKS:
+        n_blocks = open_features(args.model, task, None, Location(cache=args.cache)).n_blocks
+        everything: list[Record] = []
+        for size, options in SIZES.items():
+            base = TrainSpec(model=args.model, task=task, head="last", evals=1, **options)
+            choices = {"normalize": NORMALIZE, "seed": SEEDS}
+            last = run(product(base, {"depth": depths(n_blocks), **choices}))
+            fused = run(product(base, {"head": FUSIONS, **choices}))
+            everything += last
+            for normalize in NORMALIZE:
+                own = [r for r in last if r.normalize == normalize]
+                others = [r for r in fused if r.normalize == normalize]
+                lines += [[task, size, normalize, *line] for line in judge(own, others)]
+            parts.append(f"## {task}, {size}\n\n{depth_table(last, style='markdown')}")
+        save_figure(plot_depth(everything), RESULTS / f"{NAME}_{task.rpartition('/')[2]}.png")
+    header = ["task", "train", "layers", "claim", "over seeds", "over sentences", "verdict"]
+    verdicts = f"## Does it overthink, and does fusion repair it?\n\n{markdown(header, lines)}"
+    title = f"# Overthinking, {last[0].model}, head `last` by depth"
+    write(NAME, [title, INTRODUCTION, verdicts, *parts])
+
+
+def judge(last: Sequence[Record], fused: Sequence[Record]) -> list[list[str]]:
+    """Return a line for every claim: what it is, both intervals, and the verdict."""
+    by_depth = hits_of(last, "depth")
+    full = max(by_depth)
+    halves = halves_of(by_depth[full].shape[1])
+    chosen = [max(by_depth, key=lambda n: by_depth[n][:, half].mean()) for half in halves]
+    peak = np.empty_like(by_depth[full])
+    for half, depth in zip(reversed(halves), chosen, strict=True):
+        peak[:, half] = by_depth[depth][:, half]
+    depths_text = " and ".join(map(str, sorted(set(chosen))))
+    lines = [[f"peak (depth {depths_text}) > last ({full})", *gain(peak, by_depth[full]).cells()]]
+    for head, hits in hits_of(fused, "head").items():
+        lines.append([f"{head} > last", *gain(hits, by_depth[full]).cells()])
+        lines.append([f"{head} > peak", *gain(hits, peak).cells()])
+    return lines
+
+
+def hits_of(records: Sequence[Record], by: str) -> dict[Any, np.ndarray]:
+    """Return which dev sentences were right, (seeds, sentences), by an option of the records."""
+    found: dict[Any, list[np.ndarray]] = {}
+    for record in sorted(records, key=lambda record: record.seed):
+        assert record.predictions is not None, "the sweep writes predictions"
+        dev = read_predicted(RESULTS / f"{NAME}-predictions" / Path(record.predictions).name)[1]
+        found.setdefault(getattr(record, by), []).append(
+            (dev["dev"].predicted == dev["dev"].gold).astype(float)
+        )
+    return {value: np.stack(hits) for value, hits in found.items()}
+
+
+def halves_of(n_sentences: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return two halves of the sentences, the same for every run."""
+    order = numpy_generator(0, "halves of dev").permutation(n_sentences)
+    return order[: n_sentences // 2], order[n_sentences // 2 :]
+
+
+def gain(one: np.ndarray, two: np.ndarray) -> Gain:
+    """Return the accuracy of the first minus that of the second; both (seeds, sentences)."""
+    per_seed, per_sentence = (one - two).mean(axis=1), (one - two).mean(axis=0)
+    resampled = bootstrap(one.shape[1], lambda counts: counts @ per_sentence / counts.sum(axis=1))
+    return Gain(seeds=interval(per_seed.tolist()).scaled(100), sentences=resampled)
+
+
+if __name__ == "__main__":
+    main()

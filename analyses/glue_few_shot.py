@@ -1,0 +1,115 @@
+"""Sentence and pair tasks of GLUE with few examples: every head, the light ones with two poolings.
+
+RTE, MRPC, CoLA and SST-2 at 128 shots (256 texts), STS-B with 5 and 20 % of train (287 and 1,150
+pairs), 50 epochs, 5 seeds, each head's default decoder. The published test splits have no labels,
+so scores are of dev. Finished runs are skipped: the script can be stopped and resumed.
+
+    probekit extract MODEL glue/rte --data DATA --split train,dev --keep cls,mean,last,tokens
+    (and so for glue/mrpc, glue/cola, glue/sst2, glue/stsb)
+    python analyses/glue_few_shot.py MODEL --workers 2
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from shared import (
+    LIGHT,
+    RATES,
+    RATES_TEXT,
+    RESULTS,
+    arguments,
+    cell,
+    markdown,
+    of_head,
+    runner,
+    section,
+    with_rates,
+    write,
+)
+
+from probekit import Record, TrainSpec, plot_weights, save_figure
+from probekit.report import Score
+
+NAME = "glue_few_shot"
+AMOUNTS: dict[str, tuple[dict[str, float], ...]] = {
+    "glue/rte": ({"shots": 128},),
+    "glue/mrpc": ({"shots": 128},),
+    "glue/cola": ({"shots": 128},),
+    "glue/sst2": ({"shots": 128},),
+    "glue/stsb": ({"fraction": 0.05}, {"fraction": 0.2}),
+}
+SEEDS = range(5)
+EPOCHS = 50
+
+INTRODUCTION = f"""\
+Dev scores (%), mean ± half width of the 95 % interval over {len(SEEDS)} seeds. The checkpoint is
+the best of ten on the dev split that is also the score, so "dev best" is optimistic; "dev last" is
+the score after the last step, which nothing chose.
+
+{RATES_TEXT}"""
+
+
+def main() -> None:
+    """Train what is missing, then write the tables and the figure."""
+    args = arguments(__doc__)
+    run = runner(RESULTS / f"{NAME}.jsonl", args)
+    own = run(plan(args.model, tuple(RATES)))
+    mean = run([replace(spec, pooling="mean") for spec in plan(args.model, LIGHT)])
+    parts = [f"# Few-shot GLUE, {own[0].model}", INTRODUCTION]
+    parts.append(overview(f"Dev best, pooling {own[0].pooling}", own, "eval_score", tuple(RATES)))
+    parts.append(overview(f"Dev last, pooling {own[0].pooling}", own, "eval_last", tuple(RATES)))
+    parts.append(
+        "The local sentence encoders were trained for mean pooling; the light heads with it:"
+    )
+    parts.append(overview("Dev best, pooling mean", mean, "eval_score", LIGHT))
+    parts.append(overview("Dev last, pooling mean", mean, "eval_last", LIGHT))
+    parts += [section(task, of_task(own, task)) for task in AMOUNTS]
+    write(NAME, parts)
+    weighing = [r for r in own if r.head in ("p32", "attention-fusion") and r.shots]
+    save_figure(plot_weights(weighing), RESULTS / f"{NAME}_weights.png")
+
+
+def plan(model: str, heads: Sequence[str]) -> list[TrainSpec]:
+    """Return the runs of some heads."""
+    return [
+        spec
+        for task, amounts in AMOUNTS.items()
+        for amount in amounts
+        for spec in with_rates(
+            TrainSpec(model=model, task=task, head="last", epochs=EPOCHS, **amount), heads, SEEDS
+        )
+    ]
+
+
+def of_task(records: Sequence[Record], task: str) -> list[Record]:
+    """Return the records of one task."""
+    return [record for record in records if record.task == task]
+
+
+def overview(title: str, records: Sequence[Record], score: Score, heads: Sequence[str]) -> str:
+    """Return one line per head and one column per task and amount."""
+    columns = {
+        f"{task.removeprefix('glue/')}, {size_text(amount)}": [
+            record
+            for record in of_task(records, task)
+            if all(getattr(record, name) == value for name, value in amount.items())
+        ]
+        for task, amounts in AMOUNTS.items()
+        for amount in amounts
+    }
+    lines = [
+        [f"`{head}`", *(cell(of_head(column, head), score) for column in columns.values())]
+        for head in heads
+    ]
+    return f"## {title}\n\n{markdown(['head', *columns], lines)}"
+
+
+def size_text(amount: Mapping[str, float]) -> str:
+    """Return an amount for people."""
+    if "shots" in amount:
+        return f"{amount['shots']:g} shots"
+    return f"{amount['fraction']:.0%} of train"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What the analyses share: their arguments, resumable runs, tables and paired differences."""
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from probekit import Location, Record, TrainSpec, sweep
+from probekit.metrics.scale import scale_of
+from probekit.report import Score, caption, summarise, table
+from probekit.results.interval import Interval, interval
+
+RESULTS = Path(__file__).parent / "results"
+
+Run = Callable[[Sequence[TrainSpec]], list[Record]]
+"""Trains the runs of a plan that are not recorded yet, and returns the records of all."""
+
+LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
+"""Heads with no more than a few values per layer."""
+
+RATES: dict[str, float | None] = {
+    **dict.fromkeys(LIGHT),
+    "concat": 1e-3,
+    "concat-ffn": 1e-3,
+    "dwatt": 1e-3,
+    "extra-layers": 2e-4,
+    "depth-lstm:hidden=256": 1e-3,
+    "laya": 5e-4,
+}
+"""Every head with a learning rate that suits its size; None is the published one (2e-3)."""
+
+RATES_TEXT = (
+    "Learning rates were not searched here: the published 2e-3 for the light heads, for the others "
+    "values near the best ones on CoNLL-2003 (`heads_conll.py`): 1e-3, and 2e-4 for `extra-layers` "
+    "and 5e-4 for `laya`."
+)
+
+
+def arguments(description: str | None, *, work: bool = False) -> argparse.Namespace:
+    """Return ``model``, ``cache`` and ``workers``, and the folder ``work`` for saved heads."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model")
+    parser.add_argument("--cache", type=Path, default=Path("cache"))
+    parser.add_argument("--workers", type=int, default=1)
+    if work:
+        parser.add_argument("--work", type=Path, default=Path("runs"), help="for saved heads")
+    return parser.parse_args()
+
+
+def runner(records: Path, args: argparse.Namespace, *, predictions: bool = False) -> Run:
+    """Return a function that runs a plan with the records in a file."""
+
+    def run(plan: Sequence[TrainSpec]) -> list[Record]:
+        return sweep(
+            plan,
+            out=records,
+            location=Location(cache=args.cache),
+            workers=args.workers,
+            predictions=predictions,
+            progress=True,
+        )
+
+    return run
+
+
+def with_rates(base: TrainSpec, heads: Iterable[str], seeds: Iterable[int]) -> list[TrainSpec]:
+    """Return a spec for every head, at its rate of `RATES`, and seed."""
+    return [replace(base, head=head, lr=RATES[head], seed=seed) for head in heads for seed in seeds]
+
+
+def of_head(records: Iterable[Record], head: str) -> list[Record]:
+    """Return the records of a head, which may be written with its settings."""
+    return [record for record in records if record.head == head.partition(":")[0]]
+
+
+def section(title: str, records: Sequence[Record]) -> str:
+    """Return a titled table with its caption."""
+    rows = summarise(records)
+    return f"## {title}\n\n{table(rows, style='markdown')}\n{caption(rows)}"
+
+
+def cell(records: Sequence[Record], score: Score = "test_score") -> str:
+    """Return the mean score of some seeds of one run with its interval; a dash without any."""
+    if not records:
+        return "-"
+    (row,) = summarise(records)
+    found = getattr(row, score)
+    assert isinstance(found, Interval), f"no {score}"
+    return interval_text(found.scaled(scale_of(row.metric).factor))
+
+
+def interval_text(found: Interval, *, sign: bool = False) -> str:
+    """Return ``mean ± half width``."""
+    mean = f"{found.mean:{'+' if sign else ''}.1f}"
+    return mean if found.half is None else f"{mean} ± {found.half:.1f}"
+
+
+def paired(one: Sequence[Record], two: Sequence[Record], score: Score = "test_score") -> Interval:
+    """Return the first's score minus the second's, seed by seed, in percentage points."""
+    left, right = ({r.seed: getattr(r, score) for r in side} for side in (one, two))
+    assert left and left.keys() == right.keys(), "both need the same seeds"
+    return interval(left[seed] - right[seed] for seed in sorted(left)).scaled(100)
+
+
+def verdict(difference: Interval) -> str:
+    """Return what an interval says of the claim that a difference is above zero."""
+    if difference.half is None:
+        return "one seed: open"
+    if difference.low > 0:
+        return "holds"
+    return "the opposite holds" if difference.high < 0 else "open"
+
+
+def markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table, its first column words and the others numbers."""
+    rules = [":---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [header, rules, *lines])
+
+
+def write(name: str, parts: Iterable[str]) -> None:
+    """Write the parts of a text to ``results/<name>.md`` and print them."""
+    text = "\n\n".join(part.strip() for part in parts)
+    (RESULTS / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+    print(text)

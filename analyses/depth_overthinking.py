@@ -52,12 +52,16 @@ class Gain:
     seeds: Interval
     sentences: Resampled
 
+    @property
+    def verdict(self) -> str:
+        """What both intervals say of the claim that there is a gain."""
+        found = {verdict(one.low, one.high) for one in (self.seeds, self.sentences)}
+        return found.pop() if len(found) == 1 else "open"
+
     def cells(self) -> list[str]:
-        """Return both intervals and what they say of a gain."""
-        own, low, high = verdict(self.seeds), self.sentences.low * 100, self.sentences.high * 100
-        other = "holds" if low > 0 else "the opposite holds" if high < 0 else "open"
-        found = own if own == other else "open"
-        return [interval_text(self.seeds, sign=True), f"{low:+.1f} to {high:+.1f}", found]
+        """Return both intervals and the verdict."""
+        low, high = self.sentences.low * 100, self.sentences.high * 100
+        return [interval_text(self.seeds, sign=True), f"{low:+.1f} to {high:+.1f}", self.verdict]
 
 
 def main() -> None:
@@ -80,8 +84,9 @@ def main() -> None:
                 lines += [[task, size, normalize, *line] for line in judge(own, others)]
             parts.append(f"## {task}, {size}\n\n{depth_table(last, style='markdown')}")
         save_figure(plot_depth(everything), RESULTS / f"{NAME}_{task.rpartition('/')[2]}.png")
-    header = ["task", "train", "layers", "claim", "over seeds", "over sentences", "verdict"]
-    verdicts = f"## Does it overthink, and does fusion repair it?\n\n{markdown(header, lines)}"
+    header = ["task", "train", "layers", "claim", "depths", "seeds", "sentences", "verdict"]
+    claims = f"{tally(lines)}\n\n{markdown(header, lines, words=4)}"
+    verdicts = f"## Does it overthink, and does fusion repair it?\n\n{claims}"
     title = f"# Overthinking, {last[0].model}, head `last` by depth"
     write(NAME, [title, INTRODUCTION, verdicts, *parts])
 
@@ -96,11 +101,25 @@ def judge(last: Sequence[Record], fused: Sequence[Record]) -> list[list[str]]:
     for half, depth in zip(reversed(halves), chosen, strict=True):
         peak[:, half] = by_depth[depth][:, half]
     depths_text = " and ".join(map(str, sorted(set(chosen))))
-    lines = [[f"peak (depth {depths_text}) > last ({full})", *gain(peak, by_depth[full]).cells()]]
+    found = gain(peak, by_depth[full]).cells()
+    lines = [["peak > last", f"{depths_text}, {full}", *found]]
     for head, hits in hits_of(fused, "head").items():
-        lines.append([f"{head} > last", *gain(hits, by_depth[full]).cells()])
-        lines.append([f"{head} > peak", *gain(hits, peak).cells()])
+        lines.append([f"{head} > last", f"all, {full}", *gain(hits, by_depth[full]).cells()])
+        lines.append([f"{head} > peak", f"all, {depths_text}", *gain(hits, peak).cells()])
     return lines
+
+
+def tally(lines: Sequence[Sequence[str]]) -> str:
+    """Return in how many settings each claim holds, and in how many the opposite does."""
+    verdicts: dict[str, list[str]] = {}
+    for line in lines:
+        verdicts.setdefault(line[3], []).append(line[-1])
+    counts = [
+        f"`{claim}` holds in {found.count('holds')} of {len(found)} settings, the opposite in "
+        f"{found.count('the opposite holds')}"
+        for claim, found in verdicts.items()
+    ]
+    return "; ".join(counts) + "."
 
 
 def hits_of(records: Sequence[Record], by: str) -> dict[Any, np.ndarray]:

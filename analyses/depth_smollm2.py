@@ -10,27 +10,24 @@ nothing to its right. Make the records, then the figure:
     python analyses/depth_smollm2.py
 """
 
-from pathlib import Path
+from shared import RESULTS, write
 
 from probekit import load_records, plot_depth, save_figure
 from probekit.report import caption, depth_table, summarise
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
     """Write the table and the figure."""
     records = load_records([RESULTS / "depth_smollm2.jsonl"])
-    text = "\n\n".join(
+    write(
+        "depth_smollm2",
         [
             f"# CoNLL-2003 NER by depth, {records[0].model}",
             depth_table(records, style="markdown"),
             caption(summarise(records)),
-        ]
+        ],
     )
-    (RESULTS / "depth_smollm2.md").write_text(text + "\n", encoding="utf-8")
     save_figure(plot_depth(records), RESULTS / "depth_smollm2.png")
-    print(text)
 
 
 if __name__ == "__main__":

@@ -75,6 +75,12 @@ def of_head(records: Iterable[Record], head: str) -> list[Record]:
     return [record for record in records if record.head == head.partition(":")[0]]
 
 
+def best_rate(records: Sequence[Record], rates: Sequence[float]) -> float:
+    """Return the learning rate with the best mean dev score; the first of equals."""
+    scores = {rate: [r.eval_score for r in records if r.lr == rate] for rate in rates}
+    return max(rates, key=lambda rate: interval(scores[rate]).mean)
+
+
 def section(title: str, records: Sequence[Record]) -> str:
     """Return a titled table with its caption."""
     rows = summarise(records)
@@ -91,10 +97,10 @@ def cell(records: Sequence[Record], score: Score = "test_score") -> str:
     return interval_text(found.scaled(scale_of(row.metric).factor))
 
 
-def interval_text(found: Interval, *, sign: bool = False) -> str:
+def interval_text(found: Interval, *, sign: bool = False, decimals: int = 1) -> str:
     """Return ``mean ± half width``."""
-    mean = f"{found.mean:{'+' if sign else ''}.1f}"
-    return mean if found.half is None else f"{mean} ± {found.half:.1f}"
+    mean = f"{found.mean:{'+' if sign else ''}.{decimals}f}"
+    return mean if found.half is None else f"{mean} ± {found.half:.{decimals}f}"
 
 
 def paired(one: Sequence[Record], two: Sequence[Record], score: Score = "test_score") -> Interval:
@@ -104,18 +110,14 @@ def paired(one: Sequence[Record], two: Sequence[Record], score: Score = "test_sc
     return interval(left[seed] - right[seed] for seed in sorted(left)).scaled(100)
 
 
-def verdict(difference: Interval) -> str:
+def verdict(low: float, high: float) -> str:
     """Return what an interval says of the claim that a difference is above zero."""
-    if difference.half is None:
-        return "one seed: open"
-    if difference.low > 0:
-        return "holds"
-    return "the opposite holds" if difference.high < 0 else "open"
+    return "holds" if low > 0 else "the opposite holds" if high < 0 else "open"
 
 
-def markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table, its first column words and the others numbers."""
-    rules = [":---", *["---:"] * (len(header) - 1)]
+def markdown(header: Sequence[str], lines: Iterable[Sequence[str]], *, words: int = 1) -> str:
+    """Return a Markdown table whose first columns hold words and the others numbers."""
+    rules = [*[":---"] * words, *["---:"] * (len(header) - words)]
     return "\n".join("| " + " | ".join(line) + " |" for line in [header, rules, *lines])
 
 

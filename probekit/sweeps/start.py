@@ -17,11 +17,11 @@ from probekit.fingerprint import digest, digest_file
 from probekit.heads import HeadSpec
 from probekit.specs import TrainSpec
 from probekit.store import Entry
-from probekit.train.saved import WEIGHTS, TrainedHead
+from probekit.train.saved import CONFIG, WEIGHTS, TrainedHead
 
 logger = logging.getLogger(__name__)
 
-_CONFIG = "config.json"
+_BACKBONE_CONFIG = "config.json"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +64,9 @@ def open_start(
     folder = spec.fusion_from or spec.init_from
     if folder is None:
         return None
-    saved = _load(Path(folder).resolve())
+    path = Path(folder).resolve()
+    content = _digest_if_there(path / WEIGHTS), _digest_if_there(path / CONFIG)
+    saved = _load(path, content)
     config = saved.config
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
@@ -85,19 +87,21 @@ def open_start(
     state = {name: value for name, value in saved.state.items() if name.startswith(wanted_parts)}
     return Start(
         name=_name(config),
-        fingerprint=digest_file(Path(folder) / WEIGHTS),
+        fingerprint=content[0],
         state=state,
     )
 
 
 def _name(config: Mapping[str, Any]) -> str:
     options = {name: value for name, value in config["options"].items() if name != "seed"}
+    if options.get("start") is not None:  # that one may be of this seed as well: its name is not
+        options |= {"start": config.get("init"), "fusion_from": None, "init_from": None}
     return f"{config['task']} {config['label']} {digest(options)[:8]}"
 
 
 def _mismatch(option: str, folder: str, what: str, found: object, wanted: object) -> str:
     return (
-        f"{option} {folder}: its {what} is {_short(found)}, but this run has {_short(wanted)}. "
+        f"{option} {folder}: saved with {what} {_short(found)}, but this run has {_short(wanted)}. "
         "Give the same options as the run that saved it"
         + (", or take only its fusion with --fusion-from." if what == "labels" else ".")
     )
@@ -119,11 +123,16 @@ def _warn_other_model(folder: str, config: Mapping[str, Any], splits: Splits) ->
 
 
 @lru_cache(maxsize=4)
-def _load(folder: Path) -> TrainedHead:
+def _load(folder: Path, content: tuple[str, str]) -> TrainedHead:
+    """Load a saved head once for what its files hold now: another may take its folder."""
     return TrainedHead.from_pretrained(folder)
+
+
+def _digest_if_there(path: Path) -> str:
+    return digest_file(path) if path.is_file() else ""
 
 
 def read_config(entry: Entry) -> dict[str, Any]:
     """Return the backbone's configuration as an entry keeps it; empty if it keeps none."""
-    path = entry.backbone / _CONFIG
+    path = entry.backbone / _BACKBONE_CONFIG
     return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}

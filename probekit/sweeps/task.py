@@ -79,7 +79,7 @@ class GroupTask:
         """Write the saved head and the predictions, where they were asked for."""
         key = run.options.key
         if key in self.outputs.heads:
-            about = describe_training(splits, run.options, result)
+            about = describe_training(splits, run.options, result, init=run.init)
             save_head(self.outputs.heads[key], result, about)
         if key in self.outputs.predictions:
             views = scored_views(run.spec, splits)

@@ -141,9 +141,15 @@ class TrainedHead:
 
 
 def describe_training(
-    splits: Splits, options: ResolvedOptions, result: FitResult
+    splits: Splits, options: ResolvedOptions, result: FitResult, *, init: str | None = None
 ) -> dict[str, Any]:
     """Return what a saved head's config says of where it comes from.
+
+    Args:
+        splits: the features that it was trained on.
+        options: of the run.
+        result: of the run.
+        init: what the saved head that the run started from was trained on, if there is one.
 
     Returns:
         model (name and hashes), features (how rows are made of text), task, label, labels, the
@@ -172,6 +178,7 @@ def describe_training(
         "eval_score": result.eval_score,
         "test_score": result.test_score,
         "options": options.to_json(),
+        "init": init,
         "key": options.key,
     }
 

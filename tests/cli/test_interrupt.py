@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from probekit.extraction import plan
+from probekit.extraction import bounds, plan
 from tests.cli.conftest import FLOAT32
 from tests.cli.console import done
 from tests.extraction.corpus import write_corpus
 
 ROOT = Path(__file__).parents[2]
 SMALL_UNITS = """
-from probekit.extraction import plan
-plan._UNIT_BYTES = 8_000
+from probekit.extraction import bounds, plan
+bounds.UNIT_BYTES = 8_000
 plan.chunk_rows_for = lambda dim, dtype, rows: 16
 """
 MAIN = "from probekit.cli import main; main()"
@@ -50,7 +50,7 @@ def interrupted(folder, code, words, is_under_way):
 
 @pytest.fixture
 def small_units(monkeypatch):
-    monkeypatch.setattr(plan, "_UNIT_BYTES", 8_000)
+    monkeypatch.setattr(bounds, "UNIT_BYTES", 8_000)
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
 
 

@@ -11,6 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, bounds, extract
 from probekit.extraction import plan as plan_module
+from probekit.store.builder import EntryBuilder
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.passages import write_pairs, write_texts
@@ -239,3 +240,26 @@ def test_a_real_sentence_encoder(root, tmp_path):
     mask = encoded["attention_mask"][..., None].float()
     expected = (states * mask).sum(1) / mask.sum(1)
     torch.testing.assert_close(pooled(entry)["mean"][:, -1], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("small_units")
+def test_a_run_that_stopped_resumes_to_the_same_bytes(bert, root, tmp_path, monkeypatch):
+    """Windows of a text lie in several batches, and its mean adds them up."""
+    monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
+    options = {"max_length": 24, "batch_tokens": 64}
+    whole = run(bert, root / "texts", tmp_path / "whole", **options)
+    write, written = EntryBuilder.write_unit, []
+
+    def write_one(*arguments, **stats):
+        if written:
+            raise KeyboardInterrupt
+        written.append(write(*arguments, **stats))
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EntryBuilder, "write_unit", write_one)
+        run(bert, root / "texts", tmp_path / "stopped", **options)
+    (mark,) = (tmp_path / "stopped").glob("*/*/*.partial/building/units/*.json")
+    resumed = run(bert, root / "texts", tmp_path / "stopped", **options)
+    assert not mark.exists() and len(whole.arrays["cls"].spec.plain()) == 1
+    for name in ("checksums.parquet", "examples.parquet"):
+        assert (resumed.path / name).read_bytes() == (whole.path / name).read_bytes()

@@ -82,7 +82,17 @@ def test_a_sentence_longer_than_the_limit(bert, corpus, here):
     [
         (("--label", "9"), r"--label 9: .*train.conll has 3 columns; expected -3 to 2\."),
         (("--head", "dwat"), r"unknown head 'dwat'. Did you mean 'dwatt'\? Choose from: .*"),
-        (("--decoder", "mlp"), r"unknown decoder 'mlp'. Choose from: linear\."),
+        (("--decoder", "ml"), r"unknown decoder 'ml'. Did you mean 'mlp'\? Choose from: .*linear.*"),
+        (("--decoder", "pooler"), r"decoder 'pooler' does not fit tagging labels; choose .*linear.*"),
+        (("--freeze-fusion",), r"--freeze-fusion needs a fusion to freeze: --fusion-from DIR\."),
+        (("--fusion-from", "none"), r".*none: no saved head here .*"),
+        (("--fusion-from", "a", "--init-from", "b"), r".* were both given; choose one\."),
+        (("--optimizer", "sgd"), r"unknown optimizer 'sgd'\. Choose from: adam, adamw\."),
+        (("--schedule", "cosine"), r"unknown schedule 'cosine'\. .*constant, linear\."),
+        (("--protocol", "p33"), r"unknown protocol 'p33'. Did you mean 'p32'\? .*"),
+        (("--pooling", "cls"), r"--pooling cls chooses a row for a whole text; .*"),
+        (("--control", "-1"), r"--control must be a whole number of at least 0; found -1\."),
+        (("--fit-on", "tset"), r"unknown split of .* 'tset'\. Did you mean 'test'\? .*"),
         (("--normalize", "batch"), r"unknown normalization 'batch'. Choose from: final-norm, .*"),
         (("--layers", "4"), r".*layer 4 does not exist; this model has layers 0 .* to 3\."),
         (("--depth", "4"), r"--depth 4: this model has 3 blocks; give 0 to 3\."),
@@ -164,7 +174,7 @@ def test_a_label_in_dev_that_train_does_not_have_is_counted(bert, here):
     outcome = done("train", bert, data, "--head", "last", "--epochs", "1", "--json")
     warning = outcome.err.splitlines()[0]
     assert re.fullmatch(
-        r".*mine dev, labels '1'.*: 2 words carry a label that train does not have \(B-LOC\); each "
+        r".*mine dev, labels '1'.*: 2 rows carry a label that train does not have \(B-LOC\); each "
         r"counts as an error\.",
         warning,
     )

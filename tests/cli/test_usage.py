@@ -109,5 +109,6 @@ def test_heads_and_tasks_as_tables_and_as_json():
     assert list(dict.fromkeys(families)) == list(TASKS)
     assert (heads.err, tasks.err) == ("", "")
     assert [row["head"] for row in done("heads", "--json").rows] == list(HEADS)
-    assert done("heads", "--json").rows[-1]["lr"] == 5e-5
+    rates = {row["head"]: row["lr"] for row in done("heads", "--json").rows}
+    assert (rates["dwatt"], rates["last"]) == (5e-5, 2e-3)  # as published; the linear probe's own
     assert done("tasks", "--json").rows[0]["labels"] == ["ner", "pos", "chunk"]

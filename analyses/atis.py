@@ -29,6 +29,7 @@ from probekit.train.sampling import count_classes
 
 NAME = "atis"
 LABELS = ("slots", "intent")
+WEIGHING = ("p32", "scalar-mix", "attention-fusion")
 HEAVY = tuple(head for head in RATES if head not in LIGHT)
 SEEDS = range(5)
 HEAVY_SEEDS = range(2)
@@ -62,7 +63,7 @@ def main() -> None:
     parts.append(markdown(["head", *names], lines))
     parts += [section(name, found[label]) for name, label in zip(names, LABELS, strict=True)]
     write(NAME, parts)
-    weighing = [r for label in LABELS for r in found[label] if r.head in LIGHT]
+    weighing = [r for label in LABELS for r in found[label] if r.head in WEIGHING]
     save_figure(plot_weights(weighing), RESULTS / f"{NAME}_weights.png")
 
 

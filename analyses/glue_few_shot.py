@@ -11,6 +11,7 @@ so scores are of dev. Finished runs are skipped: the script can be stopped and r
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from shared import (
     LIGHT,
@@ -31,7 +32,7 @@ from probekit import Record, TrainSpec, plot_weights, save_figure
 from probekit.report import Score
 
 NAME = "glue_few_shot"
-AMOUNTS: dict[str, tuple[dict[str, float], ...]] = {
+AMOUNTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "glue/rte": ({"shots": 128},),
     "glue/mrpc": ({"shots": 128},),
     "glue/cola": ({"shots": 128},),
@@ -104,7 +105,7 @@ def overview(title: str, records: Sequence[Record], score: Score, heads: Sequenc
     return f"## {title}\n\n{markdown(['head', *columns], lines)}"
 
 
-def size_text(amount: Mapping[str, float]) -> str:
+def size_text(amount: Mapping[str, Any]) -> str:
     """Return an amount for people."""
     if "shots" in amount:
         return f"{amount['shots']:g} shots"

@@ -29,11 +29,10 @@ RATES: dict[str, float | None] = {
 }
 """Every head with a learning rate that suits its size; None is the published one (2e-3)."""
 
-RATES_TEXT = (
-    "Learning rates were not searched here: the published 2e-3 for the light heads, for the others "
-    "values near the best ones on CoNLL-2003 (`heads_conll.py`): 1e-3, and 2e-4 for `extra-layers` "
-    "and 5e-4 for `laya`."
-)
+RATES_TEXT = """\
+Learning rates were not searched here: the published 2e-3 for the light heads, for the others values
+near the best ones on CoNLL-2003 (`heads_conll.py`): 1e-3, and 2e-4 for `extra-layers` and 5e-4 for
+`laya`."""
 
 
 def arguments(description: str | None, *, work: bool = False) -> argparse.Namespace:
@@ -91,7 +90,7 @@ def cell(records: Sequence[Record], score: Score = "test_score") -> str:
     """Return the mean score of some seeds of one run with its interval; a dash without any."""
     if not records:
         return "-"
-    (row,) = summarise(records)
+    (row,) = summarise(records, by=["task", "label", "head"])
     found = getattr(row, score)
     assert isinstance(found, Interval), f"no {score}"
     return interval_text(found.scaled(scale_of(row.metric).factor))

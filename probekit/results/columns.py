@@ -7,6 +7,8 @@ from probekit.results.interval import Interval
 
 NOTHING = "-"
 
+_LARGE = 1e6
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -50,7 +52,7 @@ def _markdown_line(cells: Sequence[str]) -> str:
 def interval_cells(values: Sequence[Interval | None], decimals: int) -> list[str]:
     """Return ``mean ± half width`` with the signs one below the other; a dash for None."""
     present = [value for value in values if value is not None]
-    halves = [f"{value.half:.{decimals}f}" for value in present if value.half is not None]
+    halves = [_number(value.half, decimals) for value in present if value.half is not None]
     width = max(map(len, halves), default=0)
     return [_interval_cell(value, decimals, width) for value in values]
 
@@ -59,7 +61,12 @@ def _interval_cell(value: Interval | None, decimals: int, width: int) -> str:
     room = width + 3 if width else 0
     if value is None:
         return NOTHING + " " * room
-    mean = f"{value.mean:.{decimals}f}"
+    mean = _number(value.mean, decimals)
     if value.half is None:
         return mean + " " * room
-    return f"{mean} ± {value.half:>{width}.{decimals}f}"
+    return f"{mean} ± {_number(value.half, decimals):>{width}}"
+
+
+def _number(value: float, decimals: int) -> str:
+    """Return a number with some decimals; one of seven digits or more (a perplexity) as 6.2e+09."""
+    return f"{value:.1e}" if abs(value) >= _LARGE else f"{value:.{decimals}f}"

@@ -42,8 +42,10 @@ def plant(
     invalid: float = 0.0,
     request: str = "",
     layers: tuple[int, ...] = LAYERS,
+    types: int | None = None,
+    model: str = MODEL,
 ) -> Entry:
-    """Build one entry of ``MODEL`` on ``TASK`` with its ``ner`` labels.
+    """Build one entry of a model on ``TASK`` with its ``ner`` labels.
 
     Args:
         root: the cache root.
@@ -59,6 +61,9 @@ def plant(
         invalid: share of words marked invalid, with rows of zeros.
         request: anything that tells this entry from another of the same split.
         layers: layers that are stored.
+        types: how many different words there are, each of any label; None is a word of its own
+            for every row of a split.
+        model: the name of the model.
     """
     rng = np.random.default_rng([seed, len(split)])
     lengths = rng.integers(3, 12, sentences)
@@ -74,15 +79,21 @@ def plant(
     rows[:, ~valid] = 0
     shown = rng.integers(0, len(names), n_rows) if shuffled else classes
     labels = [names[number] for number in shown]
-    return _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request, layers)
+    chosen = rng.integers(0, types, n_rows) if types else range(n_rows)
+    words = [f"w{number}" for number in chosen]
+    place = root, model, split
+    return _write(place, rows, lengths, valid, words, labels, dtype, final_norm, request, layers)
 
 
-def _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request, layers):
+def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, request, layers):
+    root, model, split = place
     states = {"words": (rows, layers), "tokens": (with_specials(rows[-1:], lengths), layers[-1:])}
     specs = {name: _spec(name, block, chosen, dtype) for name, (block, chosen) in states.items()}
     asked = {"split": split, "note": request, "text": digest([len(labels), split])}
+    if model != MODEL:
+        asked["weights"] = model
     key = digest(asked)
-    path = entry_folder(root, MODEL, TASK, split, key)
+    path = entry_folder(root, model, TASK, split, key)
     plan = {"arrays": [spec.to_json() for spec in specs.values()], "backend": "zarr", "units": [0]}
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     pieces = list(itertools.pairwise(bounds))
@@ -90,7 +101,7 @@ def _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request
     examples = ExampleTable.from_columns(
         {
             "id": ids,
-            "words": [[f"w{i}" for i in range(a, b)] for a, b in pieces],
+            "words": [words[a:b] for a, b in pieces],
             "row_start": bounds[:-1],
             "n_rows": lengths.astype(np.int32),
             "valid": [valid[a:b].tolist() for a, b in pieces],
@@ -108,7 +119,7 @@ def _write(root, split, rows, lengths, valid, labels, dtype, final_norm, request
     manifest = Manifest(
         key=key,
         request=asked,
-        model=MODEL,
+        model=model,
         task=TASK,
         split=split,
         kind="tagging",

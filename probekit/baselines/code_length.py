@@ -45,7 +45,7 @@ class CodeLength:
     @property
     def compression(self) -> float:
         """How much shorter the online code is than the uniform one; 1 is no use at all."""
-        return self.uniform_bits / self.bits
+        return self.uniform_bits / self.bits if self.bits else 1.0  # a single class costs nothing
 
     @property
     def bits_per_row(self) -> float:
@@ -80,8 +80,9 @@ def online_code(
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         memory: bytes that rows may take.
     """
-    order = numpy_generator(seed, "online code").permutation(train.n_examples)
-    ends = block_ends(train.n_examples)
+    filled = np.flatnonzero(train.lengths)  # a sentence may have lost all its words
+    order = filled[numpy_generator(seed, "online code").permutation(len(filled))]
+    ends = block_ends(len(order))
     n_classes = train.n_outputs
     first = len(train.take(order[: ends[0]]))
     nats = np.full(len(members), first * math.log(n_classes))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probekit.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
+from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location, Splits, open_features
 from probekit.results import Record
 from probekit.specs import TrainSpec
@@ -51,7 +52,7 @@ def run_baselines(
     All records are appended to ``out``; what is there is not trained again.
 
     Args:
-        plan: the runs: one model, task and label column.
+        plan: the runs: one model, task and label column, on its real labels.
         out: the records file.
         location: where entries and labels lie.
         workers: worker processes.
@@ -60,26 +61,30 @@ def run_baselines(
         progress: draw a bar on stderr.
 
     Raises:
-        OptionError: an option cannot be used.
+        OptionError: an option cannot be used, or the plan has several label columns or control
+            labels.
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
     """
+    check_plan(plan)
 
-    def train(specs: Sequence[TrainSpec]) -> list[Record]:
+    def train(specs: Sequence[TrainSpec], place: Location = location) -> list[Record]:
         return sweep(
             specs,
             out=out,
-            location=location,
+            location=place,
             workers=workers,
             memory=memory,
             device=device,
             progress=progress,
         )
 
-    heads = train(plan)
     first = plan[0]
     splits = open_features(first.model, first.task, first.label, location, fit_on=first.fit_on)
-    runs = [resolve(spec, splits) for spec in plan]
+    # Two specs may be one run: a learning rate that was given, and the published one.
+    runs = list({run.options.key: run for run in (resolve(spec, splits) for spec in plan)}.values())
+    plan = [run.spec for run in runs]
+    heads = train(plan)
     ledger = Ledger(out)
     notes: list[str] = []
     controls: Sequence[Record | None] = [None] * len(plan)
@@ -92,12 +97,15 @@ def run_baselines(
         codes = code_records(runs, splits, ledger, device=device, memory=memory)
     else:
         notes.append(f"no code length: it is defined for classes ({splits.kind} here).")
-    random = [
-        record
-        for model in random_models(first.model, splits, location)
-        for record in train([replace(spec, model=model) for spec in plan])
-    ]
-    if not random:
+    random: list[Record] = []
+    models = random_models(first.model, splits, location)
+    for model in models:
+        try:  # --entry chooses among the entries of the model itself
+            own = replace(location, entry=None)
+            random += train([replace(spec, model=model) for spec in plan], own)
+        except (DataError, EntryNotFoundError, OptionError) as error:
+            notes.append(f"no scores of {model}: {error}")
+    if not models:
         notes.append(
             "no randomly initialised backbone: cache its features with `probekit extract "
             f"{first.model} {first.task} --random-init 0` and the options of the first extraction."
@@ -111,6 +119,26 @@ def run_baselines(
         random=random,
         notes=notes,
     )
+
+
+def check_plan(plan: Sequence[TrainSpec]) -> None:
+    """Refuse runs that cannot be held against one set of baselines.
+
+    Raises:
+        OptionError: there are several label columns, or control labels, which are a baseline
+            themselves.
+    """
+    labels = dict.fromkeys(spec.label for spec in plan)
+    if len(labels) > 1:
+        raise OptionError(
+            f"--baselines are those of one label column; {len(labels)} were given "
+            f"({', '.join(map(str, labels))}). Run each by itself: --label {plan[0].label}."
+        )
+    if any(spec.control is not None for spec in plan):
+        raise OptionError(
+            "--control and --baselines were both given; the baselines include a control task for "
+            "every seed, so leave --control out."
+        )
 
 
 def random_models(model: str, splits: Splits, location: Location) -> list[str]:

@@ -49,9 +49,9 @@ def train(
     shared: TrainingOptions,
 ) -> None:
     """Train one head from the cache and print its scores."""
-    target = Target.of(model, task, shared)
-    records = run(
-        target,
+    start = with_baselines if baselines else run
+    records = start(
+        Target.of(model, task, shared),
         shared,
         head=head or own_head(shared.protocol),
         depths=[depth],
@@ -60,15 +60,6 @@ def train(
         save=save,
         predictions=predictions,
     )
-    if baselines:
-        records = with_baselines(
-            target,
-            shared,
-            head=head or own_head(shared.protocol),
-            depths=[depth],
-            epochs=epochs,
-            evals=evals,
-        )
     print_records(records, json=shared.json)
 
 

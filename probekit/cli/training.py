@@ -153,13 +153,27 @@ def with_baselines(
     depths: Sequence[int | None],
     epochs: str | None,
     evals: int,
+    save: Path | None = None,
+    predictions: bool = False,
 ) -> "list[Record]":
-    """Run the baselines of some heads; return all records, and say what could not be had."""
-    from probekit.baselines import run_baselines
+    """Train heads with their baselines; return all records, and say what could not be had."""
+    from probekit.baselines import check_plan, run_baselines
     from probekit.cli.output import progress_wanted
 
+    plan = _plan(target, shared, head=head, depths=depths, epochs=epochs, evals=evals)
+    check_plan(plan)
+    run(
+        target,
+        shared,
+        head=head,
+        depths=depths,
+        epochs=epochs,
+        evals=evals,
+        save=save,
+        predictions=predictions,
+    )
     found = run_baselines(
-        _plan(target, shared, head=head, depths=depths, epochs=epochs, evals=evals),
+        plan,
         out=shared.out or target.default_out(first_label(shared)),
         location=target.location,
         memory=parse_bytes(shared.memory),

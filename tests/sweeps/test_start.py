@@ -213,7 +213,10 @@ def test_a_head_saved_for_something_else_is_refused(saved, location, option, cha
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
-    [("dim", 32, "width of the states 32, .*has 16"), ("n_blocks", 12, "blocks of the backbone 12, .*has 3")],
+    [
+        ("dim", 32, "width of the states 32, .*has 16"),
+        ("n_blocks", 12, "blocks of the backbone 12, .*has 3"),
+    ],
 )
 @pytest.mark.parametrize("option", ["fusion_from", "init_from"])
 def test_a_head_of_a_backbone_of_another_shape_is_refused(tmp_path, option, field, value, message):
@@ -234,7 +237,9 @@ def test_a_head_of_a_backbone_of_another_shape_is_refused(tmp_path, option, fiel
 def test_other_labels_or_another_decoder_are_refused_for_a_continued_run_only(saved, tmp_path):
     names = (*NAMES[:3], "B-ORG", "I-ORG")
     location = Location(cache=plant_all(tmp_path / "cache", names=names))
-    with pytest.raises(OptionError, match=r"saved with labels .*B-LOC.*take only its fusion with --fu"):
+    with pytest.raises(
+        OptionError, match=r"saved with labels .*B-LOC.*take only its fusion with --fu"
+    ):
         fit(spec(init_from=str(saved)), location=location)
     fit(spec(fusion_from=str(saved), epochs=1), location=location)
     with pytest.raises(OptionError, match="saved with decoder .*linear.*this run has .*mlp"):

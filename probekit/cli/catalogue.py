@@ -1,5 +1,8 @@
 """``probekit tasks`` and ``probekit heads``: what there is to choose from."""
 
+from dataclasses import fields
+from typing import Any
+
 import typer
 
 from probekit.cli import options
@@ -33,20 +36,71 @@ def tasks(json: options.Json = False) -> None:
 
 
 def heads(json: options.Json = False) -> None:
-    """List the fusion heads with their formulas, layers, learning rates and sources."""
+    """List heads, decoders and protocols, with their options."""
     from probekit.cli.output import print_table
+
+    tables = (_heads(), _decoders(), _protocols())
+    for number, rows in enumerate(tables):
+        if number and not json:
+            typer.echo()
+        print_table(rows, json=json)
+    if not json:
+        typer.echo(
+            "\nOptions follow the name: --head extra-layers:n=2, --decoder mlp:hidden=128. "
+            "A protocol fills in what is not given on the command line."
+        )
+
+
+def _heads() -> list[dict[str, Any]]:
     from probekit.heads import HEADS
 
-    print_table(
-        [
-            {
-                "head": name,
-                "h =": head.formula,
-                "layers": head.default_layers,
-                "lr": head.learning_rate,
-                "source": head.source,
-            }
-            for name, head in HEADS.items()
-        ],
-        json=json,
-    )
+    return [
+        {
+            "head": name,
+            "h =": head.formula,
+            "layers": head.default_layers,
+            "lr": head.learning_rate,
+            "options": _defaults(head),
+            "source": head.source,
+        }
+        for name, head in HEADS.items()
+    ]
+
+
+def _decoders() -> list[dict[str, Any]]:
+    from probekit.decoders import DECODERS
+    from probekit.tasks import KINDS
+
+    return [
+        {
+            "decoder": name,
+            "for": [kind for kind in KINDS if kind in decoder.kinds],
+            "what": decoder.summary,
+            "options": _defaults(decoder),
+            "source": decoder.source,
+        }
+        for name, decoder in DECODERS.items()
+    ]
+
+
+def _protocols() -> list[dict[str, Any]]:
+    from probekit.protocols import PROTOCOLS
+
+    return [
+        {
+            "protocol": name,
+            "heads": list(protocol.heads),
+            "what": protocol.summary,
+            "source": protocol.source,
+        }
+        for name, protocol in PROTOCOLS.items()
+    ]
+
+
+def _defaults(spec: type) -> list[str]:
+    """Return the options of a plug-in with their defaults; what ``repr`` hides is not typed."""
+    return [
+        f"{field.name}={str(field.default).lower()}"
+        for field in fields(spec)
+        if field.init and field.repr
+    ]

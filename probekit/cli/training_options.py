@@ -32,7 +32,12 @@ Evals = Annotated[
 Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
 Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
 Decoder = Annotated[
-    str | None, typer.Option("--decoder", help="Decoder; the default of the task's kind if unset.")
+    str | None,
+    typer.Option(
+        "--decoder",
+        help="Name of the decoder (see `probekit heads`), with options: mlp:hidden=128; the "
+        "default for the labels if unset.",
+    ),
 ]
 Label = Annotated[
     str | None, typer.Option("--label", help="Label column; the task's default if unset.")
@@ -71,7 +76,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         "--protocol",
-        help="Preset of what is not given: dwatt, attention-fusion, p32 (see the README).",
+        help="Preset of what is not given: dwatt, attention-fusion, p32 (see `probekit heads`).",
     ),
 ]
 PooledRow = Annotated[

@@ -97,18 +97,3 @@ def test_task_and_model_the_wrong_way_round(command, first, second):
     message = refused(command, first, second)
     assert message.startswith(f"{first!r} is a task")
     assert message.endswith(f"The model comes first: write {second} {first}.")
-
-
-def test_heads_and_tasks_as_tables_and_as_json():
-    from probekit.heads import HEADS
-    from probekit.tasks import TASKS
-
-    heads, tasks = done("heads"), done("tasks")
-    assert [line.split()[0] for line in heads.out.splitlines()[1:]] == list(HEADS)
-    families = [line.split()[0].split("/")[0] for line in tasks.out.splitlines()[1:-2]]
-    assert list(dict.fromkeys(families)) == list(TASKS)
-    assert (heads.err, tasks.err) == ("", "")
-    assert [row["head"] for row in done("heads", "--json").rows] == list(HEADS)
-    rates = {row["head"]: row["lr"] for row in done("heads", "--json").rows}
-    assert (rates["dwatt"], rates["last"]) == (5e-5, 2e-3)  # as published; the linear probe's own
-    assert done("tasks", "--json").rows[0]["labels"] == ["ner", "pos", "chunk"]

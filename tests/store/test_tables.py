@@ -1,0 +1,79 @@
+"""Example tables with and without the columns that only some entries need."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from probekit.errors import EntryError
+from probekit.extraction.options import ARRAYS
+from probekit.store.tables import (
+    EXAMPLE_SCHEMA,
+    OPTIONAL_SCHEMA,
+    ExampleTable,
+    example_schema,
+    read_table,
+    table_bytes,
+)
+
+README = Path(__file__).parents[2] / "cache" / "README.md"
+BASE = {
+    "id": ["a", "b"],
+    "words": [[], []],
+    "row_start": [0, 2],
+    "n_rows": [2, 1],
+    "valid": [[True, True], [False]],
+    "token_start": [-1, -1],
+    "n_tokens": [3, 2],
+    "subwords": [[1, 2, 3], [4, 5]],
+    "word_map": [[-1, 0, 1], [0, -1]],
+    "windows": [[3], [2]],
+}
+MORE = {
+    "text": ["one", "two"],
+    "text_pair": ["three", None],
+    "pooled_start": [0, 16],
+    "token_types": [[0, 0, 1], [0, 0]],
+    "targets": [[7, 8], [9]],
+}
+
+
+def test_absent_columns_are_null():
+    table = ExampleTable.from_columns(BASE)
+    assert table.table.schema == EXAMPLE_SCHEMA
+    assert table.texts == [(None, None)] * 2
+    assert table.pooled_start.tolist() == [-1, -1]
+    assert not any(map(table.has, MORE))
+    with pytest.raises(EntryError, match="not one of language modelling"):
+        _ = table.targets
+
+
+def test_present_columns_come_back():
+    table = ExampleTable.from_columns(dict(reversed((BASE | MORE).items())))
+    assert table.table.column_names == [*EXAMPLE_SCHEMA.names, *OPTIONAL_SCHEMA.names]
+    assert table.texts == [("one", "three"), ("two", None)]
+    assert table.pooled_start.tolist() == [0, 16] and table.pooled_start.flags.writeable
+    assert table.targets.tolist() == [7, 8, 9] and table.targets.dtype == np.int32
+
+
+@pytest.mark.parametrize("extra", [(), ("text",), tuple(MORE)])
+def test_a_file_holds_the_columns_it_was_given(tmp_path, extra):
+    columns = BASE | {name: MORE[name] for name in extra}
+    made = ExampleTable.from_columns(columns).table
+    (tmp_path / "x.parquet").write_bytes(table_bytes(made))
+    found = read_table(tmp_path / "x.parquet", EXAMPLE_SCHEMA, OPTIONAL_SCHEMA)
+    assert found.equals(made) and found.schema == example_schema(columns)
+
+
+def test_a_column_of_a_later_version_is_left_out(tmp_path):
+    made = ExampleTable.from_columns(BASE).table.append_column("later", pa.array([1, 2]))
+    (tmp_path / "x.parquet").write_bytes(table_bytes(made))
+    found = read_table(tmp_path / "x.parquet", EXAMPLE_SCHEMA, OPTIONAL_SCHEMA)
+    assert found.column_names == EXAMPLE_SCHEMA.names
+
+
+def test_the_specification_names_every_column_and_array():
+    text = README.read_text("utf-8")
+    for name in (*EXAMPLE_SCHEMA.names, *OPTIONAL_SCHEMA.names, *ARRAYS):
+        assert f"`{name}`" in text, name

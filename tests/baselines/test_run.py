@@ -103,7 +103,7 @@ def test_a_random_backbone_is_found_by_its_name(tmp_path):
     cache = plant_all(tmp_path / "cache")
     for model in (f"{MODEL}-random0", f"{MODEL}-random12", f"{MODEL}-randomly", f"{MODEL}2"):
         plant_all(cache, model=model, signal=())
-    plan = product(base(), {"head": ["last", "p32"]})
+    plan = product(base(epochs=20), {"head": ["last", "p32"]})
     found = run(plan, tmp_path / "r.jsonl", cache)
     assert [(record.model, record.head) for record in found.random] == [
         (f"{MODEL}-random{seed}", head) for seed in (0, 12) for head in ("last", "p32")

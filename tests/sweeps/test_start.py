@@ -242,7 +242,7 @@ def test_other_labels_or_another_decoder_are_refused_for_a_continued_run_only(sa
     ):
         fit(spec(init_from=str(saved)), location=location)
     fit(spec(fusion_from=str(saved), epochs=1), location=location)
-    with pytest.raises(OptionError, match="saved with decoder .*linear.*this run has .*mlp"):
+    with pytest.raises(OptionError, match=r"saved with decoder .*linear.*this run has .*mlp"):
         fit(spec(init_from=str(saved), decoder="mlp"), location=location)
     fit(spec(fusion_from=str(saved), decoder="mlp", epochs=1), location=location)
 

@@ -1,0 +1,249 @@
+"""Which subwords make up a row: against a loop over examples, and against stored rows."""
+
+import numpy as np
+import pytest
+import torch
+
+from probekit.data.columns import input_columns
+from probekit.data.pairs import encode_pairs
+from probekit.data.places import row_sources, window_lengths
+from probekit.data.texts import encode_texts
+from probekit.data.words import encode_words
+from probekit.extraction import ExtractOptions, extract
+from probekit.store import ExampleTable
+from tests import tiny
+from tests.extraction.corpus import write_corpus
+from tests.extraction.passages import passages, write_pairs, write_texts
+from tests.tiny import tokenizer_of
+
+KINDS = ("bert", "llama")
+POOLINGS = ("first", "last", "mean")
+DELETED = "\u200b"  # by the WordPiece tokenizer
+
+
+def sentences(count=14):
+    found = [text.split() for text in passages(count)]
+    found[2] = []
+    found[3][4:6] = [DELETED, DELETED]
+    found[5] = [DELETED]
+    found[6][0] = found[6][-1] = DELETED
+    found[7][10] = "unbelievable" * 6  # longer than a small window
+    return found
+
+
+def table_of(encoded, words):
+    columns = {
+        **input_columns(encoded),
+        "words": words,
+        "row_start": np.zeros(len(words), np.int64),
+        "token_start": np.zeros(len(words), np.int64),
+    }
+    return ExampleTable.from_columns(columns)
+
+
+def words_table(kind, max_length, overlong="stride"):
+    words = sentences()
+    ids = [str(n) for n in range(len(words))]
+    spaced = kind in ("roberta", "gpt2")
+    tokenizer = tokenizer_of(kind, add_prefix_space=spaced)
+    encoded = encode_words(tokenizer, ids, words, max_length=max_length, overlong=overlong)
+    return table_of(encoded, words)
+
+
+def texts_table(kind, max_length, *, pairs=False):
+    texts = [" ".join(words) for words in sentences()]
+    ids = [str(n) for n in range(len(texts))]
+    if pairs:
+        both = list(zip(texts, reversed(texts), strict=True))
+        encoded = encode_pairs(tokenizer_of(kind), ids, both, max_length=max_length)
+    else:
+        encoded = encode_texts(tokenizer_of(kind), ids, texts, max_length=max_length)
+    return table_of(encoded, [[] for _ in ids])
+
+
+def examples_of(table):
+    rows = table.table.select(["word_map", "windows", "n_rows"]).to_pylist()
+    return [(row["word_map"], row["windows"], row["n_rows"]) for row in rows]
+
+
+def windows_of(word_map, windows):
+    """Each window of an example as its positions, and the first and last of its content."""
+    start = 0
+    for length in windows:
+        places = list(range(start, start + length))
+        inside = [place for place in places if word_map[place] >= 0]
+        yield places, inside
+        start += length
+
+
+def chosen_places(word, word_map, windows):
+    """Positions of a word in the window where it lies farthest from an edge, the first of equals.
+
+    Positions count within the example; specials are no content.
+    """
+    best, depth = [], -1
+    for _, inside in windows_of(word_map, windows):
+        own = [place for place in inside if word_map[place] == word]
+        if own and (found := min(own[0] - inside[0], inside[-1] - own[-1])) > depth:
+            best, depth = own, found
+    return best
+
+
+def slow_words(table, pooling):
+    pick = {"first": lambda own: own[:1], "last": lambda own: own[-1:], "mean": lambda own: own}
+    return [
+        pick[pooling](chosen_places(word, word_map, windows))
+        for word_map, windows, n_words in examples_of(table)
+        for word in range(n_words)
+    ]
+
+
+def slow_texts(table, array):
+    found = []
+    for word_map, windows, _ in examples_of(table):
+        places = list(range(len(word_map)))
+        if array != "mean":
+            found.append(places[:1] if array == "cls" else places[-1:])
+            continue
+        if len(windows) < 2:
+            found.append(places)
+            continue
+        parts = list(windows_of(word_map, windows))
+        (first, first_inside), (last, last_inside) = parts[0], parts[-1]
+        keep = [place for place in first if place < first_inside[0]]
+        keep += [place for place in last if place > last_inside[-1]]
+        for word in sorted({word for word in word_map if word >= 0}):
+            keep += chosen_places(word, word_map, windows)
+        found.append(sorted(keep))
+    return found
+
+
+def runs_of(ragged):
+    return [run.tolist() for run in np.split(ragged.values, ragged.bounds[1:-1])]
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "llama"])
+@pytest.mark.parametrize("max_length", [9, 14, 64, 400])
+@pytest.mark.parametrize("overlong", ["stride", "truncate"])
+def test_words_equal_a_loop_over_examples(kind, max_length, overlong):
+    table = words_table(kind, max_length, overlong)
+    if overlong == "stride" and max_length < 20:
+        assert max(len(windows) for _, windows, _ in examples_of(table)) > 3
+    for pooling in POOLINGS:
+        assert runs_of(row_sources(table, "words", pooling)) == slow_words(table, pooling)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "llama"])
+@pytest.mark.parametrize("max_length", [9, 14, 400])
+@pytest.mark.parametrize("what", ["texts", "pairs", "words"])
+def test_rows_of_texts_equal_a_loop_over_examples(kind, max_length, what):
+    if what == "words":
+        table = words_table(kind, max_length)
+    else:
+        table = texts_table(kind, max_length, pairs=what == "pairs")
+    for array in ("cls", "last", "mean"):
+        assert runs_of(row_sources(table, array, "first")) == slow_texts(table, array), array
+
+
+def test_there_are_texts_without_any_subword():
+    """GPT-2's tokenizer has no special tokens, so an empty text has none at all."""
+    table = words_table("gpt2", 64)
+    assert table.n_tokens[2] == 0
+    for array in ("cls", "last", "mean"):
+        assert row_sources(table, array, "first").lengths[2] == 0
+    assert window_lengths(table).lengths.tolist() == [len(w) for _, w, _ in examples_of(table)]
+
+
+def test_deleted_words_are_made_of_nothing():
+    table = words_table("bert", 14)
+    sources = row_sources(table, "words", "mean")
+    assert (sources.lengths == 0).tolist() == (~table.valid).tolist()
+    assert (~table.valid).sum() >= 5
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request, tmp_path_factory):
+    return tiny.build(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    write_corpus(root / "words", longest=40)
+    write_texts(root / "texts")
+    write_pairs(root / "pairs")
+    return root
+
+
+def run(model, task, cache, keep, *, kind="tagging", text="0", label="2", **options):
+    wanted = ExtractOptions(
+        **{"compute_dtype": "float32", "dtype": "float32", "keep": keep, "batch_tokens": 256}
+        | options
+    )
+    (entry,) = extract(
+        str(model), str(task), kind=kind, text=text, label=label, splits=["train"], cache=cache,
+        options=wanted, device="cpu",
+    )  # fmt: skip
+    return entry
+
+
+def subwords(entry):
+    """The stored last-layer subwords of each example."""
+    table = entry.examples
+    for start, count in zip(table.token_start.tolist(), table.n_tokens.tolist(), strict=True):
+        yield entry.arrays["tokens"].read(slice(start, start + count))[:, 0]
+
+
+def pooled_from_subwords(entry, array, counts):
+    """Rows of ``array`` made of the stored subwords by ``row_sources``."""
+    sources = row_sources(entry.examples, array, entry.manifest.pooling)
+    runs = iter(runs_of(sources))
+    rows = []
+    for states, count in zip(subwords(entry), counts, strict=True):
+        for run in (next(runs) for _ in range(count)):
+            rows.append(states[run].mean(0) if run else torch.zeros(states.shape[1]))
+    assert next(runs, None) is None
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("max_length", [12, 64])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_stored_words_are_pooled_from_stored_subwords(model, data, tmp_path, max_length, pooling):
+    entry = run(
+        model, data / "words", tmp_path, ("words", "tokens"), max_length=max_length, pooling=pooling
+    )
+    table, counts = entry.examples, entry.manifest.counts
+    assert counts["windows"] > len(table) + (150 if max_length == 12 else 10)
+    last = entry.arrays["words"].layers[-1]
+    stored = entry.arrays["words"].read(torch.from_numpy(table.rows), [last])[:, 0]
+    found = pooled_from_subwords(entry, "words", table.n_rows.tolist())
+    assert entry.arrays["tokens"].layers == (last,)
+    if pooling == "mean":
+        torch.testing.assert_close(found, stored, atol=1e-6, rtol=0)
+    else:
+        assert torch.equal(found, stored)
+    assert (stored.norm(dim=1) > 0).tolist() == table.valid.tolist()
+
+
+@pytest.mark.parametrize("what", ["texts", "pairs", "words"])
+@pytest.mark.parametrize("max_length", [12, 64])
+def test_stored_rows_of_texts_are_pooled_from_stored_subwords(
+    model, data, tmp_path, max_length, what
+):
+    options = {
+        "texts": {"kind": "sentence", "text": "text", "label": "label"},
+        "pairs": {"kind": "pair", "text": "text,text_pair", "label": "label"},
+        "words": {},
+    }[what]
+    keep = ("cls", "mean", "last", "tokens")
+    entry = run(model, data / what, tmp_path, keep, max_length=max_length, **options)
+    counts = entry.manifest.counts
+    assert counts["windows"] > len(entry.examples) + 5 or counts["truncated_examples"] > 5
+    places = torch.from_numpy(entry.examples.pooled_start)
+    for array in ("cls", "last", "mean"):
+        stored = entry.arrays[array].read(places, [entry.arrays[array].layers[-1]])[:, 0]
+        found = pooled_from_subwords(entry, array, [1] * len(places))
+        if array == "mean":
+            torch.testing.assert_close(found, stored, atol=1e-6, rtol=0)
+        else:
+            assert torch.equal(found, stored), array

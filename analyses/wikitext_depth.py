@@ -1,0 +1,134 @@
+"""Next-token perplexity on WikiText-2 by depth of SmolLM2-135M: what each layer already predicts.
+
+Three readings of the same rows, scored on test. The logit lens: layer n, the model's final norm and
+its frozen output head; nothing is trained. A trained transform: dense, GELU and LayerNorm between
+layer n and the frozen output head, drawn anew. Fusion: heads over all layers, in front of the
+frozen output head. There is no train file in the local data, so dev is fitted on, and a tenth of
+it, held out, chooses the checkpoint. One seed. Finished runs are skipped.
+
+    probekit extract smollm2.gguf wikitext2 --data DATA --split dev,test --every 8
+    python analyses/wikitext_depth.py MODEL
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+from shared import RESULTS, arguments, markdown, runner, write
+
+from probekit import Location, Record, TrainSpec, open_features, product, save_figure
+from probekit.depth import depths
+from probekit.plots.style import RC
+
+NAME = "wikitext_depth"
+TASK = "wikitext2"
+EVERY = 4
+TRANSFORM = "vocabulary:transform=new"
+TRAINED: Mapping[str, Any] = {"epochs": 2, "batch_size": 4, "evals": 2}
+LENS: Mapping[str, Any] = {"epochs": 1, "fraction": 0.01, "evals": 1}
+RATES = {
+    "p32": (2e-3, 0.2),
+    "attention-fusion": (2e-3, 0.05),
+    "concat": (1e-4, None),
+    "dwatt": (1e-3, None),
+}
+"""Learning rate of each fusion head, and of its mixing weights: 2e-3 would hardly move those."""
+
+INTRODUCTION = f"""\
+Perplexity per predicted token of the test articles (lower is better) over the model's own tokens,
+and its logarithm, the loss in nats. "Logit lens" has no trained value. The transform and the fusion
+heads see the WikiText-2 dev articles {TRAINED["epochs"]} times, {TRAINED["batch_size"] * 64}
+predictions per step: a few hundred steps, little for what starts from nothing. Read them as upper
+bounds, the transform of the last layer first of all. Fusion reads every layer under the final norm
+as well. Rates were not searched. One seed."""
+
+
+def main() -> None:
+    """Train what is missing, then write the tables and the figure."""
+    args = arguments(__doc__)
+    run = runner(RESULTS / f"{NAME}.jsonl", args)
+    location = Location(cache=args.cache)
+    n_blocks = open_features(args.model, TASK, None, location, fit_on="dev").n_blocks
+    base = TrainSpec(
+        model=args.model,
+        task=TASK,
+        head="last",
+        decoder="vocabulary",
+        normalize="final-norm",
+        fit_on="dev",
+        hold_out=0.1,
+        **LENS,
+    )
+    by_depth = {"depth": depths(n_blocks, EVERY)}
+    lens = run(product(base, by_depth))
+    longer = replace(base, fraction=None, **TRAINED)
+    transformed = run(product(replace(longer, decoder=TRANSFORM, lr=1e-3), by_depth))
+    fused = run(
+        [
+            replace(longer, head=head, lr=rate, mix_lr=mix_rate)
+            for head, (rate, mix_rate) in RATES.items()
+        ]
+    )
+    write(
+        NAME,
+        [
+            f"# WikiText-2 perplexity by depth, {lens[0].model}",
+            INTRODUCTION,
+            f"## One layer\n\n{layer_table(lens, transformed)}",
+            f"## All layers, frozen output head\n\n{fusion_table(lens[-1], fused)}",
+        ],
+    )
+    save_figure(
+        figure({"logit lens": lens, "trained transform": transformed}), RESULTS / f"{NAME}.png"
+    )
+
+
+def layer_table(lens: Sequence[Record], transformed: Sequence[Record]) -> str:
+    """Return the perplexity at each depth, as it is and with a trained transform."""
+    lines = [
+        [f"{one.depth}", text(one.test_score), text(other.test_score)]
+        for one, other in zip(lens, transformed, strict=True)
+    ]
+    return markdown(["layer", "logit lens", "trained transform"], lines)
+
+
+def figure(curves: Mapping[str, Sequence[Record]]) -> Figure:
+    """Draw the test loss in nats by depth: perplexities of the first layers fit no axis."""
+    with matplotlib.rc_context(RC):
+        drawn = Figure(figsize=(5, 3.2), layout="constrained")
+        axes = drawn.subplots()
+        for (name, records), marker in zip(curves.items(), "os", strict=True):
+            losses = [math.log(record.test_score or math.nan) for record in records]
+            axes.plot([record.depth or 0 for record in records], losses, marker=marker, label=name)
+        axes.set(xlabel="layer (0 = emb)", ylabel="test loss (nats)", ylim=(0, None))
+        axes.legend()
+    return drawn
+
+
+def fusion_table(last: Record, fused: Sequence[Record]) -> str:
+    """Return the perplexity of the last layer and of every fusion head, with its parameters."""
+    lines = [
+        [f"`{one.head}`", text(one.test_score), f"{one.n_params:,}", heaviest(one)]
+        for one in (last, *fused)
+    ]
+    return markdown(["head", "perplexity", "parameters", "heaviest layers"], lines)
+
+
+def text(perplexity: float | None) -> str:
+    """Return a perplexity with as many digits as matter, and its logarithm, the loss in nats."""
+    assert perplexity is not None, "test was extracted"
+    shown = f"{perplexity:.1f}" if perplexity < 1e4 else f"{perplexity:.1e}"
+    return f"{shown} ({math.log(perplexity):.2f})"
+
+
+def heaviest(record: Record) -> str:
+    """Return the three layers of the largest weight."""
+    layers = sorted(record.weights, key=lambda layer: -record.weights[layer])[:3]
+    return ", ".join(f"{layer}: {record.weights[layer]:.2f}" for layer in layers) or "-"
+
+
+if __name__ == "__main__":
+    main()

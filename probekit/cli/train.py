@@ -7,8 +7,10 @@ import typer
 
 from probekit.cli import options
 from probekit.cli.output import print_records
+from probekit.cli.plan import first_label, own_head
 from probekit.cli.spread import spread
-from probekit.cli.training import Target, each, first_label, own_head, run, with_baselines
+from probekit.cli.target import Target
+from probekit.cli.training import run, with_baselines
 from probekit.cli.training_options import (
     Engine,
     Epochs,
@@ -18,6 +20,7 @@ from probekit.cli.training_options import (
     TrainingOptions,
     Workers,
 )
+from probekit.cli.values import each
 
 Save = Annotated[Path | None, typer.Option("--save", help="Folder to save the trained heads in.")]
 Predictions = Annotated[

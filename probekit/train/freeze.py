@@ -8,7 +8,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from probekit.heads import LayerWeights
-from probekit.train.member import Member, count_parameters
+from probekit.train.member import Member
+from probekit.train.probe import count_parameters
 from probekit.train.result import FitResult
 
 

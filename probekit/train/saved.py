@@ -21,7 +21,7 @@ from probekit.heads import HeadInput, TokenStates, head_from_json
 from probekit.heads.contract import Reads
 from probekit.heads.normalization import Normalization, normalization_from_json
 from probekit.specs import ResolvedOptions
-from probekit.train.member import Probe, load_under
+from probekit.train.probe import Probe, load_under
 from probekit.train.result import FitResult
 
 FORMAT_VERSION = 1

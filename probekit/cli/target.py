@@ -1,0 +1,81 @@
+"""MODEL and TASK as a user names them: which features a command trains on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from probekit.cli.options import check_order
+from probekit.cli.training_options import TrainingOptions
+from probekit.errors import OptionError
+
+if TYPE_CHECKING:
+    from probekit.features import Location
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Which features a command trains on.
+
+    Attributes:
+        model: the model as the user names it.
+        task: the task as the user names it.
+        location: where entries and labels lie.
+    """
+
+    model: str
+    task: str
+    location: "Location"
+
+    @classmethod
+    def of(cls, model: str, task: str | None, shared: TrainingOptions) -> Self:
+        """Read MODEL TASK, or the path of an entry in their place.
+
+        Raises:
+            OptionError: there is no TASK, and MODEL is not the path of an entry; or the two are
+                the wrong way round.
+        """
+        from probekit.features import Location
+        from probekit.store.entry import read_manifest
+        from probekit.store.names import MANIFEST
+
+        check_order(model, task)
+        cache, entry = shared.cache, shared.entry
+        if task is None:
+            path = Path(model)
+            if not (path / MANIFEST).is_file():
+                raise OptionError(
+                    f"{model!r} is not the path of a cache entry. Give MODEL and TASK, or a path "
+                    "that `probekit cache ls` or `probekit cache path` shows."
+                )
+            manifest = read_manifest(path)
+            # Not the name that the user typed: as a path, it means nothing in another folder.
+            model, task = manifest.model, manifest.task
+            cache, entry = path.resolve().parents[2], str(path)
+        place = Location(
+            cache=cache, entry=entry, data=shared.data, kind=shared.kind, text=shared.text
+        )
+        return cls(model=model, task=task, location=place)
+
+    def n_blocks(self, label: str | None, fit_on: str) -> int:
+        """Return the model's number of blocks L, from the cache."""
+        from probekit.features import open_features
+
+        splits = open_features(self.model, self.task, label, self.location, fit_on=fit_on)
+        return splits.n_blocks
+
+    def kind(self, label: str | None) -> str:
+        """Return what a label column labels: words, whole texts, ..."""
+        from probekit.tasks import get_task
+
+        place = self.location
+        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
+        return task.kind_of(task.columns[0]) if task.columns else task.kind
+
+    def default_out(self, label: str | None) -> Path:
+        """Return ``runs/<model>/<task>.jsonl``."""
+        from probekit.store.layout import model_slug
+        from probekit.tasks import get_task
+
+        place = self.location
+        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
+        return Path("runs") / model_slug(self.model) / f"{task.slug}.jsonl"

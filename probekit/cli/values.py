@@ -1,0 +1,50 @@
+"""Values in the words of an option: lists of numbers, lists of names, sizes."""
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from probekit.cli.options import split_list
+from probekit.errors import OptionError
+
+T = TypeVar("T")
+
+_UNSET = ("auto", "none", "all")
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | None]:
+    """Read a comma-separated option of numbers; ``auto``, ``none`` and ``all`` mean unset.
+
+    Raises:
+        OptionError: an item is no such number.
+    """
+    if text is None:
+        return [None]
+    values: list[T | None] = []
+    for item in split_list(text):
+        try:
+            values.append(None if item in _UNSET else read(item))
+        except ValueError:
+            kind = "a whole number" if read is int else "a number"
+            raise OptionError(f"{option}: {item!r} is not {kind}.") from None
+    return values
+
+
+def each_name(text: str | None) -> list[str | None]:
+    """Read a comma-separated option of names; unset stays unset."""
+    return [None] if text is None else [*split_list(text)]
+
+
+def parse_bytes(text: str | None) -> int | None:
+    """Read a size such as ``8GB`` or ``500MB`` (powers of ten).
+
+    Raises:
+        OptionError: the text is not a size.
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
+    if not found:
+        raise OptionError(f"--memory {text!r} is not a size. Write 8GB or 500MB.")
+    return int(float(found[1]) * _UNITS[found[2]])

@@ -1,0 +1,79 @@
+"""A head and its decoder as one module."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from probekit.decoders import Decoder
+from probekit.hardware import native_bfloat16
+from probekit.heads import FusionHead, HeadInput, TokenStates
+
+_HEAVY = 100_000
+"""Head parameters from which bfloat16 pays: below, casting the rows costs more than it saves."""
+_HEAVY_DECODER = 2_000_000
+"""The same for a decoder, whose share of the work is smaller."""
+
+
+class Probe(nn.Module):
+    """A head and its decoder: normalised rows in, class ids out."""
+
+    def __init__(self, head: FusionHead, decoder: Decoder) -> None:
+        """Join the two."""
+        super().__init__()
+        self.head = head
+        self.decoder = decoder
+        self.heavy = count_values(head) >= _HEAVY or count_values(decoder) >= _HEAVY_DECODER
+
+    def logits(
+        self, z: HeadInput, generator: torch.Generator | None = None
+    ) -> Float[Tensor, "rows outputs"]:
+        """Return logits in float32; a heavy probe's products run in bfloat16 where native."""
+        with self._autocast(z):
+            return self.decoder(self.head(z), generator)
+
+    @torch.no_grad()
+    def predict(
+        self, z: HeadInput, offsets: Int64[Tensor, " bounds"]
+    ) -> Int64[Tensor, " rows"] | Float[Tensor, " rows"]:
+        """Return one class id, or one number, per row; the probe must be in evaluation mode."""
+        affine = self.decoder.affine
+        if affine is None:
+            return self.decoder.predict(self.logits(z), offsets)
+        with self._autocast(z):
+            return self.decoder.predict(self.head.project(z, *affine), offsets)
+
+    @torch.no_grad()
+    def row_losses(
+        self,
+        z: HeadInput,
+        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
+        offsets: Int64[Tensor, " bounds"],
+    ) -> Float[Tensor, " rows"]:
+        """Return the loss of each row, in nats for classes; the probe must be evaluating."""
+        return self.decoder.row_losses(self.logits(z), targets, offsets)
+
+    def _autocast(self, z: HeadInput) -> torch.autocast:
+        device = z.hidden.device if isinstance(z, TokenStates) else z.device
+        enabled = self.heavy and native_bfloat16(str(device))
+        return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Return the number of trainable values."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def count_values(module: nn.Module) -> int:
+    """Return the number of values, trained or frozen, that products run over."""
+    return sum(value.numel() for value in (*module.parameters(), *module.buffers()))
+
+
+def load_under(prefix: str, state: Mapping[str, Tensor], module: nn.Module) -> None:
+    """Load the tensors whose names begin with ``prefix``, if there are any."""
+    own = {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }
+    if own:
+        module.load_state_dict(own)

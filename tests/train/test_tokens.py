@@ -1,0 +1,145 @@
+"""Heads that read subwords, beside heads that read rows: same steps, same scores, same memory."""
+
+import numpy as np
+import pytest
+import torch
+
+from probekit.decoders import DECODERS
+from probekit.errors import DataError
+from probekit.features import Location, open_features
+from probekit.heads import HEADS, BackboneFacts
+from probekit.layers import parse_layers
+from probekit.metrics import METRICS
+from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train.normalize import fit_treatment
+from probekit.train.rows import Rows
+from probekit.train.source import Source
+from probekit.train.tokens import TokenLayout
+from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
+from tests.planted_texts import plant_all_texts, plant_texts
+from tests.train.test_fit import same
+
+ACCURACY = METRICS["accuracy"]()
+CPU = torch.device("cpu")
+TASKS = {TASK: "ner", "glue/sst2": None}
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def splits(request, tmp_path_factory):
+    """Words of which a quarter has no subword, and whole texts."""
+    root = tmp_path_factory.mktemp("cache")
+    if request.param == TASK:
+        plant_all(root, invalid=0.25)
+    else:
+        plant_all_texts(root, request.param)
+    return open_features(MODEL, request.param, TASKS[request.param], Location(cache=root))
+
+
+def member(head, **options):
+    spec = HEADS[head]().bind(BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG))
+    layers = parse_layers(spec.default_layers, 3)
+    defaults = {"head": spec, "decoder": DECODERS["linear"](), "layers": layers, "lr": 1e-2}
+    return MemberSpec(**defaults | options)
+
+
+def stream(splits, *members, **options):
+    defaults = {"train": splits.view("train", valid_only=True), "seed": 0, "epochs": 2}
+    return StreamSpec(**defaults | options, members=members)
+
+
+def fit(splits, *streams, **options):
+    others = {"test": splits.view("test")}
+    return fit_group(streams, splits.view("dev"), others, metric=ACCURACY, **options)
+
+
+MEMBERS = [
+    member("extra-layers"),
+    member("last"),
+    member("extra-layers", normalize="standardize"),
+    member("dwatt", normalize="standardize"),
+]
+
+
+def test_heads_of_subwords_and_of_rows_do_not_disturb_each_other(splits):
+    other = stream(splits, member("last"), member("extra-layers"), seed=1, epochs=3)
+    group, second = fit(splits, stream(splits, *MEMBERS), other)
+    for together, spec in zip(group, MEMBERS, strict=True):
+        same(fit(splits, stream(splits, spec))[0][0], together)
+    for together, spec in zip(second, other.members, strict=True):
+        same(fit(splits, stream(splits, spec, seed=1, epochs=3))[0][0], together)
+
+
+def test_subwords_that_stay_on_disk_give_the_same_numbers(splits):
+    some = splits.view("train", valid_only=True).take(np.array([7, 3, 40, 41, 2, 9, 30]))
+    for view in (splits.view("train", valid_only=True), some):
+        spec = stream(splits, *MEMBERS, train=view, batch_size=3)
+        much, little = (fit(splits, spec, memory=memory)[0] for memory in (10**9, 0))
+        for one, other in zip(much, little, strict=True):
+            same(one, other)
+
+
+def test_the_best_checkpoint_scores_what_it_predicts(splits):
+    (result,) = fit(splits, stream(splits, member("extra-layers")), predictions=True)[0]
+    for split in ("dev", "test"):
+        right = result.predictions[split] == splits.view(split).targets
+        assert result.scores[f"{split}/accuracy"] == pytest.approx(right.mean())
+
+
+def rows_by_hand(view, example):
+    """The rows of one example made of its stored subwords: one each, zeros for a deleted word."""
+    table = view.entry.examples
+    place = int(view.positions[example])
+    start, count = int(table.token_start[place]), int(table.n_tokens[place])
+    states = view.entry.arrays["tokens"].read(slice(start, start + count))[:, 0]
+    if view.kind != "tagging":
+        return states[:1]
+    word_map = table.table["word_map"][place].as_py()
+    first = int(table.row_start[place])
+    rows = view.rows[view.offsets[example] : view.offsets[example + 1]] - first
+    return torch.stack(
+        [states[word_map.index(n)] if n in word_map else torch.zeros(DIM) for n in rows.tolist()]
+        or [torch.zeros(0, DIM)]
+    ).reshape(-1, DIM)
+
+
+@pytest.mark.parametrize("valid_only", [True, False])
+def test_a_plan_makes_the_rows_of_its_examples(splits, valid_only):
+    whole = splits.view("train", valid_only=valid_only)
+    taken = whole.take(np.array([9, 4, 31, 0, 22]))
+    for view in (whole, taken):
+        layout = TokenLayout(view)
+        assert layout.view.ids == view.ids
+        some = np.array([3, 1, 4])
+        rows = layout.view.rows[layout.view.places(some)]
+        stored = layout.view.array.read(torch.from_numpy(rows))[:, 0]
+        plan = layout.plan(some, CPU)
+        assert plan.n_rows == sum(int(view.lengths[n]) for n in some)
+        assert int(plan.lengths.sum()) == len(stored)
+        tokens = plan.states(stored)
+        found = tokens.pool(tokens.hidden)
+        assert torch.equal(found, torch.cat([rows_by_hand(view, n) for n in some]))
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_blocks_of_subwords_cover_every_row_once(splits, resident, monkeypatch):
+    monkeypatch.setattr("probekit.train.rows.block_rows", lambda dim: 20)
+    view = splits.view("dev")
+    layout = TokenLayout(view)
+    source = Source(view, Rows(layout.view, (3,), device=CPU, resident=resident), layout)
+    treatment = fit_treatment("none", source.rows)
+    seen, parts = [], []
+    for inputs, examples in source.blocks():
+        tokens = inputs.of(treatment, (3,))
+        parts.append(tokens.pool(tokens.hidden))
+        seen += examples.tolist()
+    assert len(parts) > 5
+    assert seen == list(range(view.n_examples))
+    expected = torch.cat([rows_by_hand(view, n) for n in range(view.n_examples)])
+    assert torch.equal(torch.cat(parts), expected)
+
+
+def test_an_entry_without_subwords_says_what_to_keep(tmp_path):
+    plant_texts(tmp_path, keep=("cls", "mean"))
+    view = open_features(MODEL, "glue/sst2", None, Location(cache=tmp_path)).view("train")
+    with pytest.raises(DataError, match=r"holds only cls, mean\. .*--keep cls,mean,tokens"):
+        TokenLayout(view)

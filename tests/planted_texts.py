@@ -18,6 +18,9 @@ KINDS = {
     "glue/rte": ("pair", ("entailment", "not_entailment")),
     "glue/stsb": ("regression", ()),
 }
+MORE = {"glue/mnli": ("pair", ("contradiction", "entailment", "neutral"))}
+"""Tasks that not every head is tried on."""
+
 SIZES = {"train": 120, "dev": 60, "test": 50}
 
 
@@ -39,7 +42,7 @@ def plant_texts(
 
     Args:
         root: the cache root.
-        task: a key of ``KINDS``.
+        task: a key of ``KINDS`` or ``MORE``.
         split: the split's name.
         count: N; ``SIZES[split]`` if None.
         seed: of labels and noise.
@@ -50,11 +53,13 @@ def plant_texts(
         values: labels to store instead.
         keep: the arrays.
     """
-    kind, names = KINDS[task]
+    kind, names = (KINDS | MORE)[task]
     count = SIZES[split] if count is None else count
     rng = np.random.default_rng([seed, len(split), 3])
     direction = np.random.default_rng(11).normal(0, 1, DIM) / np.sqrt(DIM)
-    strength = rng.uniform(0, 5, count) if kind == "regression" else rng.integers(0, 2, count)
+    strength = (
+        rng.uniform(0, 5, count) if kind == "regression" else rng.integers(0, len(names), count)
+    )
     pooled = {}
     for name in ("cls", "mean", "last"):
         rows = rng.normal(0, 0.1, (len(LAYERS), count, DIM)).astype(np.float32)

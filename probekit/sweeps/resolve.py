@@ -72,7 +72,8 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     pooling = resolve_pooling(spec, splits)
     head = bind_head(spec.head, splits)
     layers = choose_layers(spec, head, splits.n_blocks)
-    _check_stored(layers, head, splits, pooling)
+    used = used_splits(spec, splits)
+    _check_stored(layers, head, splits, pooling, used)
     decoder_name = spec.decoder or default_decoder(head, splits)
     decoder = parse("decoder", decoder_name, DECODERS)
     check_decoder(decoder.name, splits.kind)
@@ -85,7 +86,6 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     )
     assert filled.lr is not None
     start = open_start(filled, head, decoder, layers, splits)
-    used = used_splits(spec, splits)
     options = ResolvedOptions(
         spec=filled,
         layers=layers,
@@ -184,15 +184,24 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
 
 
 def _check_stored(
-    layers: tuple[int, ...], head: HeadSpec, splits: Splits, pooling: str | None
+    layers: tuple[int, ...],
+    head: HeadSpec,
+    splits: Splits,
+    pooling: str | None,
+    used: tuple[str, ...],
 ) -> None:
     if head.reads == "tokens":
+        if splits.kind == "language-modelling":
+            raise OptionError(
+                f"head {head.name} reads the subwords of whole texts, and language modelling has "
+                "rows at the predicted ones alone. Choose another head."
+            )
         array = "tokens"
     else:
         array = pooling or choose_array(
             splits.kind, None, causal=False, stored=("words", "predicted")
         )
-    for entry in splits.entries.values():
+    for entry in (splits.entries[split] for split in used):
         if array not in entry.arrays:
             raise DataError(
                 f"head {head.name} reads {array!r}, and {entry.path} holds only "

@@ -1,0 +1,133 @@
+"""Language modelling from the cache: the model's own loss, frozen and trained output heads."""
+
+import math
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from probekit.baselines import run_baselines
+from probekit.errors import OptionError
+from probekit.extraction import ExtractOptions, extract
+from probekit.features import Location, open_features
+from probekit.specs import TrainSpec, product
+from probekit.sweeps import fit, sweep
+from tests import tiny
+from tests.extraction.passages import passages
+
+KIND = "language-modelling"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A tiny Llama's predictions on two files of texts: model, texts, where they are cached."""
+    root = tmp_path_factory.mktemp("modelling")
+    model = tiny.build("llama", root / "llama")
+    texts = root / "texts"
+    texts.mkdir()
+    for split, count in (("train", 24), ("dev", 9)):
+        (texts / f"{split}.txt").write_text("\n\n".join(passages(count)) + "\n", encoding="utf-8")
+    extract(
+        str(model), str(texts), kind=KIND, splits=["train", "dev"], cache=root / "cache",
+        options=ExtractOptions(compute_dtype="float32", dtype="float32", max_length=32),
+        device="cpu",
+    )  # fmt: skip
+    return model, texts, Location(cache=root / "cache", kind=KIND)
+
+
+def spec(place, **options):
+    model, texts, _ = place
+    defaults = {"model": str(model), "task": str(texts), "head": "last", "epochs": 2, "lr": 1e-2}
+    return TrainSpec(**defaults | options)
+
+
+def expected_loss(place, split):
+    """Mean loss of the model itself over a split's windows."""
+    model, texts, location = place
+    entry = open_features(str(model), str(texts), None, location).entries[split]
+    live, losses = AutoModelForCausalLM.from_pretrained(model).eval(), []
+    for row in entry.examples.table.to_pylist():
+        start = 0
+        for size in row["windows"]:
+            ids = torch.tensor([row["subwords"][start : start + size]])
+            places = [n for n in range(size) if row["word_map"][start + n] >= 0]
+            with torch.no_grad():
+                chances = live(input_ids=ids).logits[0].log_softmax(1)
+            losses += [-float(chances[n, ids[0, n + 1]]) for n in places]
+            start += size
+    return sum(losses) / len(losses), len(losses)
+
+
+def test_a_frozen_output_head_on_the_last_layer_is_the_model_itself(place):
+    result = fit(spec(place), location=place[2])
+    assert (result.n_params, result.n_head_params) == (0, 0)
+    loss, n_rows = expected_loss(place, "dev")
+    assert len(result.predictions["dev"]) == n_rows
+    assert result.scores["dev/loss"] == pytest.approx(loss, rel=1e-4)
+    assert result.eval_score == pytest.approx(math.exp(loss), rel=1e-4)
+    assert {score for _, _, score in result.curve} == {result.eval_score}
+    train, _ = expected_loss(place, "train")
+    # The steps were not taken, but their losses are noted.
+    assert sum(loss for _, loss, _ in result.curve) / len(result.curve) == pytest.approx(
+        train, rel=0.05
+    )
+    assert result.confusion is None and result.class_weights == {}
+
+
+def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):
+    plan = [
+        spec(place),
+        spec(place, decoder="vocabulary:trained=true"),
+        spec(place, head="p32", epochs=10),
+        spec(place, head="p32", depth=1),
+    ]
+    frozen, trained, fused, shallow = sweep(plan, out=tmp_path / "r.jsonl", location=place[2])
+    assert {record.metric for record in (frozen, trained, fused)} == {"perplexity"}
+    assert min(trained.eval_score, fused.eval_score) < frozen.eval_score
+    assert trained.n_params > 1000 and fused.n_params == 3 and shallow.n_params == 1
+    for record in (trained, fused):  # the best is the smallest
+        assert record.eval_score == min(score for _, _, score in record.curve)
+
+
+def test_a_share_of_the_pieces_is_drawn_and_shots_are_refused(place):
+    whole, part = (
+        fit(spec(place, fraction=share, epochs=1, batch_size=1), location=place[2]).curve[-1][0]
+        for share in (1.0, 0.25)
+    )
+    assert part == round(whole / 4)
+    with pytest.raises(
+        OptionError, match=r"has no classes \(language-modelling\): give --fraction"
+    ):
+        fit(spec(place, shots=2), location=place[2])
+
+
+@pytest.mark.parametrize("memory", [0, 10**9])
+def test_memory_changes_no_number(place, memory):
+    whole = fit(spec(place, head="p32"), location=place[2])
+    other = fit(spec(place, head="p32"), location=place[2], memory=memory)
+    assert other.curve == whole.curve
+
+
+def test_heads_of_whole_texts_are_refused(place):
+    with pytest.raises(OptionError, match=r"extra-layers reads .* Choose another head\."):
+        fit(spec(place, head="extra-layers"), location=place[2])
+
+
+def test_the_baseline_is_the_frequency_of_tokens(place, tmp_path):
+    found = run_baselines(
+        product(spec(place), {"seed": [0]}),
+        out=tmp_path / "r.jsonl",
+        location=place[2],
+        device="cpu",
+    )
+    (guess,) = found.guesses
+    splits = open_features(str(place[0]), str(place[1]), None, place[2])
+    train, dev = (splits.view(split).targets.tolist() for split in ("train", "dev"))
+    size = splits.view("dev").n_outputs
+    losses = [-math.log((train.count(t) + 1) / (len(train) + size)) for t in dev]
+    assert guess.eval_score == pytest.approx(math.exp(sum(losses) / len(losses)))
+    assert guess.metric == "perplexity" and guess.head == "majority"
+    assert [note.split(":")[0] for note in found.notes][:2] == [
+        "no control task",
+        "no code length",
+    ]

@@ -1,0 +1,123 @@
+"""Fitting on another split, and scoring splits beside dev and test."""
+
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+
+from probekit.errors import DataError, UnknownNameError
+from probekit.features import Location, open_features
+from probekit.specs import TrainSpec
+from probekit.sweeps import fit, sweep
+from probekit.sweeps.resolve import dev_view, resolve, sample
+from tests.planted import MODEL, TASK, plant, plant_all
+from tests.planted_texts import plant_all_texts, plant_texts
+
+
+def base(**options):
+    defaults = {"model": MODEL, "task": TASK, "label": "ner", "head": "last"}
+    return TrainSpec(**defaults | {"epochs": 8, "lr": 2e-2} | options)
+
+
+def splits_of(cache, spec):
+    location = Location(cache=cache)
+    return open_features(spec.model, spec.task, spec.label, location, fit_on=spec.fit_on)
+
+
+def test_another_split_takes_the_place_of_train(tmp_path):
+    plant(tmp_path, "test", sentences=40)
+    spec = base(fit_on="test", hold_out=0.25)
+    (record,) = sweep([spec], out=tmp_path / "r.jsonl", location=Location(cache=tmp_path))
+    assert record.protocol == "full, fitted on test, hold-out 0.25"
+    assert record.test_score is None and record.eval_score > 0.5
+    assert not any(name.startswith("test/") for name in record.scores)
+    splits = splits_of(tmp_path, spec)
+    assert splits.entries["train"].manifest.split == "test" == splits.manifest.split
+    run = resolve(spec, splits)
+    kept, held = set(sample(spec, splits)), set(dev_view(spec, splits).positions)
+    assert len(held) == 10 and len(kept) == 30 and not kept & held
+    assert list(run.options.entries) == ["train"]
+
+
+def test_a_train_split_that_is_there_is_left_alone(tmp_path):
+    plant_all(tmp_path)
+    location = Location(cache=tmp_path)
+    on_dev = base(fit_on="dev", hold_out=0.3)
+    splits = splits_of(tmp_path, on_dev)
+    assert {name: entry.manifest.split for name, entry in splits.entries.items()} == {
+        "train": "dev",
+        "test": "test",
+    }
+    result = fit(on_dev, location=location)
+    assert len(result.predictions["dev"]) < len(splits.view("train"))
+    assert len(result.predictions["test"]) == len(splits.view("test"))
+    with pytest.raises(DataError, match=r"the dev split .* --hold-out 0\.1"):
+        fit(base(fit_on="dev"), location=location)
+    # Held out for the same splits, but of train.
+    keys = {resolve(s, splits_of(tmp_path, s)).options.key for s in (on_dev, base(hold_out=0.3))}
+    assert len(keys) == 2
+
+
+def test_fitting_on_test_still_scores_dev(tmp_path):
+    plant_all(tmp_path)
+    spec = base(fit_on="test")
+    result = fit(spec, location=Location(cache=tmp_path))
+    assert set(result.predictions) == {"dev"}
+    assert len(result.predictions["dev"]) == len(splits_of(tmp_path, base()).view("dev"))
+
+
+def test_a_split_that_does_not_exist_is_refused(tmp_path):
+    plant_all(tmp_path)
+    with pytest.raises(UnknownNameError, match=r"unknown split of conll 'dve'. Did you mean 'dev'"):
+        fit(base(fit_on="dve"), location=Location(cache=tmp_path))
+
+
+def test_a_hold_out_does_not_read_dev(tmp_path):
+    plant_all(tmp_path)
+    spec = base(hold_out=0.5)
+    run = resolve(spec, splits_of(tmp_path, spec))
+    assert set(run.options.entries) == {"train", "test"}
+    result = fit(spec, location=Location(cache=tmp_path))
+    assert len(result.predictions["dev"]) == len(dev_view(spec, splits_of(tmp_path, spec)))
+
+
+def test_mismatched_splits_of_mnli_are_scored_as_well(tmp_path):
+    plant_all_texts(tmp_path, "glue/mnli")
+    for seed, split in enumerate(("dev-mm", "test-mm"), start=7):
+        plant_texts(tmp_path, "glue/mnli", split, count=40, seed=seed, labelled=split == "dev-mm")
+    spec = base(task="glue/mnli", label=None)
+    (record,) = sweep(
+        [spec], out=tmp_path / "r.jsonl", location=Location(cache=tmp_path), predictions=True
+    )
+    assert record.scores["dev-mm/accuracy"] > 0.6
+    assert record.scores["dev/accuracy"] == record.eval_score
+    assert record.scores["test/accuracy"] == record.test_score
+    assert not any(name.startswith("test-mm") for name in record.scores)
+    table = pq.read_table(record.predictions).to_pylist()
+    right = [row["gold"] == row["predicted"] for row in table if row["split"] == "dev-mm"]
+    assert len(right) == 40
+    assert sum(right) / 40 == pytest.approx(record.scores["dev-mm/accuracy"])
+
+
+def test_the_mismatched_split_alone_can_be_fitted_on(tmp_path):
+    plant_texts(tmp_path, "glue/mnli", "dev-mm", count=60)
+    spec = base(task="glue/mnli", label=None, fit_on="dev-mm", hold_out=0.2)
+    assert fit(spec, location=Location(cache=tmp_path)).eval_score > 0.5
+
+
+def test_an_unlabelled_split_need_not_hold_what_the_head_reads(tmp_path):
+    """GLUE's test split, extracted as it comes, takes no part in training."""
+    for split in ("train", "dev"):
+        plant_texts(tmp_path, split=split)
+    plant_texts(tmp_path, split="test", labelled=False, keep=("cls", "mean", "last"))
+    spec = base(task="glue/sst2", label=None, head="extra-layers", epochs=1)
+    assert fit(spec, location=Location(cache=tmp_path)).test_score is None
+
+
+def test_nor_need_dev_where_it_is_not_read(tmp_path):
+    plant_texts(tmp_path)
+    plant_texts(tmp_path, split="dev", keep=("cls", "mean", "last"))
+    spec = base(task="glue/sst2", label=None, head="extra-layers", epochs=1)
+    with pytest.raises(DataError, match="reads 'tokens'"):
+        fit(spec, location=Location(cache=tmp_path))
+    assert fit(replace(spec, hold_out=0.2), location=Location(cache=tmp_path)).eval_score >= 0

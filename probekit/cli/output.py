@@ -66,6 +66,8 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
 
 def print_row_errors(report: "RowErrors", *, json: bool = False) -> None:
     """Print the row errors of every layer and the verdict."""
+    from probekit.maintenance import TAIL
+
     if json:
         print_json([report.to_json()])
         return
@@ -82,7 +84,7 @@ def print_row_errors(report: "RowErrors", *, json: bool = False) -> None:
     verdict = "within" if report.passed else "NOT within"
     typer.echo(
         f"{report.rows} rows against {report.reference}: {verdict} tolerance "
-        f"(median {report.tolerance:.0e}, 99th percentile {5 * report.tolerance:.0e})"
+        f"(median {report.tolerance:.0e}, 99th percentile {TAIL * report.tolerance:.0e})"
     )
 
 

@@ -7,9 +7,10 @@ from probekit.maintenance.entries import (
     remove,
     select_folders,
 )
-from probekit.maintenance.rows import RowErrors, verify_against, verify_rows
+from probekit.maintenance.rows import TAIL, RowErrors, verify_against, verify_rows
 
 __all__ = [
+    "TAIL",
     "RowErrors",
     "check_chunks",
     "describe",

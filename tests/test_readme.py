@@ -1,28 +1,54 @@
-"""What the README shows: its head works as written, its commands parse, its files exist."""
+"""What README and docs show: examples work, commands parse, tables are the registries."""
 
 import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import typer.main
+from transformers import BertConfig
 
 from probekit.cli import app
-from probekit.heads import HEADS
+from probekit.decoders import DECODERS
+from probekit.errors import DataError
+from probekit.heads import HEADS, BackboneFacts
+from probekit.layers import parse_layers
+from probekit.metrics import encode_gold
+from probekit.protocols import PROTOCOLS
+from probekit.tasks import TASKS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+EXTENDING = (ROOT / "docs" / "extending.md").read_text("utf-8")
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(text, language):
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
 def commands():
-    lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
+    lines = "".join(blocks(README, "sh")).replace("\\\n", " ").splitlines()
     found = [line.partition("probekit ")[2] for line in lines if "probekit " in line]
-    return [shlex.split(text, comments=True) for text in found if not text.startswith("/")]
+    # A comment begins after a blank, as in a shell: FILE#head=last is one word.
+    words = [shlex.split(re.sub(r"\s#.*", "", text)) for text in found]
+    return [arguments for arguments in words if not arguments[0].startswith("/")]
+
+
+def example(name):
+    """Run the example that defines ``name``, and return it."""
+    (source,) = (block for block in blocks(EXTENDING, "python") if re.search(rf"\b{name}\b", block))
+    space = {"__name__": f"example_{name.lower()}"}
+    exec(compile(source, "extending.md", "exec"), space)
+    return space[name]
+
+
+def rows_of(section):
+    """Return the first cells of a section's first table, as ``code`` or words."""
+    body = README.split(f"## {section}\n")[1].split("\n## ")[0]
+    table = re.search(r"(^\|.*\n)+", body, re.MULTILINE)[0].splitlines()[2:]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in table]
 
 
 @pytest.mark.parametrize("arguments", commands(), ids=" ".join)
@@ -36,11 +62,20 @@ def test_every_command_parses(arguments):
     command.make_context(name, rest, parent=context)
 
 
+def test_every_option_in_the_text_exists():
+    root = typer.main.get_command(app)
+    context = root.make_context("probekit", ["tasks"], resilient_parsing=True)
+    known = {"--debug", "--quiet", "--help"}
+    for name in root.list_commands(context):
+        command = root.get_command(context, name)
+        for one in getattr(command, "commands", {name: command}).values():
+            known |= {option for parameter in one.params for option in parameter.opts}
+    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + EXTENDING))
+    assert mentioned - known == set()
+
+
 def test_the_example_head_works_as_written():
-    source = next(block for block in blocks("python") if "HeadSpec" in block)
-    space = {"__name__": "example_head"}
-    exec(compile(source, "README.md", "exec"), space)
-    head = space["Max"]().build((1, 2, 3), 4, torch.Generator())
+    head = example("Max")().build((1, 2, 3), 4, torch.Generator())
     z = torch.randn(5, 3, 4, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(head(z), z.amax(1))
     weights = head.layer_weights(z).weights
@@ -50,18 +85,103 @@ def test_the_example_head_works_as_written():
     assert weights[0, 2] == wins
 
 
+def test_the_example_decoder_works_as_written():
+    decoder = example("Cosine")(scale=3.0).build(4, 2, torch.Generator().manual_seed(0))
+    h = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
+    expected = torch.cosine_similarity(h[:, None], decoder.weight[None], dim=-1)
+    torch.testing.assert_close(decoder(h), 3 * expected)
+    assert decoder.predict(decoder(h)).tolist() == expected.argmax(1).tolist()
+
+
+def test_the_example_metric_works_as_written():
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(0)
+    names = ("a", "b", "c", "d")  # d is never gold, and never predicted
+    labels = [[names[i] for i in rng.integers(0, 3, n)] for n in (4, 0, 7, 20)]
+    gold, predicted = encode_gold(labels, names), rng.integers(0, 3, 31)
+    scorer = example("MacroF1")().prepare(gold)
+    expected = metrics.f1_score(gold.ids, predicted, average="macro")
+    assert scorer.score(predicted) == {"macro-f1": pytest.approx(expected)}
+    once = scorer.resampler(predicted)(np.ones((1, 4)))
+    assert once == pytest.approx([expected])
+
+
+def test_the_example_task_works_as_written(tmp_path):
+    (tmp_path / "val.txt").write_text("i feel; well;joy\nnot today;sadness\n", "utf-8")
+    task = example("emotion")()
+    split = task.read("dev", tmp_path)
+    assert [one.text for one in split.examples] == ["i feel; well", "not today"]
+    assert split.labels["emotion"] == (("joy",), ("sadness",))
+    (tmp_path / "test.txt").write_text("no label here\n", "utf-8")
+    with pytest.raises(DataError, match=r"test.txt, line 1: expected TEXT;LABEL"):
+        task.read("test", tmp_path)
+
+
 def test_the_table_of_heads_is_the_registry():
-    rows = re.findall(r"^\| `([a-z0-9-]+)` \|.*?\| ([\d,]+) \| (\d+e-\d+) \|", README, re.MULTILINE)
-    assert [name for name, _, _ in rows] == list(HEADS)
-    for name, count, rate in rows:
+    rows = rows_of("Heads")
+    assert [row[0].strip("`") for row in rows] == list(HEADS)
+    config = BertConfig(
+        hidden_size=1024, intermediate_size=4096, num_attention_heads=16, num_hidden_layers=24
+    )
+    facts = BackboneFacts(n_blocks=24, dim=1024, config=config.to_dict())
+    for name, _, layers, count, rate, _ in rows:
+        spec = HEADS[name.strip("`")]
+        numbers = parse_layers(spec.default_layers, 24)
+        assert {"L": (24,), "1..L": tuple(range(1, 25)), "0..L": tuple(range(25))}[
+            layers
+        ] == numbers
         with torch.device("meta"):
-            layers = tuple(range(25)) if HEADS[name].default_layers == "all" else range(1, 25)
-            layers = (24,) if HEADS[name].default_layers == "-1" else tuple(layers)
-            head = HEADS[name]().build(layers, 1024, torch.Generator())
+            head = spec().bind(facts).build(numbers, 1024, torch.Generator())
         assert sum(p.numel() for p in head.parameters()) == int(count.replace(",", ""))
-        assert HEADS[name].learning_rate == float(rate)
+        assert spec.learning_rate == float(rate)
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", README))
+def test_the_table_of_decoders_is_the_registry():
+    words = {
+        "words": {"tagging"},
+        "texts": {"sentence", "pair"},
+        "numbers": {"regression"},
+        "tokens": {"language-modelling"},
+    }
+    rows = rows_of("Decoders")
+    assert [row[0].strip("`") for row in rows] == list(DECODERS)
+    for name, labels, *_ in rows:
+        kinds = set().union(*(words[word] for word in re.findall("|".join(words), labels)))
+        assert kinds == DECODERS[name.strip("`")].kinds
+
+
+def test_the_table_of_protocols_is_the_registry():
+    rows = rows_of("Protocols")
+    assert [re.match(r"`(.*?)`", row[0])[1] for row in rows] == list(PROTOCOLS)
+    for (_, heads, decoder, optimizer, rate, batch, epochs, seeds), protocol in zip(
+        rows, PROTOCOLS.values(), strict=True
+    ):
+        options = {"optimizer": "adamw", "schedule": "linear", **protocol.options}
+        assert heads == ", ".join(protocol.heads)
+        assert (decoder == "default") == (not protocol.decoders)
+        assert set(re.findall(r"\b(crf|mlp)\b", decoder)) == set(protocol.decoders.values())
+        assert optimizer.lower().startswith(f"{options['optimizer']}, {options['schedule']}")
+        assert (float(rate), int(batch)) == (options["lr"], options["batch_size"])
+        assert (int(epochs.split()[0]), int(seeds)) == (options["epochs"], protocol.seeds)
+
+
+def test_the_table_of_tasks_is_the_registry():
+    named = re.findall(r"`([^`]+)`", " ".join(row[0] for row in rows_of("Tasks and your own data")))
+    families = dict.fromkeys(name.partition("/")[0] for name in named)
+    variants = {name.removeprefix("glue/") for name in named}
+    assert set(TASKS) <= set(families)
+    assert set(families) - set(TASKS) == {"qqp", "qnli", "rte", "mnli"}
+    assert set(TASKS["glue"].variants) <= variants
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ROOT / path
+        for file in ("README.md", "docs/extending.md")
+        for path in re.findall(r"\]\(([^)#:]+)\)", (ROOT / file).read_text("utf-8"))
+    ],
+    ids=lambda path: path.name,
+)
 def test_links_lead_to_files_of_the_repository(path):
-    assert (ROOT / path).is_file()
+    assert path.is_file()

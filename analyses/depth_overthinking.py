@@ -1,7 +1,7 @@
 """Overthinking on a decoder (P-32, section 5.1): is there a best depth before the last, on GLUE?
 
 Head ``last`` at every depth of SmolLM2-135M on RTE and SST-2, raw and standardised, with 128 shots
-(50 epochs) and with all of train in the cache (10 epochs), 5 seeds; p32 and attention-fusion over
+(50 epochs) and with all of train in the cache (5 epochs), 5 seeds; p32 and attention-fusion over
 all layers with the same options. Nothing is chosen on dev but the depth, and the depth is chosen on
 one half of it and judged on the other, both ways round: dev is scored once, after the last step.
 Finished runs are skipped. Their predictions lie beside the records and are not tracked.
@@ -31,7 +31,7 @@ NAME = "depth_overthinking"
 TASKS = ("glue/rte", "glue/sst2")
 SIZES: Mapping[str, Mapping[str, Any]] = {
     "128 shots": {"shots": 128, "epochs": 50},
-    "all of train": {"epochs": 10},
+    "all of train": {"epochs": 5},
 }
 NORMALIZE = ("none", "standardize")
 FUSIONS = ("p32", "attention-fusion")
@@ -84,7 +84,7 @@ def main() -> None:
                 lines += [[task, size, normalize, *line] for line in judge(own, others)]
             parts.append(f"## {task}, {size}\n\n{depth_table(last, style='markdown')}")
         save_figure(plot_depth(everything), RESULTS / f"{NAME}_{task.rpartition('/')[2]}.png")
-    header = ["task", "train", "layers", "claim", "depths", "seeds", "sentences", "verdict"]
+    header = ["task", "train", "normalize", "claim", "depths", "seeds", "sentences", "verdict"]
     claims = f"{tally(lines)}\n\n{markdown(header, lines, words=4)}"
     verdicts = f"## Does it overthink, and does fusion repair it?\n\n{claims}"
     title = f"# Overthinking, {last[0].model}, head `last` by depth"

@@ -33,20 +33,21 @@ def make_plan(
     """
     from probekit.specs import TrainSpec, product
 
-    preset = Preset.of(shared, target)
+    preset = Preset.of(shared.protocol)
     seeds = preset.seeds if shared.seeds is None else shared.seeds
     if seeds < 1:
         raise OptionError("--seeds must be at least 1.")
+    defaults = {"epochs": DEFAULT_EPOCHS, "lr": None, **preset.options}
+    passes = each(epochs, int, "--epochs")
     varied: dict[str, Sequence[Any]] = {
-        "label": each_name(shared.label),
         "head": preset.heads if head is None else split_list(head),
-        "decoder": [preset.decoder] if shared.decoder is None else split_list(shared.decoder),
+        "decoder": [],  # depends on the label
         "depth": depths,
         "normalize": split_list(shared.normalize),
         "shots": each(shared.shots, int, "--shots"),
         "fraction": each(shared.fraction, float, "--fraction"),
-        "epochs": each(epochs, int, "--epochs"),
-        "lr": each(shared.lr, float, "--lr"),
+        "epochs": [defaults["epochs"] if value is None else value for value in passes],
+        "lr": [defaults["lr"]] if shared.lr is None else each(shared.lr, float, "--lr"),
         "mix_lr": each(shared.mix_lr, float, "--mix-lr"),
         "seed": range(seeds),
     }
@@ -55,10 +56,6 @@ def make_plan(
         for name in ("batch_size", "optimizer", "schedule")
         if getattr(shared, name) is not None
     }
-    defaults = {"epochs": DEFAULT_EPOCHS, **preset.options}
-    for name in ("epochs", "lr"):
-        varied[name] = [defaults.get(name) if value is None else value for value in varied[name]]
-        defaults.pop(name, None)
     base = TrainSpec(
         model=target.model,
         task=target.task,
@@ -72,9 +69,19 @@ def make_plan(
         fusion_from=shared.fusion_from,
         freeze_fusion=shared.freeze_fusion,
         init_from=shared.init_from,
-        **defaults | given,
+        **{name: value for name, value in defaults.items() if name not in varied} | given,
     )
-    return product(base, varied)
+    labels = each_name(shared.label)
+    if not labels:
+        raise OptionError("--label names no value.")
+    plan: list[TrainSpec] = []
+    for label in labels:
+        if shared.decoder is None:
+            varied["decoder"] = [preset.decoder_for(target, label)]
+        else:
+            varied["decoder"] = split_list(shared.decoder)
+        plan += product(base, {"label": [label], **varied})
+    return plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,17 +91,17 @@ class Preset:
     Attributes:
         heads: heads to train.
         seeds: how many seeds.
-        decoder: the decoder for the labels at hand; ``None`` is their default.
+        decoders: the decoder for labels of a kind, where it is not their default.
         options: other fields of ``TrainSpec``.
     """
 
     heads: Sequence[str]
     seeds: int = 1
-    decoder: str | None = None
+    decoders: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, shared: TrainingOptions, target: Target) -> Self:
+    def of(cls, protocol: str | None) -> Self:
         """Return the preset that was named, or the plain defaults.
 
         Raises:
@@ -102,17 +109,16 @@ class Preset:
         """
         from probekit.protocols import get_protocol
 
-        if shared.protocol is None:
+        if protocol is None:
             return cls(heads=DEFAULT_HEADS)
-        found = get_protocol(shared.protocol)
+        found = get_protocol(protocol)
         return cls(
-            heads=found.heads,
-            seeds=found.seeds,
-            decoder=found.decoders.get(target.kind(first_label(shared)))
-            if found.decoders
-            else None,
-            options=found.options,
+            heads=found.heads, seeds=found.seeds, decoders=found.decoders, options=found.options
         )
+
+    def decoder_for(self, target: Target, label: str | None) -> str | None:
+        """Return the decoder for a label column; None is the default of its kind."""
+        return self.decoders.get(target.kind(label)) if self.decoders else None
 
 
 def own_head(protocol: str | None) -> str:

@@ -28,8 +28,14 @@ Predictions = Annotated[
 ]
 
 
-DepthHead = Annotated[str, typer.Option("--head", help="Heads, separated by commas.")]
-DepthEpochs = Annotated[str, typer.Option("--epochs", help="Passes over the training sentences.")]
+DepthHead = Annotated[
+    str | None,
+    typer.Option("--head", help="Heads, separated by commas.", show_default="last"),
+]
+DepthEpochs = Annotated[
+    str | None,
+    typer.Option("--epochs", help="Passes over the training sentences.", show_default="5"),
+]
 
 
 @spread
@@ -104,9 +110,9 @@ def depth(
     model: options.Model,
     task: options.OptionalTask = None,
     *,
-    head: DepthHead = "last",
+    head: DepthHead = None,
     every: Annotated[int, typer.Option("--every", help="Distance between depths.")] = 1,
-    epochs: DepthEpochs = "5",
+    epochs: DepthEpochs = None,
     evals: Evals = 5,
     workers: Workers = 1,
     engine: Engine = "local",
@@ -120,9 +126,9 @@ def depth(
     records = run(
         target,
         shared,
-        head=head,
+        head=head if head or shared.protocol else "last",
         depths=depths(n_blocks, every),
-        epochs=epochs,
+        epochs=epochs if epochs or shared.protocol else "5",
         evals=evals,
         workers=workers,
         engine=engine,

@@ -62,7 +62,12 @@ HoldOut = Annotated[
     float | None,
     typer.Option("--hold-out", help="Share of train that serves as dev, for data without one."),
 ]
-Lr = Annotated[str, typer.Option("--lr", help="Peak learning rate; auto is the published one.")]
+Lr = Annotated[
+    str | None,
+    typer.Option(
+        "--lr", help="Peak learning rate; auto is the published one.", show_default="auto"
+    ),
+]
 MixLr = Annotated[
     str, typer.Option("--mix-lr", help="Learning rate of the mixing weights; auto is --lr.")
 ]
@@ -139,7 +144,7 @@ class TrainingOptions:
     shots: Shots = None
     fraction: Fraction = None
     hold_out: HoldOut = None
-    lr: Lr = "auto"
+    lr: Lr = None
     mix_lr: MixLr = "auto"
     batch_size: BatchSize = None
     seeds: Seeds = None

@@ -1,0 +1,159 @@
+"""Presets fill in what the command line leaves out, and nothing else."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from probekit.cli.plan import make_plan, own_head
+from probekit.cli.target import Target
+from probekit.cli.training_options import TrainingOptions
+from probekit.errors import OptionError
+from probekit.protocols import PROTOCOLS
+from probekit.specs import TrainSpec
+from tests.cli.console import done
+from tests.planted import MODEL, plant_all
+from tests.planted_texts import plant_all_texts
+
+# What the table of the README says, by hand.
+FILLED = {
+    "dwatt": {"lr": 5e-5, "epochs": 50, "batch_size": 16},
+    "attention-fusion": {
+        "lr": 2e-3,
+        "epochs": 20,
+        "batch_size": 32,
+        "optimizer": "adam",
+        "schedule": "constant",
+    },
+    "p32": {"lr": 2e-3, "epochs": 20, "batch_size": 16},
+}
+HEADS = {
+    "dwatt": ["last", "extra-layers", "concat", "dwatt"],
+    "attention-fusion": ["last", "scalar-mix", "concat-ffn", "attention-fusion"],
+    "p32": ["last", "mean", "p32"],
+}
+SEEDS = {"dwatt": 5, "attention-fusion": 3, "p32": 5}
+DECODERS = {("attention-fusion", "conll"): "crf", ("attention-fusion", "glue/sst2"): "mlp"}
+
+
+def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), **options):
+    shared = TrainingOptions(protocol=protocol, **options)
+    target = Target.of(MODEL, task, shared)
+    return make_plan(target, shared, head=head, depths=depths, epochs=epochs, evals=10)
+
+
+def values(specs, name):
+    return list(dict.fromkeys(getattr(spec, name) for spec in specs))
+
+
+def test_every_protocol_is_tried_here():
+    assert set(PROTOCOLS) == set(FILLED)
+
+
+@pytest.mark.parametrize("task", ["conll", "glue/sst2", "glue/stsb"])
+@pytest.mark.parametrize("name", FILLED)
+def test_a_protocol_sets_what_it_says_and_nothing_else(name, task):
+    specs = plan(name, task=task)
+    seeds = range(SEEDS[name])
+    assert [(spec.head, spec.seed) for spec in specs] == [
+        (h, s) for h in HEADS[name] for s in seeds
+    ]
+    plain = TrainSpec(model=MODEL, task=task, head="last")
+    for spec in specs:
+        for field in fields(TrainSpec):
+            expected = FILLED[name].get(field.name, getattr(plain, field.name))
+            if field.name == "decoder":
+                expected = DECODERS.get((name, task))
+            if field.name not in ("head", "seed"):
+                assert getattr(spec, field.name) == expected, field.name
+
+
+def test_without_a_protocol_nothing_is_filled_in():
+    specs = plan(None, head="p32,mean")
+    plain = TrainSpec(model=MODEL, task="conll", head="p32")
+    assert specs == [plain, replace(plain, head="mean")]
+    assert values(plan(None), "head") == ["last", "p32", "concat", "dwatt"]
+
+
+OVERRIDES = [
+    ("lr", "0.1", 0.1),
+    ("lr", "auto", None),  # the head's published rate
+    ("batch_size", 7, 7),
+    ("optimizer", "adamw", "adamw"),
+    ("optimizer", "adam", "adam"),
+    ("schedule", "linear", "linear"),
+    ("schedule", "constant", "constant"),
+    ("decoder", "linear", "linear"),
+    ("decoder", "mlp:hidden=8", "mlp:hidden=8"),
+]
+
+
+@pytest.mark.parametrize(("option", "given", "expected"), OVERRIDES)
+@pytest.mark.parametrize("name", FILLED)
+def test_every_option_can_be_overridden_alone(name, option, given, expected):
+    before, after = plan(name), plan(name, **{option: given})
+    assert values(after, option) == [expected]
+    assert [replace(spec, **{option: expected}) for spec in before] == after
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_heads_seeds_and_epochs_can_be_overridden(name):
+    specs = plan(name, head="laya,p32", epochs="3", seeds=2)
+    found = [(spec.head, spec.seed, spec.epochs) for spec in specs]
+    assert found == [(head, seed, 3) for head in ("laya", "p32") for seed in (0, 1)]
+    assert values(specs, "lr") == [FILLED[name]["lr"]]
+    specs = plan(name, lr="1e-3,auto", epochs="2,5", seeds=1, head="last")
+    found = [(spec.epochs, spec.lr) for spec in specs]
+    assert found == [(2, 1e-3), (2, None), (5, 1e-3), (5, None)]
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_what_it_does_not_set_is_as_given(name):
+    specs = plan(name, shots="4,8", normalize="standardize", pooling=None, hold_out=0.2)
+    assert values(specs, "shots") == [4, 8]
+    assert values(specs, "normalize") == ["standardize"]
+    assert values(specs, "hold_out") == [0.2]
+
+
+def test_each_label_column_has_the_decoder_of_its_kind():
+    """ATIS: one extraction, slots per word and one intent per sentence."""
+    specs = plan("attention-fusion", task="atis", label="slots,intent", seeds=1, head="last")
+    assert [(spec.label, spec.decoder) for spec in specs] == [("slots", "crf"), ("intent", "mlp")]
+    with pytest.raises(OptionError, match=r"--label names no value\."):
+        plan("attention-fusion", label=",")
+
+
+def test_one_run_trains_the_protocols_own_head():
+    assert [own_head(name) for name in FILLED] == ["dwatt", "attention-fusion", "p32"]
+    assert own_head(None) == "dwatt"
+
+
+def test_records_hold_the_options_and_not_the_name(here):
+    plant_all(here / "cache")
+    words = ("train", MODEL, "conll", "--protocol", "attention-fusion", "--epochs", "1")
+    rows = done(*words, "--json").rows
+    assert [(row["head"], row["decoder"], row["seed"]) for row in rows] == [
+        ("attention-fusion", "crf", seed) for seed in range(3)
+    ]
+    for row in rows:
+        assert (row["lr"], row["batch_size"], row["epochs"]) == (2e-3, 32, 1)
+        assert row["optimizer"] == "Adam, constant rate"
+        assert "attention-fusion" not in row["protocol"]
+    by_hand = (
+        *("train", MODEL, "conll", "--head", "attention-fusion", "--decoder", "crf"),
+        *("--lr", "2e-3", "--batch-size", "32", "--optimizer", "adam", "--schedule", "constant"),
+    )
+    outcome = done(*by_hand, "--epochs", "1", "--seeds", "3", "--json")
+    assert outcome.rows == rows and outcome.err.startswith("3 of 3 runs are recorded")
+
+
+def test_depth_follows_a_protocol_too(here):
+    plant_all_texts(here / "cache")
+    words = ("depth", MODEL, "glue/sst2", "--every", "3", "--seeds", "1", "--json")
+    rows = done(*words, "--protocol", "p32", "--epochs", "1").rows
+    assert [(row["head"], row["depth"]) for row in rows] == [
+        (head, depth) for head in HEADS["p32"] for depth in (0, 3)
+    ]
+    rows = done(*words, "--protocol", "p32", "--head", "mean").rows
+    assert {(row["head"], row["epochs"]) for row in rows} == {("mean", 20)}
+    rows = done(*words).rows
+    assert {(row["head"], row["epochs"], row["lr"]) for row in rows} == {("last", 5, 2e-3)}

@@ -120,7 +120,7 @@ def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
     unseen = [name for name in labels if name not in known]
     if unseen:
         names = sorted(set(unseen))
-        others = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""
+        others = ", ..." if len(names) > _SHOWN else ""
         _warn_once(where, len(unseen), f"{', '.join(names[:_SHOWN])}{others}")
 
 
@@ -128,7 +128,7 @@ def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
 def _warn_once(where: str, count: int, names: str) -> None:
     """Say it the first time that a process meets these labels."""
     logger.warning(
-        "%s: %d rows carry a label that train does not have (%s); each counts as an error.",
+        "%s: rows with a label that train does not have: %d (%s); each counts as an error.",
         where,
         count,
         names,

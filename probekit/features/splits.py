@@ -33,6 +33,7 @@ class Splits:
         labels: the labels of each split that has them.
         label_map: the classes, from the full train split; empty for a kind without classes.
         control: seed of the control labels that stand in for the real ones, if any.
+        fit_on: the split that takes the place of train.
     """
 
     task: Task
@@ -41,6 +42,7 @@ class Splits:
     labels: Mapping[str, SplitLabels] = field(repr=False)
     label_map: LabelMap
     control: int | None = None
+    fit_on: str = "train"
 
     @property
     def kind(self) -> Kind:
@@ -82,6 +84,8 @@ class Splits:
             return (
                 f"{self.task.name} has no dev split: keep a part of train for it, --hold-out 0.1."
             )
+        if self.fit_on == "dev":
+            return "--fit-on dev leaves no dev split: keep a part of it for that, --hold-out 0.1."
         state = "has no labels" if "dev" in self.entries else "is not in the cache"
         return (
             f"{self.task.name}: the dev split {state}. Extract it (--split dev), or keep a part "
@@ -137,7 +141,7 @@ def open_features(
     entries = _entries(model, about, location, fit_on)
     labels = {}
     for split, entry in entries.items():
-        found = _labels(entry, about, column, location)
+        found = _labels(entry, about, column, location, needed=split == "train")
         if found is not None:
             labels[split] = found
     kind = about.kind_of(column)
@@ -155,6 +159,7 @@ def open_features(
         labels=labels,
         label_map=label_map,
         control=control,
+        fit_on=fit_on,
     )
 
 
@@ -181,15 +186,18 @@ def _entry(model: str, task: Task, split: str, location: Location) -> Entry:
     )
 
 
-def _labels(entry: Entry, task: Task, column: str, location: Location) -> SplitLabels | None:
+def _labels(
+    entry: Entry, task: Task, column: str, location: Location, *, needed: bool
+) -> SplitLabels | None:
+    """Return the labels of an entry; None if it has none, unless they are needed to fit on."""
     split, kind = entry.manifest.split, task.kind_of(column)
     if kind == "language-modelling":
         return load_labels(entry, column, kind=kind)
     if location.data is not None or (is_own(task) and not labels_for(entry, column)):
         fresh = task.read(split, location.data)
-        if column not in fresh.labels and split != "train":
+        if column not in fresh.labels and not needed:
             return None
         return load_labels(entry, column, fresh, kind)
-    if split != "train" and not labels_for(entry, column):
+    if not needed and not labels_for(entry, column):
         return None
     return load_labels(entry, column, kind=kind)

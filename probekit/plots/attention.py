@@ -89,7 +89,10 @@ def _panels(records: Sequence[Record]) -> dict[str, dict[str, dict[int, float]]]
         overall = {n: weight.mean for n, weight in mean_weights(group, False, name).items()}
         panels[name] = {_ALL: overall} | by_class
         if len(by_class) > MAX_CLASSES:
-            raise RecordError(f"{len(by_class)} classes are too many (at most {MAX_CLASSES}).")
+            raise RecordError(
+                f"{len(by_class)} classes are too many for one figure (at most {MAX_CLASSES}); "
+                "`probekit plot weights` shows the mean over all of them."
+            )
     return panels
 
 

@@ -70,8 +70,8 @@ def read_table(path: Path, choice: Choice) -> Sentences:
     named by their position.
 
     Raises:
-        DataError: rows of different widths, or no empty rows in a file of over ``MOST_WORDS``
-            words (a column of sentence ids divides nothing).
+        DataError: rows of different widths, texts where words should be, or no empty rows in a
+            file of over ``MOST_WORDS`` words (a column of sentence ids divides nothing).
     """
     rows = read_cells(path)
     filled = [row for row in rows if is_filled(row)]
@@ -85,6 +85,7 @@ def read_table(path: Path, choice: Choice) -> Sentences:
     label = _table_label(str(path), choice, names, word)
     body = rows[rows.index(filled[0]) + 1 :] if headed else rows
     sentences = tuple(_table_sentence(block, names, word, label) for block in _blocks(body))
+    _check_words(path, sentences)
     _check_divided(path, sentences)
     return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
 
@@ -112,6 +113,18 @@ def _is_header(cells: Sequence[str], choice: Choice) -> bool:
 
 def _usual_text(names: Sequence[str]) -> str:
     return next((name for name in names if name.lower() in TEXT_HEADERS), names[0])
+
+
+def _check_words(path: Path, sentences: Sequence[Sentence]) -> None:
+    """Refuse whole texts read as words: most cells of the word column hold blanks."""
+    words = [word for sentence in sentences for word in sentence.words]
+    texts = [word for word in words if " " in word.strip()]
+    if len(texts) > len(words) / 2:
+        raise DataError(
+            f"{path}: the column of words holds texts, such as {texts[0][:60]!r}. For one label "
+            "per text give --kind sentence (or pair, regression); for labels of words write one "
+            "word per row."
+        )
 
 
 def _check_divided(path: Path, sentences: Sequence[Sentence]) -> None:

@@ -82,8 +82,14 @@ def test_a_sentence_longer_than_the_limit(bert, corpus, here):
     [
         (("--label", "9"), r"--label 9: .*train.conll has 3 columns; expected -3 to 2\."),
         (("--head", "dwat"), r"unknown head 'dwat'. Did you mean 'dwatt'\? Choose from: .*"),
-        (("--decoder", "ml"), r"unknown decoder 'ml'. Did you mean 'mlp'\? Choose from: .*linear.*"),
-        (("--decoder", "pooler"), r"decoder 'pooler' does not fit tagging labels; choose .*linear.*"),
+        (
+            ("--decoder", "ml"),
+            r"unknown decoder 'ml'. Did you mean 'mlp'\? Choose from: .*linear.*",
+        ),
+        (
+            ("--decoder", "pooler"),
+            r"decoder 'pooler' does not fit tagging labels; choose .*linear.*",
+        ),
         (("--freeze-fusion",), r"--freeze-fusion needs a fusion to freeze: --fusion-from DIR\."),
         (("--fusion-from", "none"), r".*none: no saved head here .*"),
         (("--fusion-from", "a", "--init-from", "b"), r".* were both given; choose one\."),
@@ -174,7 +180,7 @@ def test_a_label_in_dev_that_train_does_not_have_is_counted(bert, here):
     outcome = done("train", bert, data, "--head", "last", "--epochs", "1", "--json")
     warning = outcome.err.splitlines()[0]
     assert re.fullmatch(
-        r".*mine dev, labels '1'.*: 2 rows carry a label that train does not have \(B-LOC\); each "
+        r".*mine dev, labels '1'.*: rows with a label that train does not have: 2 \(B-LOC\); each "
         r"counts as an error\.",
         warning,
     )

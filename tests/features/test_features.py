@@ -81,7 +81,7 @@ def test_a_label_unseen_in_train_counts_as_an_error_and_is_reported_once(tmp_pat
     assert view.unseen == ("B-LOC", "I-LOC")
     assert unseen.sum() == sum(n in view.unseen for n in splits.labels["dev"].values)
     warnings = [r.getMessage() for r in caplog.records if "does not have" in r.getMessage()]
-    assert len(warnings) == 1 and f"{unseen.sum()} rows" in warnings[0]
+    assert len(warnings) == 1 and f"have: {unseen.sum()} (" in warnings[0]
 
 
 def test_the_newest_labels_count(tmp_path):
@@ -135,6 +135,17 @@ def test_labels_that_do_not_fit_name_the_example():
         join_labels(["a", "b"], [1, 2], {"a": ["O"], "b": ["O"]}, where="dev")
     with pytest.raises(DataError, match="no labels for example 'b'"):
         join_labels(["a", "b"], [1, 2], {"a": ["O"]}, where="dev")
+
+
+def test_a_split_to_fit_on_needs_labels_and_leaves_none_for_dev(tmp_path):
+    root = plant_all(tmp_path)
+    about = open_features(MODEL, TASK, "ner", Location(cache=root), fit_on="dev")
+    assert set(about.keys) == {"train", "test"}
+    assert "--fit-on dev leaves no dev split" in about.missing_dev
+    for path in root.rglob("labels/test-*"):
+        path.unlink()
+    with pytest.raises(DataError, match=r"test, labels 'ner': none are stored"):
+        open_features(MODEL, TASK, "ner", Location(cache=root), fit_on="test")
 
 
 def test_no_labels_say_what_to_do(tmp_path):

@@ -294,3 +294,11 @@ def test_any_words_come_back(
         assert next(iter(split.labels.values())) == tuple(
             tuple(tag for _, tag in rows) for rows in sentences
         )
+
+
+def test_texts_read_as_words_are_refused(tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_text("text,label\na fine day,good\nrain again today,bad\n")
+    with pytest.raises(DataError, match=r"holds texts, such as 'a fine day'.*--kind sentence"):
+        get_task(str(path))
+    assert get_task(str(path), kind="sentence").kind == "sentence"

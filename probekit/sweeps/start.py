@@ -17,7 +17,7 @@ from probekit.fingerprint import digest, digest_file
 from probekit.heads import HeadSpec
 from probekit.specs import TrainSpec
 from probekit.store import Entry
-from probekit.train.saved import CONFIG, WEIGHTS, TrainedHead
+from probekit.train.saved import CONFIG, WEIGHTS, read_saved
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ def open_start(
 
     Raises:
         MissingFileError: no saved head lies there.
+        RecordError: it is damaged.
         OptionError: it was saved for another head, width, depth, treatment of the layers, decoder
             or set of labels.
     """
@@ -66,8 +67,7 @@ def open_start(
         return None
     path = Path(folder).resolve()
     content = _digest_if_there(path / WEIGHTS), _digest_if_there(path / CONFIG)
-    saved = _load(path, content)
-    config = saved.config
+    config, saved = _load(path, content)
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
         "head": (config["head"], head.to_json()),
@@ -84,7 +84,7 @@ def open_start(
             raise OptionError(_mismatch(option, folder, what, found, wanted))
     _warn_other_model(folder, config, splits)
     wanted_parts = ("head.", "decoder.") if spec.init_from else ("head.",)
-    state = {name: value for name, value in saved.state.items() if name.startswith(wanted_parts)}
+    state = {name: value for name, value in saved.items() if name.startswith(wanted_parts)}
     return Start(
         name=_name(config),
         fingerprint=content[0],
@@ -115,17 +115,19 @@ def _short(value: object) -> str:
 def _warn_other_model(folder: str, config: Mapping[str, Any], splits: Splits) -> None:
     saved, here = config["model"].get("weights_sha256"), splits.manifest.model_info
     if saved != here.get("weights_sha256"):
-        logger.warning(
-            "%s was trained on another backbone (%s) of the same shape.",
-            folder,
-            config["model"].get("name", "unknown"),
-        )
+        _warn_once(folder, str(config["model"].get("name", "unknown")), splits.manifest.model)
+
+
+@lru_cache(maxsize=256)
+def _warn_once(folder: str, name: str, model: str) -> None:
+    """Say it the first time that a process carries this head to this model."""
+    logger.warning("%s was trained on another backbone (%s) of the same shape.", folder, name)
 
 
 @lru_cache(maxsize=4)
-def _load(folder: Path, content: tuple[str, str]) -> TrainedHead:
-    """Load a saved head once for what its files hold now: another may take its folder."""
-    return TrainedHead.from_pretrained(folder)
+def _load(folder: Path, content: tuple[str, str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read a saved head once for what its files hold now: another may take its folder."""
+    return read_saved(folder)
 
 
 def _digest_if_there(path: Path) -> str:

@@ -63,21 +63,23 @@ class TrainedHead:
 
         Raises:
             MissingFileError: the folder holds no saved head.
+            OptionError: it predicts tokens, for which it needs the cache.
             RecordError: its files are damaged, or of a newer format.
         """
         path = Path(folder)
-        config = _read_config(path)
+        config, state = read_saved(path)
+        if config["features"].get("kind") == "language-modelling":
+            raise OptionError(
+                f"{path}: this head predicts tokens with its backbone's output head, which stays "
+                "in the cache; a run can start from it (--fusion-from, --init-from), but it labels "
+                "no text."
+            )
         try:
-            return cls(config, load_file(path / WEIGHTS))
-        except FileNotFoundError:
-            raise MissingFileError(f"{path}: no saved head here ({WEIGHTS} is missing).") from None
+            return cls(config, state)
         except ProbekitError:
             raise
-        except (SafetensorError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise RecordError(
-                f"{path}: the saved head is damaged ({str(error).splitlines()[0]}). Train it again "
-                "with --save."
-            ) from None
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise RecordError(_damaged(path, error)) from None
 
     @property
     def kind(self) -> str:
@@ -225,6 +227,32 @@ def saved_key(folder: Path) -> str | None:
         return _read_config(folder).get("key")
     except (MissingFileError, RecordError):
         return None
+
+
+def read_saved(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return a saved head's config and tensors, without building its modules.
+
+    Raises:
+        MissingFileError: the folder holds no saved head.
+        RecordError: its files are damaged, or of a newer format.
+    """
+    config = _read_config(folder)
+    missing = {"head", "decoder", "normalization", "layers", "labels", "features"} - set(config)
+    if missing:
+        raise RecordError(_damaged(folder, f"{CONFIG} lacks {sorted(missing)[0]!r}"))
+    try:
+        return config, load_file(folder / WEIGHTS)
+    except FileNotFoundError:
+        raise MissingFileError(f"{folder}: no saved head here ({WEIGHTS} is missing).") from None
+    except (SafetensorError, ValueError) as error:
+        raise RecordError(_damaged(folder, error)) from None
+
+
+def _damaged(folder: Path, reason: object) -> str:
+    return (
+        f"{folder}: the saved head is damaged ({str(reason).splitlines()[0]}). Train it again with "
+        "--save."
+    )
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
+from probekit.train.saved import TrainedHead
 from tests import tiny
 from tests.extraction.passages import passages
 
@@ -80,10 +81,14 @@ def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):
         spec(place, decoder="vocabulary:trained=true"),
         spec(place, head="p32", epochs=10),
         spec(place, head="p32", depth=1),
+        spec(place, head="p32", mix_lr=0.5),  # nothing but mixing weights is trained
     ]
-    frozen, trained, fused, shallow = sweep(plan, out=tmp_path / "r.jsonl", location=place[2])
+    frozen, trained, fused, shallow, mixed = sweep(
+        plan, out=tmp_path / "r.jsonl", location=place[2]
+    )
     assert {record.metric for record in (frozen, trained, fused)} == {"perplexity"}
     assert min(trained.eval_score, fused.eval_score) < frozen.eval_score
+    assert mixed.weights != fused.weights and mixed.n_params == 3
     assert trained.n_params > 1000 and fused.n_params == 3 and shallow.n_params == 1
     for record in (trained, fused):  # the best is the smallest
         assert record.eval_score == min(score for _, _, score in record.curve)
@@ -131,3 +136,18 @@ def test_the_baseline_is_the_frequency_of_tokens(place, tmp_path):
         "no control task",
         "no code length",
     ]
+
+
+@pytest.mark.parametrize("decoder", [None, "vocabulary:trained=true"])
+def test_a_saved_head_can_be_started_from_and_labels_no_text(place, tmp_path, decoder):
+    options = {"head": "p32", "decoder": decoder}
+    location = place[2]
+    out, folder = tmp_path / "r.jsonl", tmp_path / "head"
+    (saved,) = sweep([spec(place, **options)], out=out, location=location, save=folder)
+    small = options | {"epochs": 1, "lr": 1e-30}
+    again = fit(spec(place, init_from=str(folder), **small), location=location)
+    assert again.eval_score == pytest.approx(saved.eval_score, rel=1e-5)
+    frozen = spec(place, fusion_from=str(folder), freeze_fusion=True, **small)
+    assert fit(frozen, location=location).n_head_params == 0
+    with pytest.raises(OptionError, match=r"predicts tokens .* labels no text\."):
+        TrainedHead.from_pretrained(folder)

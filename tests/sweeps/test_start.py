@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from probekit.errors import MissingFileError, OptionError
+from probekit.errors import MissingFileError, OptionError, RecordError
 from probekit.features import Location, open_features
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
@@ -63,13 +63,17 @@ def parts(state, prefix):
     return {name: value for name, value in state.items() if name.startswith(prefix)}
 
 
-@pytest.mark.parametrize("head", ["attention-fusion", "dwatt", "concat", "extra-layers"])
-def test_a_frozen_fusion_is_bit_for_bit_what_was_saved(source, location, tmp_path, head):
+@pytest.mark.parametrize("mix_lr", [None, 0.5])
+@pytest.mark.parametrize("head", ["attention-fusion", "p32", "dwatt", "concat", "extra-layers"])
+def test_a_frozen_fusion_is_bit_for_bit_what_was_saved(source, location, tmp_path, head, mix_lr):
     folder = source[0]
     if head != HEAD:
         folder = save(tmp_path, Location(cache=folder.parent / "cache"), head=head)
     before = load_file(folder / "model.safetensors")
-    frozen = fit(spec(head=head, fusion_from=str(folder), freeze_fusion=True), location=location)
+    frozen = fit(
+        spec(head=head, fusion_from=str(folder), freeze_fusion=True, mix_lr=mix_lr),
+        location=location,
+    )
     assert parts(before, "head.")
     for name, value in parts(before, "head.").items():
         assert torch.equal(frozen.state[name], value), name
@@ -247,7 +251,7 @@ def test_other_labels_or_another_decoder_are_refused_for_a_continued_run_only(sa
     fit(spec(fusion_from=str(saved), decoder="mlp", epochs=1), location=location)
 
 
-def test_another_backbone_of_the_same_shape_is_warned_of(saved, location, caplog):
+def test_another_backbone_of_the_same_shape_is_warned_of(saved, location, caplog, tmp_path):
     with caplog.at_level(logging.WARNING, "probekit"):
         fit(spec(fusion_from=str(saved), epochs=1), location=location)
     assert "another backbone" not in caplog.text
@@ -255,8 +259,13 @@ def test_another_backbone_of_the_same_shape_is_warned_of(saved, location, caplog
     config["model"] |= {"weights_sha256": "1" * 64, "name": "other/model"}
     (saved / "config.json").write_text(json.dumps(config))
     with caplog.at_level(logging.WARNING, "probekit"):
-        fit(spec(fusion_from=str(saved), epochs=1), location=location)
-    assert f"{saved} was trained on another backbone (other/model)" in caplog.text
+        sweep(
+            product(spec(fusion_from=str(saved), epochs=1), {"seed": [0, 1]}),
+            out=tmp_path / "r.jsonl",
+            location=location,
+        )
+    warning = f"{saved} was trained on another backbone (other/model)"
+    assert caplog.text.count(warning) == 1
 
 
 def test_combinations_that_mean_nothing_are_refused():
@@ -272,3 +281,25 @@ def test_a_folder_without_a_saved_head_is_named(location, tmp_path):
     for option in ("fusion_from", "init_from"):
         with pytest.raises(MissingFileError, match=r"nothing: no saved head here"):
             fit(spec(**{option: str(tmp_path / "nothing")}), location=location)
+
+
+@pytest.mark.parametrize("option", ["fusion_from", "init_from"])
+def test_damaged_files_are_refused(saved, location, option):
+    asked = spec(**{option: str(saved)})
+    tensors = load_file(saved / "model.safetensors")
+    lost = {name: value for name, value in tensors.items() if not name.startswith("head.")}
+    wrong = {f"{part}.extra": torch.zeros(3) for part in ("head", "decoder")}
+    save_file(lost | wrong, saved / "model.safetensors")
+    with pytest.raises(RecordError, match=r"starts from is damaged .*extra") as refusal:
+        fit(asked, location=location)
+    assert "\n" not in str(refusal.value)
+    config = json.loads((saved / "config.json").read_text())
+    del config["layers"]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(RecordError, match=r"the saved head is damaged .*'layers'"):
+        fit(asked, location=location)
+    whole = (saved / "model.safetensors").read_bytes()
+    (saved / "model.safetensors").write_bytes(whole[:50])
+    (saved / "config.json").write_text(json.dumps(config | {"layers": [0, 1, 2, 3]}))
+    with pytest.raises(RecordError, match="the saved head is damaged"):
+        fit(asked, location=location)

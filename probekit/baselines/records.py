@@ -12,7 +12,7 @@ from probekit.fingerprint import digest
 from probekit.metrics import METRICS
 from probekit.metrics.scale import COMPRESSION
 from probekit.results import Record, append_record, load_records
-from probekit.sweeps.groups import stream_key
+from probekit.sweeps.groups import data_key, stream_key
 from probekit.sweeps.resolve import Run, dev_view, resolve_pooling, sample
 from probekit.sweeps.task import described, scored_views
 from probekit.train.scoring import gold_of
@@ -106,7 +106,8 @@ def code_records(
     missing = [place for place, key in enumerate(keys) if ledger.get(key) is None]
     together: dict[Any, list[int]] = {}
     for place in missing:
-        together.setdefault(stream_key(runs[place]), []).append(place)
+        run = runs[place]
+        together.setdefault((data_key(run), stream_key(run)), []).append(place)
     for places in together.values():
         first = runs[places[0]]
         codes = online_code(

@@ -148,6 +148,17 @@ def test_texts_have_no_control_task(tmp_path, task):
     assert 0.4 < found.guesses[0].test_score < 0.6 < record.test_score
 
 
+def test_runs_on_other_rows_have_codes_of_their_own(tmp_path):
+    cache = plant_all_texts(tmp_path / "cache", signal=("mean",))
+    options = {"pooling": ["cls", "mean"], "hold_out": [None, 0.3]}
+    plan = product(base(task="glue/sst2", label=None), options)
+    together = run(plan, tmp_path / "all.jsonl", cache).heads
+    for number, (spec, record) in enumerate(zip(plan, together, strict=True)):
+        (alone,) = run([spec], tmp_path / f"{number}.jsonl", cache).heads
+        assert alone.scores == record.scores
+    assert len({record.scores["compression"] for record in together}) == 4
+
+
 def test_numbers_have_neither_control_nor_code(tmp_path):
     cache = plant_all_texts(tmp_path / "cache", "glue/stsb")
     found = run([base(task="glue/stsb", label=None)], tmp_path / "r.jsonl", cache)

@@ -32,7 +32,8 @@ class Start:
         name: what it was trained on, and a fingerprint of its options except the seed, so that runs
             over several seeds are one row of a table.
         fingerprint: sha256 over its tensors.
-        state: the tensors that are taken: ``head.*``, and ``decoder.*`` of a continued run.
+        state: the tensors that are taken: ``head.*``; of a continued run also ``decoder.*`` and
+            ``normalization.*``.
     """
 
     name: str
@@ -83,7 +84,7 @@ def open_start(
         if found != wanted:
             raise OptionError(_mismatch(option, folder, what, found, wanted))
     _warn_other_model(folder, config, splits)
-    wanted_parts = ("head.", "decoder.") if spec.init_from else ("head.",)
+    wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)
     state = {name: value for name, value in saved.items() if name.startswith(wanted_parts)}
     return Start(
         name=_name(config),

@@ -39,8 +39,8 @@ class MemberSpec:
         optimizer: ``adamw`` or ``adam``.
         schedule: ``linear`` decay of the learning rate to 0, or ``constant``.
         weight_decay: AdamW's decoupled weight decay.
-        start: saved tensors to start from, ``head.*`` and perhaps ``decoder.*``; ``None`` is a
-            fresh start.
+        start: saved tensors to start from, ``head.*`` and perhaps ``decoder.*`` and
+            ``normalization.*``; ``None`` is a fresh start.
         freeze_head: train the decoder alone.
     """
 

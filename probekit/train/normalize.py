@@ -1,7 +1,9 @@
 """Normalisations shared by the members of a stream, and their share for one member."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,6 +15,8 @@ from probekit.heads.normalization import (
     normalization_from_json,
 )
 from probekit.train.rows import Rows
+
+_PREFIX = "normalization."
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,27 @@ class Treatment:
         part = normalization_from_json(options, len(layers), dim)
         part.load_state_dict(state)
         return part
+
+
+def saved_treatment(
+    name: str, state: Mapping[str, Tensor], layers: tuple[int, ...], device: torch.device
+) -> Treatment | None:
+    """Return the normalisation that a continued run takes over, if it has one that was fitted.
+
+    A standardisation that was fitted again would change what the saved head and decoder see.
+
+    Args:
+        name: the normalisation.
+        state: what the run starts from; ``normalization.*`` where it is taken over.
+        layers: layers of the head.
+        device: where the rows are.
+    """
+    own = {n.removeprefix(_PREFIX): v for n, v in state.items() if n.startswith(_PREFIX)}
+    if name != Standardize.name or not own:
+        return None
+    found = normalization_from_json({"name": name}, len(layers), own["mean"].shape[1])
+    found.load_state_dict(own)
+    return Treatment(found.to(device), layers)
 
 
 def fit_treatment(name: str, rows: Rows) -> Treatment:

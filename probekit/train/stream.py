@@ -12,7 +12,7 @@ from probekit.heads.contract import Reads
 from probekit.ragged import bounds_of
 from probekit.train.feed import Step, feed
 from probekit.train.member import Member, MemberSpec
-from probekit.train.normalize import fit_treatment
+from probekit.train.normalize import fit_treatment, saved_treatment
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
 from probekit.train.source import Source, targets_of
 
@@ -71,7 +71,8 @@ class Stream:
         self.members = tuple(
             Member(
                 member,
-                treatments[member.head.reads, member.normalize],
+                saved_treatment(member.normalize, member.start or {}, member.layers, device)
+                or treatments[member.head.reads, member.normalize],
                 seed=spec.seed,
                 train=spec.train,
                 device=device,

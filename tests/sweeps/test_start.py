@@ -96,10 +96,14 @@ def test_a_fusion_that_is_not_frozen_is_trained_from_there(saved, location):
     assert any(not torch.equal(moved.state[name], before[name]) for name in names)
 
 
-def test_a_continued_run_starts_with_the_saved_models_loss(saved, location):
+@pytest.mark.parametrize("normalize", ["none", "layernorm", "standardize"])
+def test_a_continued_run_starts_with_the_saved_models_loss(source, location, tmp_path, normalize):
+    saved = source[0]
+    if normalize != "none":
+        saved = save(tmp_path, Location(cache=saved.parent / "cache"), normalize=normalize)
     splits = open_features(MODEL, TASK, "ner", location)
     train = splits.view("train", valid_only=True)
-    one_step = {"epochs": 1, "evals": 10**6, "lr": 1e-30, "batch_size": 5}
+    one_step = {"epochs": 1, "evals": 10**6, "lr": 1e-30, "batch_size": 5, "normalize": normalize}
     result = fit(spec(init_from=str(saved), **one_step), location=location)
     head = TrainedHead.from_pretrained(saved)
     steps = batches(train.lengths, seed=0, epochs=1, batch_size=5)

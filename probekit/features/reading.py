@@ -147,7 +147,7 @@ def view_of(
         targets=targets[keep],
         labels=label_map,
         unseen=unseen,
-        n_outputs=_n_outputs(entry, label_map, kind),
+        n_outputs=count_outputs(entry, label_map, kind),
         ids=ids,
         positions=positions,
         final_norm=read_final_norm(entry.backbone),
@@ -166,7 +166,8 @@ def _targets(
     return label_map.encode(labels.values)
 
 
-def _n_outputs(entry: Entry, label_map: LabelMap, kind: Kind) -> int:
+def count_outputs(entry: Entry, label_map: LabelMap, kind: Kind) -> int:
+    """Return how many numbers a decoder gives per row: classes, 1 for a regression, or V."""
     if kind == "language-modelling":
         return int(entry.manifest.model_info["vocab_size"])
     return 1 if kind == "regression" else len(label_map)

@@ -7,7 +7,7 @@ from probekit.errors import DataError
 from probekit.features.control import control_labels
 from probekit.features.labels import LabelMap, warn_unseen
 from probekit.features.location import Location
-from probekit.features.reading import SplitLabels, load_labels, view_of
+from probekit.features.reading import SplitLabels, count_outputs, load_labels, view_of
 from probekit.features.rows import cut_pieces
 from probekit.features.view import FeatureView
 from probekit.ragged import bounds_of
@@ -71,6 +71,11 @@ class Splits:
         if self.kind != "language-modelling":
             return len(entry.examples)
         return len(cut_pieces(bounds_of(entry.examples.n_rows))[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers that a decoder gives per row: classes, 1 for a regression, or V."""
+        return count_outputs(self.entries["train"], self.label_map, self.kind)
 
     @property
     def keys(self) -> dict[str, str]:

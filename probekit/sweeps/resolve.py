@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import torch
 from jaxtyping import Int64
 
 from probekit.decoders import DECODERS, check_decoder
@@ -14,6 +13,7 @@ from probekit.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.layers import parse_layers, up_to_depth
 from probekit.registry import parse
 from probekit.specs import ResolvedOptions, TrainSpec
+from probekit.sweeps.size import count_trained
 from probekit.sweeps.start import open_start, read_config
 from probekit.train import MemberSpec
 from probekit.train.order import steps_per_epoch
@@ -36,7 +36,7 @@ class Run:
         options: what the record's key hashes.
         member: the head, ready to train.
         n_sentences: drawn sentences.
-        n_params: estimate of the trained values of the head.
+        n_params: estimate of the trained values, head and decoder together.
         init: what the saved head that it starts from was trained on, if there is one.
     """
 
@@ -68,7 +68,6 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)
     _check_kind(spec, splits)
-    manifest = splits.manifest
     pooling = resolve_pooling(spec, splits)
     head = bind_head(spec.head, splits)
     layers = choose_layers(spec, head, splits.n_blocks)
@@ -111,7 +110,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         options=options,
         member=member,
         n_sentences=len(sample(spec, splits)),
-        n_params=count_head(member, manifest.dim),
+        n_params=count_trained(member, decoder_name, splits),
         init=None if start is None else start.name,
     )
 
@@ -250,10 +249,3 @@ def dev_view(spec: TrainSpec, splits: Splits) -> FeatureView:
     if spec.hold_out is None:
         return splits.view("dev", pooling=pooling)
     return splits.view("train", pooling=pooling).take(part(spec, splits)[1])
-
-
-def count_head(member: MemberSpec, dim: int) -> int:
-    """Return the trained values of a head, without creating them."""
-    with torch.device("meta"):
-        head = member.head.build(member.layers, dim, torch.Generator("cpu"))
-    return sum(parameter.numel() for parameter in head.parameters())

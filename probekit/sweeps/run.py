@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
@@ -121,12 +121,17 @@ def _append(done: Generator[tuple[int, list[Record]], None, None], out: Path) ->
 
 
 def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> list[Run]:
-    """Settle every spec, each record key once."""
+    """Settle every spec, each record key once, in the order of the plan."""
+    by_source: dict[Hashable, list[TrainSpec]] = {}
+    for spec in plan:
+        by_source.setdefault(source_of(spec), []).append(spec)
+    found: dict[TrainSpec, Run] = {}
+    for specs in by_source.values():  # one source after the other: few are held open
+        splits = open_once(sweep, *source_of(specs[0]), location)
+        found |= {spec: resolve(spec, splits) for spec in specs}
     runs: dict[str, Run] = {}
     for spec in plan:
-        splits = open_once(sweep, *source_of(spec), location)
-        run = resolve(spec, splits)
-        runs.setdefault(run.options.key, run)
+        runs.setdefault(found[spec].options.key, found[spec])
     return list(runs.values())
 
 

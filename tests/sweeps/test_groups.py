@@ -8,8 +8,10 @@ from probekit.decoders import DECODERS
 from probekit.heads import HEADS
 from probekit.specs import ResolvedOptions, TrainSpec
 from probekit.sweeps.groups import cost, data_key, make_groups, member_bytes, stream_key
-from probekit.sweeps.resolve import Run, count_head
+from probekit.sweeps.resolve import Run
+from probekit.sweeps.size import build_empty
 from probekit.train import MemberSpec
+from probekit.train.probe import count_parameters
 
 
 def run(seed=0, label="ner", n_params=0, epochs=2, head="last"):
@@ -66,4 +68,4 @@ def test_a_head_is_counted_without_its_memory(head, expected):
     spec = HEADS[head]()
     layers = (24,) if head == "last" else tuple(range(1, 25))
     member = MemberSpec(head=spec, decoder=DECODERS["linear"](), layers=layers, lr=1e-3)
-    assert count_head(member, 1024) == expected
+    assert count_parameters(build_empty(member, 1024)) == expected

@@ -12,6 +12,7 @@ from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
+from probekit.sweeps.resolve import resolve
 from probekit.train.saved import TrainedHead
 from tests import tiny
 from tests.extraction.passages import passages
@@ -90,6 +91,10 @@ def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):
     assert min(trained.eval_score, fused.eval_score) < frozen.eval_score
     assert mixed.weights != fused.weights and mixed.n_params == 3
     assert trained.n_params > 1000 and fused.n_params == 3 and shallow.n_params == 1
+    model, texts, location = place
+    splits = open_features(str(model), str(texts), None, location)
+    planned = [resolve(run, splits).n_params for run in plan]  # memory goes by the output head too
+    assert planned == [r.n_params for r in (frozen, trained, fused, shallow, mixed)]
     for record in (trained, fused):  # the best is the smallest
         assert record.eval_score == min(score for _, _, score in record.curve)
 

@@ -45,6 +45,22 @@ def test_records_come_in_the_order_of_the_plan_and_are_written(location, tmp_pat
     assert record.scores["test/span-f1"] == record.test_score
 
 
+def test_a_plan_opens_each_source_once_whatever_its_order(location, monkeypatch):
+    opened, real = [], task_module.open_features
+
+    def counted(*arguments, control=None, **options):
+        opened.append(control)
+        return real(*arguments, control=control, **options)
+
+    monkeypatch.setattr(task_module, "open_features", counted)
+    plan = product(base(), {"head": HEADS, "control": [0, 1, 2]})
+    runs = run_module._resolve(plan, location, "one sweep")
+    assert opened == [0, 1, 2]
+    assert [(run.spec.head, run.spec.control) for run in runs] == [
+        (spec.head, spec.control) for spec in plan
+    ]
+
+
 def test_a_second_sweep_trains_nothing(location, tmp_path, monkeypatch):
     out = tmp_path / "runs.jsonl"
     plan = product(base(), {"head": HEADS})

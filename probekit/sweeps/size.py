@@ -1,0 +1,40 @@
+"""How many values a run trains, known before it starts: what planning and memory go by."""
+
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from probekit.decoders import DECODERS
+from probekit.features import Splits
+from probekit.heads import FusionHead
+from probekit.registry import parse
+from probekit.train import MemberSpec
+from probekit.train.probe import count_parameters
+
+
+def count_trained(member: MemberSpec, decoder: str, splits: Splits) -> int:
+    """Return the trained values of a member, whose decoder is named as in its spec."""
+    head = build_empty(member, splits.manifest.dim)
+    backbone = splits.entries["train"].backbone
+    return count_parameters(head) + count_decoder(decoder, backbone, head.width, splits.n_outputs)
+
+
+def build_empty(member: MemberSpec, dim: int) -> FusionHead:
+    """Return a member's head without memory for its values."""
+    with torch.device("meta"):
+        return member.head.build(member.layers, dim, torch.Generator("cpu"))
+
+
+@lru_cache(maxsize=256)
+def count_decoder(name: str, backbone: Path, width: int, n_outputs: int) -> int:
+    """Return the trained values of a decoder; it is created for that, and let go.
+
+    Args:
+        name: of the decoder, with settings.
+        backbone: the ``backbone/`` folder of the train split's entry.
+        width: of what it reads.
+        n_outputs: numbers that it gives per row.
+    """
+    decoder = parse("decoder", name, DECODERS).bind(backbone)
+    return count_parameters(decoder.build(width, n_outputs, torch.Generator()))

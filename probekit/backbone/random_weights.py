@@ -21,11 +21,11 @@ def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrai
     Args:
         inspection: of the model; no weights of it are read.
         dtype: of the result.
-        seed: for ``torch.manual_seed``.
+        seed: of torch's CPU generator.
     """
     config = inspection.config
     with quiet_transformers(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed GPUs as well
         model = _FROM_CONFIG(config, dtype=torch.float32, **without_pooler(config))
     model = model.to(dtype).eval().requires_grad_(False)
     assert isinstance(model, PreTrainedModel)

@@ -155,7 +155,7 @@ def random_models(model: str, splits: Splits, location: Location) -> list[str]:
             folder.model
             for folder in list_entries(location.cache)
             if folder.task == task
-            and folder.split == "train"
+            and folder.split == splits.fit_on
             and folder.model.startswith(beginning)
             and folder.model.removeprefix(beginning).isdigit()
         }

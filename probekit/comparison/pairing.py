@@ -138,7 +138,7 @@ def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None
         if left != right:
             raise RecordError(
                 f"sentence {e + 1} of {origin} is {left!r}, of {other} {right!r}; runs are "
-                "compared on the same ones (a hold-out differs from seed to seed)."
+                "compared on the same ones (another --hold-out holds out others)."
             )
     uneven = np.flatnonzero(one.offsets != two.offsets)
     if len(uneven):

@@ -115,6 +115,14 @@ def test_a_random_backbone_is_found_by_its_name(tmp_path):
     assert max(random) < 0.4 < 0.8 < min(trained)
 
 
+def test_a_random_backbone_is_found_where_another_split_is_fitted_on(tmp_path):
+    cache = tmp_path / "cache"
+    for model in (MODEL, f"{MODEL}-random0"):
+        plant(cache, "test", model=model)
+    found = run([base(epochs=1, fit_on="test", hold_out=0.25)], tmp_path / "r.jsonl", cache)
+    assert [record.model for record in found.random] == [f"{MODEL}-random0"]
+
+
 def test_a_random_backbone_that_cannot_be_used_is_a_note(tmp_path):
     cache = plant_all(tmp_path / "cache")
     plant(cache, model=f"{MODEL}-random0")  # no dev split

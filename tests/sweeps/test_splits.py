@@ -51,7 +51,7 @@ def test_a_train_split_that_is_there_is_left_alone(tmp_path):
     result = fit(on_dev, location=location)
     assert len(result.predictions["dev"]) < len(splits.view("train"))
     assert len(result.predictions["test"]) == len(splits.view("test"))
-    with pytest.raises(DataError, match=r"the dev split .* --hold-out 0\.1"):
+    with pytest.raises(DataError, match=r"--fit-on dev leaves no dev split: .* --hold-out 0\.1"):
         fit(base(fit_on="dev"), location=location)
     # Held out for the same splits, but of train.
     keys = {resolve(s, splits_of(tmp_path, s)).options.key for s in (on_dev, base(hold_out=0.3))}

@@ -64,6 +64,11 @@ def load_labels(
     counts = label_counts(entry, kind)
     if split is not None:
         where += f" from {split.origin}"
+        if not split.labels:
+            raise DataError(
+                f"{where}: this split has none, and no head can be fitted without. Choose another "
+                "one with --fit-on, or give labels that it has with --data DIR."
+            )
         values = choose("label column", column, split.labels)
         _check_text(entry, split, where)
         labels: Mapping[str, Sequence[str]] = {
@@ -89,8 +94,8 @@ def _stored_labels(
     files = labels_for(entry, column)
     if not files:
         raise DataError(
-            f"{where}: none are stored beside {entry.path}. Give the folder with the label files: "
-            "--data DIR."
+            f"{where}: none are stored beside {entry.path}, and no head can be fitted without. "
+            "Give the folder with the label files, --data DIR, or choose another split, --fit-on."
         )
     versions = (read_labels(file.path) for file in files)
     fitting = (labels for labels in versions if _fits(entry, counts, labels))

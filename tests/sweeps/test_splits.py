@@ -66,6 +66,19 @@ def test_fitting_on_test_still_scores_dev(tmp_path):
     assert len(result.predictions["dev"]) == len(splits_of(tmp_path, base()).view("dev"))
 
 
+def test_a_split_without_labels_cannot_be_fitted_on(tmp_path):
+    for split in ("train", "dev"):
+        plant_texts(tmp_path / "cache", split=split)
+    plant_texts(tmp_path / "cache", split="test", labelled=False)
+    folder = tmp_path / "SST-2"
+    folder.mkdir()
+    (folder / "test.tsv").write_text("index\tsentence\n0\tfine\n")
+    spec = base(task="glue/sst2", label="label", fit_on="test", hold_out=0.5)
+    for data, message in ((None, "none are stored"), (tmp_path, "this split has none")):
+        with pytest.raises(DataError, match=rf"test, labels 'label'.*{message}.* --fit-on"):
+            fit(spec, location=Location(cache=tmp_path / "cache", data=data))
+
+
 def test_a_split_that_does_not_exist_is_refused(tmp_path):
     plant_all(tmp_path)
     with pytest.raises(UnknownNameError, match=r"unknown split of conll 'dve'. Did you mean 'dev'"):

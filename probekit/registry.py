@@ -84,6 +84,29 @@ def parse(kind: str, text: str, registry: Mapping[str, Callable[..., T]]) -> T:
     return revive(kind, {"name": name, **options}, registry)
 
 
+def normal_form(kind: str, text: str, registry: Mapping[str, Callable[..., object]]) -> str:
+    """Return the one text that stands for a plug-in: the options that are not the default.
+
+    Args:
+        kind: as for ``parse``, as are the others and the errors.
+        text: what the user wrote.
+        registry: the classes by name.
+    """
+    chosen = parse(kind, text, registry)
+    name = text.partition(":")[0]
+    default = registry[name]()
+    values = {option: getattr(chosen, option) for option in _options(registry[name])}
+    changed = {option: v for option, v in values.items() if v != getattr(default, option)}
+    return ":".join([name, *(f"{option}={_write(value)}" for option, value in changed.items())])
+
+
+def _write(value: Any) -> str:
+    """Return the text that is read as a value."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
 def _options(make: Callable[..., Any]) -> dict[str, Any]:
     """Return the type of every option of a plug-in that text can give."""
     hints = get_type_hints(make)

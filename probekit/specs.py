@@ -11,7 +11,7 @@ from probekit.errors import OptionError
 from probekit.fingerprint import digest
 from probekit.heads import HEADS
 from probekit.heads.normalization import NORMALIZATIONS
-from probekit.registry import choose, parse
+from probekit.registry import choose, normal_form
 
 OPTIMIZERS = ("adamw", "adam")
 SCHEDULES = ("linear", "constant")
@@ -41,7 +41,8 @@ class TrainSpec:
         task: name of the task.
         label: label column; ``None`` is the task's default.
         head: name of the head, with settings where they differ from the published ones:
-            ``extra-layers``, ``extra-layers:n=2``.
+            ``extra-layers``, ``extra-layers:n=2``. Settings that do not differ are dropped, so that
+            one head has one name.
         decoder: name of the decoder, with settings likewise; ``None`` is the head's published one,
             else the default of what the labels are.
         layers: layers instead of the head's published ones, in the language of
@@ -104,9 +105,9 @@ class TrainSpec:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        parse("head", self.head, HEADS)
+        object.__setattr__(self, "head", normal_form("head", self.head, HEADS))
         if self.decoder is not None:
-            parse("decoder", self.decoder, DECODERS)
+            object.__setattr__(self, "decoder", normal_form("decoder", self.decoder, DECODERS))
         choose("normalization", self.normalize, NORMALIZATIONS)
         choose("optimizer", self.optimizer, dict.fromkeys(OPTIMIZERS))
         choose("schedule", self.schedule, dict.fromkeys(SCHEDULES))

@@ -9,7 +9,7 @@ import pytest
 from probekit.decoders import DECODERS
 from probekit.errors import OptionError, UnknownNameError
 from probekit.heads import HEADS
-from probekit.registry import parse
+from probekit.registry import normal_form, parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,3 +98,19 @@ def test_every_plug_in_is_read_by_its_name(kind: str, registry: Mapping[str, Any
 
 def test_a_plug_in_with_an_option() -> None:
     assert parse("decoder", "linear:dropout=0.3", DECODERS) == DECODERS["linear"](dropout=0.3)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plug", "plug"),
+        ("plug:size=4", "plug:size=4"),
+        ("plug: size = 4:fast=FALSE", "plug:size=4"),
+        ("plug:rate=1.50:size=4", "plug:size=4:rate=1.5"),
+        ("plug:rate=0.0", "plug:rate=0"),
+        ("plug:fast=true:how=new", "plug:fast=true:how=new"),
+    ],
+)
+def test_one_plug_in_has_one_text(text: str, expected: str) -> None:
+    assert normal_form("plug", text, PLUGS) == expected
+    assert parse("plug", expected, PLUGS) == parse("plug", text, PLUGS)

@@ -70,3 +70,9 @@ def test_the_key_hashes_options_and_data_but_not_the_model_s_name():
     keys = {resolved(seed=seed, lr=lr).key for seed in (0, 1) for lr in (1e-3, 2e-3)}
     assert len(keys) == 4
     assert resolved(model="org/m").key == resolved(model="./m").key
+
+
+def test_a_plug_in_written_in_another_way_is_the_same_run() -> None:
+    options = {"model": "m", "task": "t"}
+    long = TrainSpec(head="laya:tau=1.50:scorer=64", decoder="mlp:hidden=256", **options)
+    assert long == TrainSpec(head="laya:scorer=64", decoder="mlp", **options)

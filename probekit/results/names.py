@@ -35,7 +35,6 @@ _NONE = {
     "options": "defaults",
     "init": "from scratch",
 }
-_FINGERPRINTS = ("labels_fingerprint", "init")
 
 
 def metric_text(metric: str, percent: bool = True) -> str:
@@ -83,7 +82,7 @@ def value_text(name: str, value: Any) -> str:
         return "all" if name in ("shots", "fraction", "depth") else "-"
     if name == "layers":
         return layers_text(value)
-    if name in _FINGERPRINTS:
+    if name == "labels_fingerprint":
         return str(value)[:8]
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -35,7 +35,9 @@ class Record:
         normalize: how each layer was treated before the head.
         pooling: which row of a text was read (``cls``, ``mean``, ``last``); None for words.
         options: settings of head and decoder that are not the default, as ``decoder.hidden: 128``.
-        init: key of the run that a fusion, or all values, were taken from; None for a fresh start.
+        init: what the saved head that the run started from was trained on, such as
+            ``wikiann/en ner 1a2b3c4d``, and ``with decoder`` where all of it was taken; None for a
+            fresh start.
         freeze: whether what was taken from there was kept as it was.
         protocol: how the training sentences were chosen, such as ``full`` or ``few-shot``.
         shots: K of the few-shot protocol; None elsewhere.

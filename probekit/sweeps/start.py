@@ -29,8 +29,8 @@ class Start:
     """What a run takes from a saved head.
 
     Attributes:
-        name: what it was trained on, and a fingerprint of its options except the seed, so that runs
-            over several seeds are one row of a table.
+        name: what it was trained on, a fingerprint of its options except the seed, so that runs
+            over several seeds are one row of a table, and ``with decoder`` of a continued run.
         fingerprint: sha256 over its tensors.
         state: the tensors that are taken: ``head.*``; of a continued run also ``decoder.*`` and
             ``normalization.*``.
@@ -87,7 +87,7 @@ def open_start(
     wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)
     state = {name: value for name, value in saved.items() if name.startswith(wanted_parts)}
     return Start(
-        name=_name(config),
+        name=_name(config) + (" with decoder" if spec.init_from else ""),
         fingerprint=content[0],
         state=state,
     )

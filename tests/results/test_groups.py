@@ -95,8 +95,13 @@ def test_choice_of_the_lowest():
 def test_settings_tell_records_apart():
     records = [make_record(options=options) for options in ({"n": 2}, {"n": 1}, {})]
     assert list(series(records)) == ["p32, n=1", "p32, n=2", "p32, defaults"]
-    records = [make_record(init=init, freeze=bool(init)) for init in ("ab" * 32, None)]
-    assert list(series(records)) == ["p32, from abababab", "p32, from scratch"]
+    starts = ("wikiann/de ner 1a2b3c4d", "wikiann/en ner 5e6f7a8b", None)
+    records = [make_record(init=init, freeze=bool(init)) for init in starts]
+    assert list(series(records)) == [
+        "p32, from wikiann/de ner 1a2b3c4d",
+        "p32, from wikiann/en ner 5e6f7a8b",
+        "p32, from scratch",
+    ]
 
 
 def test_choice_between_unequal_seeds_is_refused():

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from probekit.errors import MissingFileError, OptionError, RecordError
 from probekit.features import Location, open_features
+from probekit.report import summarise
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
 from probekit.sweeps.resolve import resolve
@@ -186,6 +187,13 @@ def test_a_start_is_the_same_over_seeds_of_either_run(source, location, tmp_path
     )
     assert fourth[0].init != records[0].init
     assert not records[0].freeze
+
+
+def test_the_ways_to_start_are_rows_of_their_own(saved, location, tmp_path):
+    ways = ({"fusion_from": str(saved)}, {"fusion_from": str(saved), "freeze_fusion": True})
+    plan = [spec(**way) for way in (*ways, {"init_from": str(saved)}, {})]
+    records = sweep(plan, out=tmp_path / "r.jsonl", location=location)
+    assert len(summarise(records)) == len(plan)
 
 
 def test_a_second_transfer_is_the_same_over_seeds_too(source, location, tmp_path):

@@ -22,7 +22,7 @@ Score = Literal["eval_score", "eval_last", "test_score"]
 _LAYOUTS = {"text": text_table, "markdown": markdown_table}
 _STYLES = {**_LAYOUTS, "jsonl": None}
 _ALWAYS = ("head", "shots")
-_NUMBERS = ("shots", "fraction", "depth", "epochs", "lr", "mix_lr", "batch_size")
+_NUMBERS = ("shots", "fraction", "depth", "epochs", "evals", "lr", "mix_lr", "batch_size")
 _SETTLED_BY = {
     "layers": ("model", "head", "depth"),
     "entry": ("model", "task"),
@@ -33,6 +33,7 @@ _SETTLED_BY = {
     "options": ("head", "decoder"),
     "pooling": ("model", "task", "label"),
     "epochs": ("head",),
+    "evals": ("head",),
     "batch_size": ("head",),
     "optimizer": ("head",),
 }

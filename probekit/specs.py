@@ -13,6 +13,7 @@ from probekit.heads import HEADS
 from probekit.heads.normalization import NORMALIZATIONS
 from probekit.registry import choose, normal_form
 
+DEFAULT_EVALS = 10
 OPTIMIZERS = ("adamw", "adam")
 SCHEDULES = ("linear", "constant")
 POOLED = ("cls", "mean", "last")
@@ -92,7 +93,7 @@ class TrainSpec:
     lr: float | None = None
     mix_lr: float | None = None
     batch_size: int = 16
-    evals: int = 10
+    evals: int = DEFAULT_EVALS
     weight_decay: float = 0.01
     pooling: str | None = None
     optimizer: str = "adamw"

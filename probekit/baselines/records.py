@@ -84,6 +84,7 @@ def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
         layers=(),
         depth=None,
         epochs=0,
+        evals=None,
         lr=0.0,
         mix_lr=None,
         batch_size=0,

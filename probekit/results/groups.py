@@ -26,6 +26,7 @@ OPTIONS = (
     "init",
     "freeze",
     "epochs",
+    "evals",
     "lr",
     "mix_lr",
     "batch_size",

@@ -22,6 +22,7 @@ _PHRASE = {
     "lr": "lr {}",
     "mix_lr": "mix lr {}",
     "epochs": "{} epochs",
+    "evals": "{} evals",
     "batch_size": "batch {}",
     "layers": "layers {}",
     "entry": "entry {}",
@@ -34,6 +35,7 @@ _NONE = {
     "depth": "all layers",
     "options": "defaults",
     "init": "from scratch",
+    "evals": "10 evals",
 }
 
 

@@ -44,6 +44,7 @@ class Record:
         fraction: share of the training split, in 0..1; None elsewhere.
         seed: seed of the sample and of the initialisation.
         epochs: passes over the training sentences.
+        evals: number of points at which dev was scored; None is 10.
         lr: peak learning rate.
         mix_lr: peak learning rate of the mixing weights; None when it is ``lr``.
         batch_size: sentences per step.
@@ -88,6 +89,7 @@ class Record:
     fraction: float | None = None
     seed: int
     epochs: int
+    evals: int | None = None
     lr: float
     mix_lr: float | None = None
     batch_size: int
@@ -195,4 +197,4 @@ _REQUIRED = tuple(
     for item in fields(Record)
     if item.default is MISSING and item.default_factory is MISSING
 )
-_WRITTEN_IF_SET = ("pooling", "options", "init", "freeze", "class_weights", "confusion")
+_WRITTEN_IF_SET = ("evals", "pooling", "options", "init", "freeze", "class_weights", "confusion")

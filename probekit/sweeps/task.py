@@ -13,7 +13,7 @@ from probekit.heads import HEADS
 from probekit.metrics import METRICS
 from probekit.registry import parse
 from probekit.results import Record
-from probekit.specs import TrainSpec
+from probekit.specs import DEFAULT_EVALS, TrainSpec
 from probekit.sweeps.groups import stream_key
 from probekit.sweeps.resolve import Run, dev_view, resolve, resolve_pooling, sample
 from probekit.train import FitResult, StreamSpec, fit_group
@@ -225,6 +225,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "init": run.init,
         "freeze": spec.freeze_fusion,
         "epochs": spec.epochs,
+        "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,
         "lr": spec.lr,
         "mix_lr": spec.mix_lr,
         "batch_size": spec.batch_size,

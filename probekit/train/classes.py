@@ -10,6 +10,8 @@ from probekit.heads import LayerWeights
 from probekit.metrics import Gold, confusion
 from probekit.train.sampling import type_names
 
+MOST_CLASSES = 200
+
 
 def weights_by_class(weights: LayerWeights, view: FeatureView) -> dict[str, dict[int, float]]:
     """Return the mean weight of each layer over the rows of each gold class.
@@ -33,9 +35,14 @@ def weights_by_class(weights: LayerWeights, view: FeatureView) -> dict[str, dict
 
 
 def confusion_of(view: FeatureView, predicted: np.ndarray) -> dict[str, Any] | None:
-    """Return how often each gold class was predicted as which, or None without classes."""
-    if not len(view.labels):
+    """Return how often each gold class was predicted as which.
+
+    Returns:
+        None without classes, and with more than ``MOST_CLASSES``, which no record should hold.
+    """
+    types = type_names(view.all_names)
+    if not 0 < len(set(types)) <= MOST_CLASSES:
         return None
     gold = Gold(ids=view.targets, offsets=view.offsets, names=view.all_names)
-    rows, columns, counts = confusion(gold, predicted, type_names(view.all_names))
+    rows, columns, counts = confusion(gold, predicted, types)
     return {"rows": list(rows), "columns": list(columns), "counts": counts.tolist()}

@@ -53,11 +53,23 @@ def _predicted(view: FeatureView, rows: np.ndarray) -> Predicted:
             gold=view.targets,
             names=view.all_names,
         )
-    values = np.issubdtype(view.targets.dtype, np.floating)
-    return Predicted(
-        ids=view.ids,
-        offsets=view.offsets,
-        content="values" if values else "losses",
-        predicted=rows,
-        gold=view.targets if values else None,
-    )
+    if np.issubdtype(view.targets.dtype, np.floating):
+        return Predicted(
+            ids=view.ids,
+            offsets=view.offsets,
+            content="values",
+            predicted=rows,
+            gold=view.targets,
+        )
+    texts, offsets = _whole_texts(view)
+    return Predicted(ids=texts, offsets=offsets, content="losses", predicted=rows, gold=None)
+
+
+def _whole_texts(view: FeatureView) -> tuple[tuple[str, ...], np.ndarray]:
+    """Join the pieces of each text, and its readings under other masks (``ID#PASS``).
+
+    They depend on one another, so a bootstrap must draw them together.
+    """
+    names = np.array([name.partition("#")[0] for name in view.ids])
+    first = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
+    return tuple(names[first].tolist()), np.append(view.offsets[first], view.offsets[-1])

@@ -1,7 +1,9 @@
 """Language modelling from the cache: the model's own loss, frozen and trained output heads."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -10,9 +12,11 @@ from probekit.baselines import run_baselines
 from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
+from probekit.results.predictions import read_predicted
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
 from probekit.sweeps.resolve import resolve
+from probekit.train.predictions import write_predictions
 from probekit.train.saved import TrainedHead
 from tests import tiny
 from tests.extraction.passages import passages
@@ -156,3 +160,17 @@ def test_a_saved_head_can_be_started_from_and_labels_no_text(place, tmp_path, de
     assert fit(frozen, location=location).n_head_params == 0
     with pytest.raises(OptionError, match=r"predicts tokens .* labels no text\."):
         TrainedHead.from_pretrained(folder)
+
+
+def test_predictions_are_kept_text_by_text(place, tmp_path):
+    """Pieces of a text, and its readings under other masks, are one thing to resample."""
+    view = open_features(str(place[0]), str(place[1]), None, place[2]).view("dev")
+    losses = np.linspace(0, 1, len(view))
+    bounds = np.array([0, 2, 3, 7, len(view) - 1, len(view)])
+    cut = replace(view, ids=("a#0", "a#0", "a#1", "b#0", "c#0"), offsets=bounds)
+    options = {"key": "k" * 64, "metric": "perplexity", "labels_fingerprint": "f" * 64}
+    write_predictions(tmp_path / "p", {"dev": losses}, {"dev": cut}, **options)
+    found = read_predicted(tmp_path / "p")[1]["dev"]
+    assert found.ids == ("a", "b", "c")
+    assert found.offsets.tolist() == [0, 7, len(view) - 1, len(view)]
+    assert found.content == "losses" and found.predicted.tolist() == losses.tolist()

@@ -11,6 +11,7 @@ from probekit.heads import HEADS
 from probekit.layers import parse_layers
 from probekit.metrics import METRICS
 from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train.classes import confusion_of
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
 
@@ -107,3 +108,11 @@ def test_whole_texts_have_classes_and_numbers_have_none(tmp_path):
     splits = splits_in(tmp_path, "glue/stsb", None)
     (numbers,) = fit(splits, "attention-fusion", decoder="regression", metric="spearman")
     assert numbers.class_weights == {} and numbers.confusion is None
+
+
+def test_too_many_classes_make_no_confusion(tmp_path, monkeypatch):
+    plant_all(tmp_path)
+    view = open_features(MODEL, TASK, "ner", Location(cache=tmp_path)).view("dev")
+    assert len(confusion_of(view, view.targets)["rows"]) == 3
+    monkeypatch.setattr("probekit.train.classes.MOST_CLASSES", 2)
+    assert confusion_of(view, view.targets) is None

@@ -1,6 +1,6 @@
 """Run the baselines of some heads, and put their scores beside those of the heads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,9 @@ from probekit.specs import TrainSpec
 from probekit.store.layout import list_entries, model_slug
 from probekit.sweeps import sweep
 from probekit.sweeps.resolve import resolve
+from probekit.tasks import Kind
 
+CONTROL_KINDS = ("tagging",)
 CODE_KINDS = ("tagging", "sentence", "pair")
 
 
@@ -86,30 +88,14 @@ def run_baselines(
     plan = [run.spec for run in runs]
     heads = train(plan)
     ledger = Ledger(out)
-    notes: list[str] = []
-    controls: Sequence[Record | None] = [None] * len(plan)
-    if splits.kind == "tagging":
-        controls = train([replace(spec, control=spec.seed) for spec in plan])
-    else:
-        notes.append(f"no control task: it gives word types random labels ({splits.kind} here).")
-    codes: Sequence[Record | None] = [None] * len(plan)
+    notes = _undefined(splits.kind)
+    none: list[Record | None] = [None] * len(plan)
+    controls, codes = none, none
+    if splits.kind in CONTROL_KINDS:
+        controls = [*train([replace(spec, control=spec.seed) for spec in plan])]
     if splits.kind in CODE_KINDS:
-        codes = code_records(runs, splits, ledger, device=device, memory=memory)
-    else:
-        notes.append(f"no code length: it is defined for classes ({splits.kind} here).")
-    random: list[Record] = []
-    models = random_models(first.model, splits, location)
-    for model in models:
-        try:  # --entry chooses among the entries of the model itself
-            own = replace(location, entry=None)
-            random += train([replace(spec, model=model) for spec in plan], own)
-        except (DataError, EntryNotFoundError, OptionError) as error:
-            notes.append(f"no scores of {model}: {error}")
-    if not models:
-        notes.append(
-            "no randomly initialised backbone: cache its features with `probekit extract "
-            f"{first.model} {first.task} --random-init 0` and the options of the first extraction."
-        )
+        codes = [*code_records(runs, splits, ledger, device=device, memory=memory)]
+    random, missing = _random(plan, splits, location, train)
     return Baselines(
         heads=[
             _held_against(record, control, code)
@@ -117,8 +103,43 @@ def run_baselines(
         ],
         guesses=guess_records(runs, splits, ledger),
         random=random,
-        notes=notes,
+        notes=[*notes, *missing],
     )
+
+
+def _undefined(kind: Kind) -> list[str]:
+    """Say which baselines are not defined for a kind of label."""
+    notes = []
+    if kind not in CONTROL_KINDS:
+        notes.append(f"no control task: it gives word types random labels ({kind} here).")
+    if kind not in CODE_KINDS:
+        notes.append(f"no code length: it is defined for classes ({kind} here).")
+    return notes
+
+
+def _random(
+    plan: Sequence[TrainSpec],
+    splits: Splits,
+    location: Location,
+    train: Callable[[Sequence[TrainSpec], Location], list[Record]],
+) -> tuple[list[Record], list[str]]:
+    """Train the plan on every random version of the backbone; say what could not be trained."""
+    records: list[Record] = []
+    notes: list[str] = []
+    first = plan[0]
+    models = random_models(first.model, splits, location)
+    own = replace(location, entry=None)  # --entry chooses among the entries of the model itself
+    for model in models:
+        try:
+            records += train([replace(spec, model=model) for spec in plan], own)
+        except (DataError, EntryNotFoundError, OptionError) as error:
+            notes.append(f"no scores of {model}: {error}")
+    if not models:
+        notes.append(
+            "no randomly initialised backbone: cache its features with `probekit extract "
+            f"{first.model} {first.task} --random-init 0` and the options of the first extraction."
+        )
+    return records, notes
 
 
 def check_plan(plan: Sequence[TrainSpec]) -> None:

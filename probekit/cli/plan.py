@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 DEFAULT_HEADS = ("last", "p32", "concat", "dwatt")
 DEFAULT_EPOCHS = 50
 
+_FIXED = (
+    "hold_out", "layers", "batch_size", "pooling", "optimizer", "schedule", "fit_on", "control",
+    "fusion_from", "freeze_fusion", "init_from",
+)  # fmt: skip
+"""Options of one value, which a run has as the user gave them."""
+
 
 def make_plan(
     target: Target,
@@ -34,54 +40,61 @@ def make_plan(
     from probekit.specs import TrainSpec, product
 
     preset = Preset.of(shared.protocol)
-    seeds = preset.seeds if shared.seeds is None else shared.seeds
-    if seeds < 1:
-        raise OptionError("--seeds must be at least 1.")
     defaults = {"epochs": DEFAULT_EPOCHS, "lr": None, **preset.options}
+    varied = _varied(shared, preset, defaults)
+    if head is not None:
+        varied["head"] = split_list(head)
     passes = each(epochs, int, "--epochs")
-    varied: dict[str, Sequence[Any]] = {
-        "head": preset.heads if head is None else split_list(head),
-        "decoder": [],  # depends on the label
-        "depth": depths,
-        "normalize": split_list(shared.normalize),
-        "shots": each(shared.shots, int, "--shots"),
-        "fraction": each(shared.fraction, float, "--fraction"),
-        "epochs": [defaults["epochs"] if value is None else value for value in passes],
-        "lr": [defaults["lr"]] if shared.lr is None else each(shared.lr, float, "--lr"),
-        "mix_lr": each(shared.mix_lr, float, "--mix-lr"),
-        "seed": range(seeds),
-    }
-    given = {
-        name: getattr(shared, name)
-        for name in ("batch_size", "optimizer", "schedule")
-        if getattr(shared, name) is not None
-    }
+    varied["epochs"] = [defaults["epochs"] if value is None else value for value in passes]
+    varied["depth"] = depths
+    fixed = {name: value for name, value in defaults.items() if name not in varied}
+    given = {name: getattr(shared, name) for name in _FIXED if getattr(shared, name) is not None}
     base = TrainSpec(
         model=target.model,
         task=target.task,
         head=next(iter(varied["head"]), "last"),
-        hold_out=shared.hold_out,
-        layers=shared.layers,
         evals=evals,
-        pooling=shared.pooling,
-        fit_on=shared.fit_on,
-        control=shared.control,
-        fusion_from=shared.fusion_from,
-        freeze_fusion=shared.freeze_fusion,
-        init_from=shared.init_from,
-        **{name: value for name, value in defaults.items() if name not in varied} | given,
+        **fixed | given,
     )
     labels = each_name(shared.label)
     if not labels:
         raise OptionError("--label names no value.")
-    plan: list[TrainSpec] = []
-    for label in labels:
-        if shared.decoder is None:
-            varied["decoder"] = [preset.decoder_for(target, label)]
-        else:
-            varied["decoder"] = split_list(shared.decoder)
-        plan += product(base, {"label": [label], **varied})
-    return plan
+    return [
+        spec
+        for label in labels
+        for spec in product(
+            base, {"label": [label], "decoder": _decoders(shared, preset, target, label), **varied}
+        )
+    ]
+
+
+def _varied(
+    shared: TrainingOptions, preset: "Preset", defaults: Mapping[str, Any]
+) -> dict[str, Sequence[Any]]:
+    """Return the values of the options that may have several, the seed varying fastest."""
+    seeds = preset.seeds if shared.seeds is None else shared.seeds
+    if seeds < 1:
+        raise OptionError("--seeds must be at least 1.")
+    return {
+        "head": preset.heads,
+        "depth": [None],
+        "normalize": split_list(shared.normalize),
+        "shots": each(shared.shots, int, "--shots"),
+        "fraction": each(shared.fraction, float, "--fraction"),
+        "epochs": [defaults["epochs"]],
+        "lr": [defaults["lr"]] if shared.lr is None else each(shared.lr, float, "--lr"),
+        "mix_lr": each(shared.mix_lr, float, "--mix-lr"),
+        "seed": range(seeds),
+    }
+
+
+def _decoders(
+    shared: TrainingOptions, preset: "Preset", target: Target, label: str | None
+) -> Sequence[str | None]:
+    """Return the decoders for a label column."""
+    if shared.decoder is None:
+        return [preset.decoder_for(target, label)]
+    return split_list(shared.decoder)
 
 
 @dataclass(frozen=True, kw_only=True)

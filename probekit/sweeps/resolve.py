@@ -1,11 +1,13 @@
 """Settle the open choices of a spec against the data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Int64
+from torch import Tensor
 
-from probekit.decoders import DECODERS, check_decoder
+from probekit.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.errors import DataError, OptionError
 from probekit.features import CLASS_KINDS, POOLED, FeatureView, Splits, choose_array
 from probekit.fingerprint import digest
@@ -68,22 +70,14 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)
     _check_kind(spec, splits)
-    pooling = resolve_pooling(spec, splits)
     head = bind_head(spec.head, splits)
     layers = choose_layers(spec, head, splits.n_blocks)
+    filled = _fill(spec, head, splits)
     used = used_splits(spec, splits)
-    _check_stored(layers, head, splits, pooling, used)
-    decoder_name = spec.decoder or default_decoder(head, splits)
-    decoder = parse("decoder", decoder_name, DECODERS)
+    _check_stored(layers, head, splits, filled.pooling, used)
+    assert filled.decoder is not None
+    decoder = parse("decoder", filled.decoder, DECODERS)
     check_decoder(decoder.name, splits.kind)
-    filled = replace(
-        spec,
-        label=splits.column,
-        decoder=decoder_name,
-        pooling=pooling,
-        lr=head.learning_rate if spec.lr is None else spec.lr,
-    )
-    assert filled.lr is not None
     start = open_start(filled, head, decoder, layers, splits)
     options = ResolvedOptions(
         spec=filled,
@@ -93,25 +87,48 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         labels_fingerprint=digest({split: splits.labels[split].fingerprint for split in used}),
         start=None if start is None else start.fingerprint,
     )
-    member = MemberSpec(
-        head=head,
-        decoder=decoder.bind(splits.entries["train"].backbone),
-        layers=layers,
-        normalize=spec.normalize,
-        lr=filled.lr,
-        mix_lr=spec.mix_lr,
-        optimizer=spec.optimizer,
-        schedule=spec.schedule,
-        weight_decay=spec.weight_decay,
-        start=None if start is None else start.state,
-        freeze_head=spec.freeze_fusion,
-    )
+    bound = decoder.bind(splits.entries["train"].backbone)
+    member = _member(options, head, bound, None if start is None else start.state)
     return Run(
         options=options,
         member=member,
         n_sentences=len(sample(spec, splits)),
-        n_params=count_trained(member, decoder_name, splits),
+        n_params=count_trained(member, filled.decoder, splits),
         init=None if start is None else start.name,
+    )
+
+
+def _fill(spec: TrainSpec, head: HeadSpec, splits: Splits) -> TrainSpec:
+    """Return the spec with every default written out."""
+    return replace(
+        spec,
+        label=splits.column,
+        decoder=spec.decoder or default_decoder(head, splits),
+        pooling=resolve_pooling(spec, splits),
+        lr=head.learning_rate if spec.lr is None else spec.lr,
+    )
+
+
+def _member(
+    options: ResolvedOptions,
+    head: HeadSpec,
+    decoder: DecoderSpec,
+    start: Mapping[str, Tensor] | None,
+) -> MemberSpec:
+    spec = options.spec
+    assert spec.lr is not None
+    return MemberSpec(
+        head=head,
+        decoder=decoder,
+        layers=options.layers,
+        normalize=spec.normalize,
+        lr=spec.lr,
+        mix_lr=spec.mix_lr,
+        optimizer=spec.optimizer,
+        schedule=spec.schedule,
+        weight_decay=spec.weight_decay,
+        start=start,
+        freeze_head=spec.freeze_fusion,
     )
 
 

@@ -11,6 +11,9 @@ _COPIES = 5
 _PER_WORKER = 2
 """Groups per worker, so that one that ends early finds more work."""
 
+MOST_COST = 4e10
+"""Cost of a group: about five minutes of one core, which is what a sweep that is killed loses."""
+
 
 def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[Run]]:
     """Divide runs into groups; the costliest come first.
@@ -23,7 +26,9 @@ def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[
         workers: how many groups run at once.
         memory: bytes that the members of one group may take.
     """
-    share = sum(map(cost, runs)) / (workers * _PER_WORKER) if workers > 1 else float("inf")
+    share = MOST_COST
+    if workers > 1:
+        share = min(share, sum(map(cost, runs)) / (workers * _PER_WORKER))
     groups: list[list[Run]] = []
     for same in _by(runs, data_key):
         groups.extend(_fill(sorted(same, key=stream_key), share, memory))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from probekit.decoders import DECODERS
 from probekit.heads import HEADS
 from probekit.specs import ResolvedOptions, TrainSpec
-from probekit.sweeps.groups import cost, data_key, make_groups, member_bytes, stream_key
+from probekit.sweeps.groups import MOST_COST, cost, data_key, make_groups, member_bytes, stream_key
 from probekit.sweeps.resolve import Run
 from probekit.sweeps.size import build_empty
 from probekit.train import MemberSpec
@@ -54,6 +54,14 @@ def test_one_worker_with_room_gets_one_group_and_streams_stay_together():
     (group,) = make_groups(runs, workers=1, memory=10**9)
     streams = [stream_key(item) for item in group]
     assert streams == sorted(streams)
+
+
+def test_long_sweeps_record_every_few_minutes():
+    runs = [run(seed=seed, n_params=8_000_000, epochs=500) for seed in range(12)]
+    assert sum(map(cost, runs)) > 2 * MOST_COST
+    groups = make_groups(runs, workers=1, memory=10**12)
+    assert len(groups) > 2
+    assert all(len(group) == 1 or sum(map(cost, group)) < 1.5 * MOST_COST for group in groups)
 
 
 def test_two_workers_get_work_to_share():

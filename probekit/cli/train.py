@@ -55,6 +55,7 @@ def train(
         bool,
         typer.Option("--baselines", help="Train what to hold it against, in the same table."),
     ] = False,
+    workers: Workers = 1,
     shared: TrainingOptions,
 ) -> None:
     """Train one head from the cache and print its scores."""
@@ -68,6 +69,7 @@ def train(
         evals=evals,
         save=save,
         predictions=predictions,
+        workers=workers,
     )
     print_records(records, json=shared.json)
 

@@ -75,6 +75,7 @@ def with_baselines(
     evals: int,
     save: Path | None = None,
     predictions: bool = False,
+    workers: int = 1,
 ) -> "list[Record]":
     """Train heads with their baselines; return all records, and say what could not be had."""
     from probekit.baselines import check_plan, run_baselines
@@ -91,11 +92,13 @@ def with_baselines(
         evals=evals,
         save=save,
         predictions=predictions,
+        workers=workers,
     )
     found = run_baselines(
         plan,
         out=shared.out or target.default_out(first_label(shared)),
         location=target.location,
+        workers=workers,
         memory=parse_bytes(shared.memory),
         device=shared.device,
         progress=progress_wanted(),

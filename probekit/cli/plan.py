@@ -17,7 +17,7 @@ DEFAULT_HEADS = ("last", "p32", "concat", "dwatt")
 DEFAULT_EPOCHS = 50
 
 _FIXED = (
-    "hold_out", "layers", "batch_size", "pooling", "optimizer", "schedule", "fit_on", "control",
+    "hold_out", "layers", "batch_size", "optimizer", "schedule", "fit_on", "control",
     "fusion_from", "freeze_fusion", "init_from",
 )  # fmt: skip
 """Options of one value, which a run has as the user gave them."""
@@ -79,6 +79,7 @@ def _varied(
         "head": preset.heads,
         "depth": [None],
         "normalize": split_list(shared.normalize),
+        "pooling": each_name(shared.pooling),
         "shots": each(shared.shots, int, "--shots"),
         "fraction": each(shared.fraction, float, "--fraction"),
         "epochs": [defaults["epochs"]],

@@ -91,7 +91,11 @@ def sweep(
     engine: Engine = "local",
     shared: TrainingOptions,
 ) -> None:
-    """Train every combination of comma-separated options; finished runs are skipped."""
+    """Train every combination of comma-separated options; finished runs are skipped.
+
+    Lists may be given for --head, --decoder, --label, --depth, --normalize, --pooling, --shots,
+    --fraction, --epochs, --lr and --mix-lr.
+    """
     records = run(
         Target.of(model, task, shared),
         shared,

@@ -1,14 +1,15 @@
 """The splits of a model and task, as views with one label map."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from probekit.errors import DataError
+from probekit.errors import DataError, EntryNotFoundError
 from probekit.features.control import control_labels
 from probekit.features.labels import LabelMap, warn_unseen
 from probekit.features.location import Location
 from probekit.features.reading import SplitLabels, count_outputs, load_labels, view_of
-from probekit.features.rows import cut_pieces
+from probekit.features.rows import OWN_ROWS, POOLED, cut_pieces
 from probekit.features.view import FeatureView
 from probekit.ragged import bounds_of
 from probekit.registry import choose
@@ -17,6 +18,8 @@ from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries, model_slug
 from probekit.store.manifest import Manifest
 from probekit.tasks import Kind, Task, get_task, is_own
+
+logger = logging.getLogger(__name__)
 
 SPLITS = ("train", "dev", "test")
 CLASS_KINDS = ("tagging", "sentence", "pair")
@@ -181,13 +184,28 @@ def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[st
         for split in dict.fromkeys((*SPLITS, *task.splits))
         if split in present and split not in ("train", fit_on)
     ]
-    found = {"train": _entry(model, task, fit_on, location)}
-    return found | {split: _entry(model, task, split, location) for split in others}
+    kind = task.kind_of(task.columns[0])
+    found = {"train": _entry(model, task, fit_on, location, kind)}
+    for split in others:
+        try:
+            found[split] = _entry(model, task, split, location, kind)
+        except EntryNotFoundError as error:
+            if location.entry is None:
+                raise
+            logger.info("%s is left out: %s", split, error)
+    return found
 
 
-def _entry(model: str, task: Task, split: str, location: Location) -> Entry:
+def _entry(model: str, task: Task, split: str, location: Location, kind: Kind) -> Entry:
+    arrays = (OWN_ROWS[kind],) if kind in OWN_ROWS else POOLED
     return find_entries(
-        location.cache, model, task.name, split, location.entry, task_slug=task.slug
+        location.cache,
+        model,
+        task.name,
+        split,
+        location.entry,
+        task_slug=task.slug,
+        arrays=arrays,
     )
 
 

@@ -2,7 +2,7 @@
 
 import difflib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ def find_entries(
     entry: str | None = None,
     *,
     task_slug: str | None = None,
+    arrays: Collection[str] = (),
 ) -> Entry:
     """Return the entry of a model, task and split; exactly one must match.
 
@@ -34,6 +35,8 @@ def find_entries(
         entry: chooses where several match: a prefix of the key, a folder name, or a path. It may
             name an entry of another split; then the one made by the same request is taken.
         task_slug: the task's folder name, where it is not ``task`` with ``-`` for ``/``.
+        arrays: of several entries, those that hold one of these are meant, and of entries that
+            differ in what they keep alone, the one that keeps all that the others do.
 
     Raises:
         EntryNotFoundError: none matches, or several do and ``entry`` does not choose.
@@ -46,6 +49,8 @@ def find_entries(
     if entry is not None:
         matching = _chosen(matching, of_task, entry)
     complete = [f for f in matching if f.complete]
+    if len(complete) > 1:
+        complete = _widest(complete, arrays)
     if len(complete) == 1:
         return Entry.open(complete[0].path)
     if complete:
@@ -67,6 +72,17 @@ def _chosen(
     elsewhere = [f for f in of_task if f.complete and _names(entry, f)]
     wanted = [_request(read_manifest(f.path)) for f in elsewhere]
     return [f for f in matching if f.complete and _request(read_manifest(f.path)) in wanted]
+
+
+def _widest(folders: Sequence[EntryFolder], arrays: Collection[str]) -> list[EntryFolder]:
+    """Leave out entries without the arrays, and those that another one holds all of."""
+    requests = {f: read_manifest(f.path).request for f in folders}
+    kept = {f: set(request.get("keep", ())) for f, request in requests.items()}
+    useful = [f for f in folders if not arrays or kept[f] & set(arrays)] or list(folders)
+    if _differing([requests[f] for f in useful]) != ["keep"]:
+        return useful
+    every = set().union(*(kept[f] for f in useful))
+    return [f for f in useful if kept[f] == every] or useful
 
 
 def _names(entry: str, folder: EntryFolder) -> bool:
@@ -97,11 +113,20 @@ def _several(folders: Sequence[EntryFolder], model: str, task: str, split: str) 
 
 def _differing(requests: Sequence[Mapping[str, Any]]) -> list[str]:
     names = sorted({name for request in requests for name in request})
-    return [n for n in names if any(r.get(n) != requests[0].get(n) for r in requests)]
+    found = [n for n in names if any(r.get(n) != requests[0].get(n) for r in requests)]
+    # The text of a part is another one: no news where the limit is named.
+    return [n for n in found if n != "text"] if "limit" in found else found
 
 
 def _values(request: Mapping[str, Any], names: Sequence[str]) -> str:
-    return ", ".join(f"{name} {_short(request.get(name))}" for name in names)
+    return ", ".join(_value(name, request.get(name)) for name in names)
+
+
+def _value(name: str, value: Any) -> str:
+    if name == "limit" and value is None:
+        return "the whole split"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"{name} {_short(text)}"
 
 
 def _short(value: Any) -> str:
@@ -125,9 +150,10 @@ def _none(
         )
     if of_task:
         splits = ", ".join(sorted({f.split for f in of_task}))
+        other = ", or fit on another: --fit-on SPLIT --hold-out 0.1" if split == "train" else ""
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
-            f"Type: {_command(root, model, task)} --split {split}"
+            f"Type: {_command(root, model, task)} --split {split}{other}"
         )
     near = _near(model, task, folders)
     hint = f" The cache holds {near}." if near else ""

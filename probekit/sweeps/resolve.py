@@ -1,7 +1,9 @@
 """Settle the open choices of a spec against the data."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Int64
@@ -20,6 +22,8 @@ from probekit.sweeps.start import open_start, read_config
 from probekit.train import MemberSpec
 from probekit.train.order import steps_per_epoch
 from probekit.train.sampling import count_classes, draw, hold_out
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_DECODERS = {
     "tagging": "linear",
@@ -69,6 +73,8 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     """
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)
+    if "dev" in splits.labels and spec.hold_out is not None:
+        _note_hold_out(splits.task.name, spec.hold_out)
     _check_kind(spec, splits)
     head = bind_head(spec.head, splits)
     layers = choose_layers(spec, head, splits.n_blocks)
@@ -96,6 +102,12 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         n_params=count_trained(member, filled.decoder, splits),
         init=None if start is None else start.name,
     )
+
+
+@lru_cache(maxsize=64)
+def _note_hold_out(task: str, share: float) -> None:
+    """Say once per process that the task's own dev split is not looked at."""
+    logger.warning("%s: dev is %g of train (--hold-out), not the dev split.", task, share)
 
 
 def _fill(spec: TrainSpec, head: HeadSpec, splits: Splits) -> TrainSpec:

@@ -22,6 +22,7 @@ from probekit.train.saved import CONFIG, WEIGHTS, read_saved
 logger = logging.getLogger(__name__)
 
 _BACKBONE_CONFIG = "config.json"
+_NOT_TYPED = ("name", "config")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,7 +110,11 @@ def _mismatch(option: str, folder: str, what: str, found: object, wanted: object
 
 
 def _short(value: object) -> str:
+    """Return a value as a user would write it: plug-ins as ``NAME:option=value``."""
     text = str(value)
+    if isinstance(value, Mapping):
+        settings = [f"{name}={one}" for name, one in value.items() if name not in _NOT_TYPED]
+        text = ":".join([str(value["name"]), *settings])
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 

@@ -84,6 +84,20 @@ def test_a_choice_holds_for_the_other_splits(root):
     assert found.manifest.key == dev["mean"].manifest.key
 
 
+def test_an_entry_that_keeps_all_that_the_others_do_is_meant(root):
+    build(root, keep=["cls", "mean"])
+    wide = build(root, keep=["cls", "mean", "tokens"])
+    assert find_entries(root, "tiny", "demo", "train").manifest == wide.manifest
+    build(root, keep=["last"])
+    with pytest.raises(EntryNotFoundError, match=r"3 entries match.*keep cls,mean,tokens"):
+        find_entries(root, "tiny", "demo", "train")
+    found = find_entries(root, "tiny", "demo", "train", arrays=("tokens", "words"))
+    assert found.manifest == wide.manifest
+    build(root, keep=["cls", "mean", "tokens"], limit=5)
+    with pytest.raises(EntryNotFoundError, match=r"2 entries match.*the whole split"):
+        find_entries(root, "tiny", "demo", "train", arrays=("tokens",))
+
+
 def test_tasks_in_folders(root):
     build(root, task="wikiann-de")
     assert find_entries(root, "tiny", "wikiann/de", "train")

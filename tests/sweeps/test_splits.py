@@ -134,3 +134,20 @@ def test_nor_need_dev_where_it_is_not_read(tmp_path):
     with pytest.raises(DataError, match="reads 'tokens'"):
         fit(spec, location=Location(cache=tmp_path))
     assert fit(replace(spec, hold_out=0.2), location=Location(cache=tmp_path)).eval_score >= 0
+
+
+def test_a_chosen_entry_leaves_out_splits_of_other_extractions(tmp_path, caplog):
+    train = plant(tmp_path, "train")
+    plant(tmp_path, "dev")
+    plant(tmp_path, "test", request="limited")
+    caplog.set_level("INFO")
+    location = Location(cache=tmp_path, entry=train.path.name)
+    splits = open_features(MODEL, TASK, "ner", location)
+    assert set(splits.entries) == {"train", "dev"}
+    assert "test is left out: no entry" in caplog.text
+
+
+def test_a_hold_out_in_the_place_of_dev_is_said(tmp_path, caplog):
+    plant_all(tmp_path)
+    fit(base(hold_out=0.37, epochs=1), location=Location(cache=tmp_path))
+    assert "dev is 0.37 of train (--hold-out), not the dev split" in caplog.text

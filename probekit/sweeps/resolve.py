@@ -73,8 +73,6 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     """
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)
-    if "dev" in splits.labels and spec.hold_out is not None:
-        _note_hold_out(splits.task.name, spec.hold_out)
     _check_kind(spec, splits)
     head = bind_head(spec.head, splits)
     layers = choose_layers(spec, head, splits.n_blocks)
@@ -95,10 +93,13 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     )
     bound = decoder.bind(splits.entries["train"].backbone)
     member = _member(options, head, bound, None if start is None else start.state)
+    drawn = sample(spec, splits)
+    if "dev" in splits.labels and spec.hold_out is not None:
+        _note_hold_out(splits.task.name, spec.hold_out)
     return Run(
         options=options,
         member=member,
-        n_sentences=len(sample(spec, splits)),
+        n_sentences=len(drawn),
         n_params=count_trained(member, filled.decoder, splits),
         init=None if start is None else start.name,
     )

@@ -22,7 +22,7 @@ from probekit.sweeps.resolve import Run, resolve
 from probekit.sweeps.task import GroupTask, Outputs, open_once, source_of
 from probekit.tasks.types import slugify
 from probekit.train.residency import free_memory
-from probekit.train.saved import saved_key
+from probekit.train.saved import check_replaceable, saved_key
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,8 @@ def sweep(
             what is free now, on the device that computes.
         device: what computes: ``cpu``, ``cuda``, ``cuda:1``, ``auto``.
         save: folder to save the trained heads in: one run is saved in it, several in a folder
-            each. A run without its saved head is trained again.
+            each. A run without its saved head is trained again; its folder may hold one of the
+            same task, label and head, which is replaced, but no other.
         predictions: write the dev and test predictions of each run beside ``out``.
         progress: draw a bar on stderr, counting the steps of all runs.
 
@@ -65,7 +66,7 @@ def sweep(
         The records of the plan, in its order, new and old.
 
     Raises:
-        OptionError: an option cannot be used.
+        OptionError: an option cannot be used, or ``save`` holds the head of another run.
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
     """
@@ -154,9 +155,18 @@ def _outputs(runs: Sequence[Run], out: Path, save: Path | None, predictions: boo
         key = run.options.key
         if save is not None:
             heads[key] = save if len(runs) == 1 else save / _name(run)
+            _check_save(heads[key], run)
         if predictions:
             files[key] = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"
     return Outputs(heads=heads, predictions=files)
+
+
+def _check_save(folder: Path, run: Run) -> None:
+    """Refuse, before anything is trained, to overwrite the saved head of another run."""
+    spec = run.spec
+    check_replaceable(
+        folder, key=run.options.key, task=spec.task, label=spec.label, head=run.member.head.name
+    )
 
 
 def _name(run: Run) -> str:

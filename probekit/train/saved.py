@@ -21,12 +21,14 @@ from probekit.heads import HeadInput, TokenStates, head_from_json
 from probekit.heads.contract import Reads
 from probekit.heads.normalization import Normalization, normalization_from_json
 from probekit.specs import ResolvedOptions
+from probekit.tasks import slug_of
 from probekit.train.probe import Probe, load_under
 from probekit.train.result import FitResult
 
 FORMAT_VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+MOST_LISTED = 20
 
 
 class TrainedHead:
@@ -221,6 +223,46 @@ def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path
     return folder
 
 
+def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, head: str) -> None:
+    """Refuse a folder in which a run would overwrite something else than its own kind.
+
+    A head of the same task, label and head name may be replaced, and so may a damaged one.
+
+    Args:
+        folder: where the run is to be saved; it need not exist.
+        key: record key of the run.
+        task: its task, as the user names it.
+        label: its label column.
+        head: name of its head.
+
+    Raises:
+        OptionError: the folder holds the head of another task, label or head, or a config.json
+            that is no saved head's (that of a model).
+    """
+    try:
+        config = json.loads((folder / CONFIG).read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return
+    if not _is_saved(config):
+        raise OptionError(
+            f"--save {folder}: its {CONFIG} is no saved head's, perhaps a model's. Choose another "
+            "folder."
+        )
+    found = (config.get("task"), config.get("label"), _name_of(config))
+    same = found[1:] == (label, head) and slug_of(str(found[0])) == slug_of(task)
+    if config.get("key") != key and not same:
+        raise OptionError(
+            f"--save {folder}: a head of another run is saved there (task {found[0]}, label "
+            f"{found[1]}, head {found[2]}; this one: {task}, {label}, {head}). Choose another "
+            "folder, or remove that one."
+        )
+
+
+def _name_of(config: Mapping[str, Any]) -> str | None:
+    head = config.get("head")
+    return head.get("name") if isinstance(head, Mapping) else None
+
+
 def saved_key(folder: Path) -> str | None:
     """Return the record key of the run whose head a folder holds, or None without a sound one."""
     try:
@@ -260,15 +302,38 @@ def _read_config(folder: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise MissingFileError(
-            f"{folder}: no saved head here (no {CONFIG}). `probekit train --save DIR` makes one."
-        ) from None
+        raise MissingFileError(_none_here(folder, f"no {CONFIG}")) from None
     except ValueError as error:
         raise RecordError(f"{path} is not JSON ({error}). Train the head again.") from None
-    version = config.get("format_version") if isinstance(config, dict) else None
+    if not _is_saved(config):
+        reason = f"its {CONFIG} is no saved head's, perhaps a model's"
+        raise MissingFileError(_none_here(folder, reason))
+    version = config["format_version"]
     if version != FORMAT_VERSION:
         remedy = "upgrade probekit" if isinstance(version, int) else "train the head again"
         raise RecordError(
             f"{path}: format version {version}, this probekit reads {FORMAT_VERSION}; {remedy}."
         )
     return dict(config)
+
+
+def _is_saved(config: object) -> bool:
+    """Say whether the content of a config.json is that of a saved head, of whatever version."""
+    return isinstance(config, dict) and "format_version" in config
+
+
+def _none_here(folder: Path, reason: str) -> str:
+    """Say that a folder is no saved head, and which of its folders are."""
+    below = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if _holds_saved(path))
+    if not below:
+        return f"{folder}: no saved head here ({reason}). `probekit train --save DIR` makes one."
+    more = f" and {len(below) - MOST_LISTED} more" if len(below) > MOST_LISTED else ""
+    listed = ", ".join(below[:MOST_LISTED])
+    return f"{folder}: no saved head here, but in its folders: {listed}{more}. Give one of them."
+
+
+def _holds_saved(path: Path) -> bool:
+    try:
+        return _is_saved(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return False

@@ -153,6 +153,27 @@ def test_a_folder_with_the_head_of_another_run_is_no_saved_head(location, tmp_pa
     assert saved_key(folder) is None
 
 
+@pytest.mark.parametrize("change", [{"head": "p32"}, {"label": "pos"}])
+def test_the_head_of_another_run_is_not_overwritten(location, tmp_path, change):
+    out, folder = tmp_path / "runs.jsonl", tmp_path / "head"
+    (kept,) = sweep([base(epochs=1)], out=out, location=location, save=folder)
+    before = out.read_text("utf-8")
+    with pytest.raises(OptionError, match=r"--save .*head of another run .*label ner, head last"):
+        sweep([replace(base(epochs=1), **change)], out=out, location=location, save=folder)
+    assert saved_key(folder) == kept.key
+    assert out.read_text("utf-8") == before  # nothing was trained
+    (again,) = sweep([base(epochs=1)], out=out, location=location, save=folder)
+    assert again.key == kept.key
+
+
+def test_a_model_is_not_overwritten_with_a_head(location, tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "bert"}')
+    with pytest.raises(OptionError, match=r"config\.json is no saved head's, perhaps a model's"):
+        sweep([base(epochs=1)], out=tmp_path / "r.jsonl", location=location, save=tmp_path)
+    assert config.read_text() == '{"model_type": "bert"}'
+
+
 def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatch):
     asked = []
 

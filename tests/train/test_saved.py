@@ -1,5 +1,6 @@
 import json
 import shutil
+from functools import partial
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import sweep
-from probekit.train.saved import TrainedHead
+from probekit.train.saved import TrainedHead, check_replaceable
 from probekit.train.scoring import gold_of
 from tests.planted import MODEL, TASK, plant_all
 
@@ -79,3 +80,51 @@ def test_a_newer_format_is_refused(copy):
     (copy / "config.json").write_text("{")
     with pytest.raises(RecordError, match="is not JSON"):
         TrainedHead.from_pretrained(copy)
+
+
+def test_several_saved_heads_are_listed(saved, tmp_path):
+    root, _ = saved
+    with pytest.raises(MissingFileError, match="no saved head here, but in its folders") as caught:
+        TrainedHead.from_pretrained(root / "heads")
+    assert all(path.name in str(caught.value) for path in (root / "heads").iterdir())
+    for number in range(22):
+        (tmp_path / f"h{number:02}").mkdir()
+        (tmp_path / f"h{number:02}" / "config.json").write_text('{"format_version": 1}')
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.json").write_text("{")
+    with pytest.raises(MissingFileError, match=r"folders: h00, .*h19 and 2 more\. Give one"):
+        TrainedHead.from_pretrained(tmp_path)
+
+
+def test_a_model_is_no_saved_head(tmp_path):
+    for content in ('{"model_type": "bert"}', "[]"):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(MissingFileError, match=r"no saved head here \(its config.json is no s"):
+            TrainedHead.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("task", "label", "head", "key", "refused"),
+    [
+        (TASK, "ner", "p32", "other", False),
+        (TASK, "pos", "p32", "other", True),
+        (TASK, "ner", "last", "other", True),
+        ("wnut17", "ner", "p32", "other", True),
+        ("wnut17", "pos", "last", "same", False),
+    ],
+)
+def test_what_may_be_replaced(tmp_path, task, label, head, key, refused):
+    config = {"format_version": 1, "task": TASK, "label": "ner", "head": {"name": "p32"}}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"key": "same"}))
+    check = partial(check_replaceable, key=key, task=task, label=label, head=head)
+    check(tmp_path / "new")
+    if not refused:
+        return check(tmp_path)
+    with pytest.raises(OptionError, match=rf"\(task {TASK}, label ner, head p32; this one: {task}"):
+        check(tmp_path)
+
+
+def test_one_folder_under_two_names_is_one_task(tmp_path):
+    config = {"format_version": 1, "task": f"{tmp_path}/", "label": "1", "head": {"name": "p32"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    check_replaceable(tmp_path, key="k", task=str(tmp_path), label="1", head="p32")

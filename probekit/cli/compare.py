@@ -4,7 +4,10 @@ from typing import Annotated
 
 import typer
 
-_HELP = "A records file, with #head=p32 and the like (or #KEY) where it holds several settings."
+_HELP = (
+    "A records file; where it holds several settings, with conditions that leave one of them, "
+    "such as #head=p32#shots=128 (or #head=p32,shots=128), or with #KEY of a record."
+)
 
 
 def compare(

@@ -1,5 +1,6 @@
 """A run: one setting of a results file, with a record per seed."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from probekit.errors import RecordError
 from probekit.results import Record, load_records, select
 from probekit.results.groups import check_seeds, distinguishing, grouped, option_of, series
-from probekit.results.names import value_text
+from probekit.results.names import listed_text, value_text
 
 _MANY = 6  # values that a message lists
 
@@ -36,8 +37,8 @@ def choose_run(text: str, where: Sequence[str] = ()) -> Run:
     """Return the run that the user means.
 
     Args:
-        text: ``FILE``, or ``FILE#PART#PART...``: a part is a condition such as ``head=p32``, or
-            the first digits of a record's key.
+        text: ``FILE``, or ``FILE#PART#PART...``: a part is a condition such as ``head=p32`` (or
+            several, with commas between them), or the first digits of a record's key.
         where: conditions beside.
 
     Raises:
@@ -52,7 +53,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> Run:
         records = [record for record in records if record.key.startswith(key)]
         if not records:
             raise RecordError(f"{text}: no record has a key that starts with {key!r}.")
-    _check_one_setting(records, text, file)
+    _check_one_setting(records, text)
     check_seeds(records, text)
     ordered = sorted(records, key=lambda record: record.seed)
     return Run(text=text, path=Path(file), records=tuple(ordered))
@@ -66,7 +67,7 @@ def _split(text: str) -> tuple[str, list[str]]:
     return "#".join(pieces[:end]), pieces[end:]
 
 
-def _check_one_setting(records: Sequence[Record], text: str, file: str) -> None:
+def _check_one_setting(records: Sequence[Record], text: str) -> None:
     names = distinguishing(records, [])
     if not names:
         return
@@ -74,12 +75,19 @@ def _check_one_setting(records: Sequence[Record], text: str, file: str) -> None:
     example = f"{names[0]}={value_text(names[0], option_of(records[0], names[0]))}"
     raise RecordError(
         f"{text}: {len(records)} records that differ in {found}. A run is one setting with its "
-        f"seeds: write {file}#{example}, or choose for both runs with --where {example}."
+        f"seeds: write {_typed(f'{text}#{example}')}, or choose for both runs with --where "
+        f"{_typed(example)}."
     )
 
 
+def _typed(text: str) -> str:
+    """Return text as a shell takes it: in quotes if it holds a space and the like."""
+    plain = text.replace("#", "")  # harmless inside a word
+    return text if shlex.quote(plain) == plain else shlex.quote(text)
+
+
 def _values(records: Sequence[Record], name: str) -> str:
-    values = [value_text(name, value) for (value,) in grouped(records, [name])]
+    values = [listed_text(name, value) for (value,) in grouped(records, [name])]
     more = f", ... ({len(values)})" if len(values) > _MANY else ""
     return ", ".join(values[:_MANY]) + more
 

@@ -91,6 +91,12 @@ def value_text(name: str, value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def listed_text(name: str, value: Any) -> str:
+    """Return a value as it stands among others, and can be typed: in quotes if it has a comma."""
+    text = value_text(name, value)
+    return f"'{text}'" if "," in text else text
+
+
 def option_text(name: str, value: Any) -> str:
     """Return an option so that it can stand alone in a legend or title, such as ``8 shots``."""
     if value is None:

@@ -1,14 +1,17 @@
 """Select records by the values of their options, such as ``shots=8,128`` and ``head=p32``."""
 
+import re
 from collections.abc import Sequence
 
 from probekit.errors import OptionError, RecordError
 from probekit.registry import choose
 from probekit.results.groups import OPTIONS, grouped, option_of
-from probekit.results.names import model_text, value_text
+from probekit.results.names import listed_text, model_text, value_text
 from probekit.results.record import Record
 
 _NAMES = dict.fromkeys((*OPTIONS, "seed"))
+_PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
+_BEGIN = re.compile(r"\s*\w+=")
 
 
 def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
@@ -16,9 +19,10 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
 
     Args:
         records: any records.
-        conditions: each ``name=value`` or ``name=value,value``; a value is written as tables
-            print it (``all`` or ``none`` for an option that was not set), a number in any
-            notation, a model by its name or the last part of it.
+        conditions: each ``name=value`` or ``name=value,value``, or several of these with commas
+            between them; a value is written as tables print it (``all`` or ``none`` for an option
+            that was not set), a number in any notation, a model by its name or the last part of
+            it. A value that holds a comma stands alone or in quotes.
 
     Raises:
         OptionError: a condition is malformed.
@@ -26,17 +30,38 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
         RecordError: no record is left; the message lists the values that occur.
     """
     kept = list(records)
-    for condition in conditions:
+    for condition in (one for text in conditions for one in _separate(text)):
         name, equals, values = condition.partition("=")
         if not equals or not values:
             raise OptionError(f"condition {condition!r}: write name=value, such as shots=128.")
         choose("option", name, _NAMES)
-        wanted = [value.strip() for value in values.split(",")]
-        left = [record for record in kept if any(_is(record, name, value) for value in wanted)]
+        left = _with_values(kept, name, values)
         if kept and not left:
             raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
         kept = left
     return kept
+
+
+def _separate(text: str) -> list[str]:
+    """Return the conditions in a text: after a comma, a name with ``=`` begins another one."""
+    found: list[str] = []
+    for piece in _PIECE.findall(text):
+        if found and not _BEGIN.match(piece):
+            found[-1] += f",{piece}"
+        else:
+            found.append(piece.strip())
+    return found or [text]
+
+
+def _with_values(records: Sequence[Record], name: str, values: str) -> list[Record]:
+    """Return the records with one of some values; all of the text may be a value with commas."""
+    whole = [record for record in records if _is(record, name, values.strip())]
+    wanted = [_unquoted(value.strip()) for value in _PIECE.findall(values)]
+    return whole or [r for r in records if any(_is(r, name, value) for value in wanted)]
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] in "'\"" else value
 
 
 def _is(record: Record, name: str, wanted: str) -> bool:
@@ -45,7 +70,7 @@ def _is(record: Record, name: str, wanted: str) -> bool:
         return wanted.lower() in ("all", "none", value_text(name, value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
-            return float(wanted) == value
+            return wanted == value_text(name, value) or float(wanted) == value
         except ValueError:
             return False
     texts = [str(value), value_text(name, value)]
@@ -55,4 +80,4 @@ def _is(record: Record, name: str, wanted: str) -> bool:
 def _occurring(records: Sequence[Record], name: str) -> str:
     if name == "seed":
         return " or ".join(str(seed) for seed in sorted({record.seed for record in records}))
-    return " or ".join(value_text(name, value) for (value,) in grouped(records, [name]))
+    return " or ".join(listed_text(name, value) for (value,) in grouped(records, [name]))

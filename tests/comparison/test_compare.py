@@ -240,6 +240,34 @@ def test_several_settings_are_listed(file):
     )
 
 
+def test_what_was_typed_is_added_to(file):
+    for epochs, protocol in ((1, "full"), (1, "online code, full"), (2, "full")):
+        key = f"{epochs}{protocol[0]}"
+        add_run(file, "dwatt", 0, classes(0.5, 0), epochs=epochs, protocol=protocol, key=key)
+    with pytest.raises(RecordError) as caught:
+        choose_run(f"{file}#head=dwatt#epochs=1")
+    message = str(caught.value).replace(str(file), "F")
+    assert "differ in protocol: full, 'online code, full'. A run" in message
+    assert message.endswith("write F#head=dwatt#epochs=1#protocol=full, or choose for both runs "
+        "with --where protocol=full.")  # fmt: skip
+    (found,) = choose_run(f"{file}#head=dwatt#protocol=online code, full").records
+    assert found.key == "1o"
+    add_run(file, "concat", 0, classes(0.5, 0), label="a b", key="x")
+    add_run(file, "concat", 0, classes(0.5, 0), label="ner", key="y")
+    with pytest.raises(RecordError, match=r"write '.*#head=concat#label=a b', or .* 'label=a b'\."):
+        choose_run(f"{file}#head=concat")
+
+
+def test_conditions_with_commas_between_them(file):
+    add_run(file, "p32", 0, classes(0.5, 0), pooling="mean", key="m")
+    assert [r.key for r in choose_run(f"{file}#pooling=mean,head=p32").records] == ["m"]
+    assert choose_run(f"{file}#head=last,seed=0,1").seeds == [0, 1]
+    with pytest.raises(RecordError, match="no records with head=last"):
+        choose_run(f"{file}#pooling=mean,head=last")
+    with pytest.raises(UnknownNameError, match="unknown option 'hed'"):
+        choose_run(f"{file}#pooling=mean,hed=p32")
+
+
 def test_parts_of_a_run(file):
     assert [r.seed for r in choose_run(f"{file}#head=p32").records] == [0, 1, 2]
     assert [r.key for r in choose_run(f"{file}#p32-1").records] == ["p32-1-runs"]

@@ -27,6 +27,8 @@ RECORDS = [
         (["model=org/tiny-model"], 12),
         (["model=tiny-model", "normalize=none", "layers=1-4"], 6),
         (["seed=0"], 12),
+        (["head=p32,shots=8,128"], 4),
+        (["head=p32, shots=8", "lr=5e-5,model=tiny-model"], 1),
     ],
 )
 def test_select(conditions, count):
@@ -40,7 +42,33 @@ def test_nothing_left_lists_what_occurs():
         select(RECORDS, ["seed=one"])
 
 
+def test_values_with_commas():
+    values = ("full", "online code, full", "code", "it's")
+    records = [make_record(protocol=value) for value in values]
+
+    def chosen(condition):
+        return [record.protocol for record in select(records, [condition])]
+
+    for whole in values:
+        assert chosen(f"protocol={whole}") == [whole]
+    assert chosen("protocol='online code, full',code") == ["online code, full", "code"]
+    assert chosen('protocol="online code, full",head=p32') == ["online code, full"]
+    assert chosen("protocol=code,full") == ["full", "code"]
+    with pytest.raises(
+        RecordError, match="protocol is code or full or it's or 'online code, full'"
+    ):
+        select(records, ["protocol=none"])
+    settings = [make_record(options={"n": (1, 2), "k": k}) for k in (3, 4)]
+    assert len(select(settings, ["options=k=4:n=1,2,seed=0"])) == 1
+
+
+def test_a_number_as_a_table_prints_it():
+    assert len(select([make_record(lr=1 / 3)], ["lr=0.333333"])) == 1
+
+
 def test_malformed_condition():
+    with pytest.raises(OptionError, match="condition ''"):
+        select(RECORDS, [""])
     with pytest.raises(OptionError, match="write name=value"):
         select(RECORDS, ["shots"])
     with pytest.raises(UnknownNameError, match="Did you mean 'shots'"):

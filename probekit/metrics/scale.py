@@ -12,6 +12,8 @@ T = TypeVar("T")
 COMPRESSION = "compression"
 """Score of an online code: how much shorter it is than the uniform one. No `Metric` computes it."""
 
+_CORRELATIONS = ("matthews", "spearman")  # -1..1
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -20,10 +22,12 @@ class Scale:
     Attributes:
         percent: whether they are printed times 100.
         greater_is_better: whether the best is the largest.
+        lowest: the lowest that a score can be, before it is printed.
     """
 
     percent: bool = True
     greater_is_better: bool = True
+    lowest: float = 0.0
 
     @property
     def factor(self) -> float:
@@ -33,12 +37,12 @@ class Scale:
     def clip(self, low: float, high: float) -> tuple[float, float]:
         """Cut an interval of printed scores to what such scores can be.
 
-        Few seeds make an interval wide: a percentage ends at 100, and below at 0 unless the
-        middle of the interval is negative (a correlation); what is no percentage ends at 0.
+        Few seeds make an interval wide: a percentage ends at 100, and all scores at ``lowest``,
+        unless the middle of the interval is below (a correlation of a newer version).
         """
         if not self.percent:
-            return max(low, 0.0), high
-        floor = 0.0 if low + high >= 0 else -100.0
+            return max(low, self.lowest), high
+        floor = self.lowest * self.factor if low + high >= 0 else -100.0
         return max(low, floor), min(high, 100.0)
 
     def best(self, scores: Mapping[T, float]) -> T:
@@ -56,4 +60,6 @@ def scale_of(metric: str) -> Scale:
     if metric == COMPRESSION:
         return Scale(percent=False)
     known = METRICS.get(metric)
-    return Scale() if known is None else Scale(known.percent, known.greater_is_better)
+    if known is None:
+        return Scale()
+    return Scale(known.percent, known.greater_is_better, -1.0 if metric in _CORRELATIONS else 0.0)

@@ -11,13 +11,14 @@ from matplotlib.ticker import (
     LogLocator,
     MaxNLocator,
     MultipleLocator,
-    NullFormatter,
     NullLocator,
 )
 
 from probekit.metrics.scale import Scale
 from probekit.results.interval import Interval
 
+_DECADES = 3.6  # from so many on, a logarithmic axis of scores has ticks at powers of ten alone
+_TICKS = 8  # most of these
 _LABEL = 0.085  # share of an axis that a number needs beside the next one
 
 
@@ -72,9 +73,20 @@ def score_axis(axes: Axes, scale: Scale, curves: Iterable[Mapping[float, Interva
         return
     axes.set_yscale("log")
     axes.set_ylim(low / 1.3, high * 1.3)
-    axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    many = math.log10(high / low) > _DECADES
+    locator = LogLocator(10, numticks=_TICKS) if many else LogLocator(10, (1, 2, 5), numticks=20)
+    axes.yaxis.set_major_locator(locator)
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power_text(value)))
+
+
+def _power_text(value: float) -> str:
+    """Return a number as it is, from 100,000 on as the power of ten that it is about."""
+    if value < 1e5:
+        return f"{value:g}"
+    exponent = math.floor(math.log10(value) + 1e-9)
+    times = round(value / 10**exponent)
+    return ("" if times == 1 else rf"${times}\cdot$") + f"$10^{{{exponent}}}$"
 
 
 def step_axis(axes: Axes, label: str) -> None:

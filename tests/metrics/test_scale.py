@@ -2,7 +2,10 @@
 
 import math
 
-from probekit.metrics import METRICS
+import numpy as np
+import pytest
+
+from probekit.metrics import METRICS, Gold, LossGold, ValueGold
 from probekit.metrics.scale import Scale, scale_of
 
 
@@ -27,6 +30,23 @@ def test_intervals_end_where_scores_do():
     assert percent.clip(-20, 130) == (0, 100)
     assert percent.clip(-130, -5) == (-100, -5)
     assert raw.clip(-20, 130) == (0, 130)
+    for correlation in ("matthews", "spearman"):
+        assert scale_of(correlation).clip(-20, 130) == (-20, 100)
+        assert scale_of(correlation).clip(-130, 140) == (-100, 100)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_lowest_score_is_that_of_the_worst_predictions(name):
+    ids, offsets = np.array([0, 1, 0, 1]), np.array([0, 2, 4])
+    worst = {
+        "classes": (Gold(ids, offsets, ("O", "B-A")), 1 - ids),
+        "values": (ValueGold(ids * 1.0, offsets), ids * -1.0),
+        "losses": (LossGold(4, offsets), np.zeros(4)),
+    }
+    gold, predicted = worst[METRICS[name].consumes]
+    score = METRICS[name]().prepare(gold).score(predicted)[name]
+    found = scale_of(name).lowest
+    assert found == pytest.approx(score) or (name == "perplexity" and score == 1 > found)
 
 
 def test_a_wide_range_of_raw_scores_needs_a_logarithmic_axis():

@@ -337,6 +337,19 @@ def test_perplexities_far_apart_have_a_logarithmic_axis(plot):
     assert "1000" in [text.get_text() for text in axes.get_yticklabels()]
 
 
+@pytest.mark.parametrize("decades", [1.5, 3.0, 3.5, 3.7, 5, 9, 12, 25, 40, 150])
+@pytest.mark.parametrize("start", [1.0, 3.0, 27.5])
+def test_a_logarithmic_axis_has_a_few_labels_that_do_not_collide(decades, start):
+    axes = plot_depth(_perplexities(start, start * 10**decades)).axes[0]
+    axes.figure.draw_without_rendering()
+    low, high = axes.get_ylim()
+    ticks = zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+    labels = [text for tick, text in ticks if low <= tick <= high]
+    assert 2 <= len(labels) <= 14 and all(text.get_text() for text in labels)
+    boxes = [text.get_window_extent() for text in labels]
+    assert all(lower.y1 < upper.y0 for lower, upper in pairwise(boxes))
+
+
 def test_one_depth_is_no_curve():
     with pytest.raises(RecordError, match="at least two depths; run `probekit depth`"):
         plot_depth([make_record(depth=3), make_record()])
@@ -369,6 +382,16 @@ def test_interval_of_few_seeds_stays_within_what_a_score_can_be():
     ]
     for line in plot_fewshot(records).axes[0].lines[1:]:
         assert line.get_ydata().tolist() == [0.0, 100.0]
+
+
+def test_interval_of_a_correlation_may_be_negative():
+    records = [
+        make_record("last", seed, shots=k, metric="spearman", eval_score=score)
+        for k in (8, 16)
+        for seed, score in enumerate((0.05, 0.06))
+    ]
+    for line in plot_fewshot(records).axes[0].lines[1:]:
+        assert line.get_ydata()[0] == pytest.approx(5.5 - 6.353, abs=0.001)
 
 
 def test_one_number_of_shots_is_no_curve():

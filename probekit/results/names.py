@@ -28,6 +28,7 @@ _PHRASE = {
     "entry": "entry {}",
     "labels_fingerprint": "labels {}",
     "init": "from {}",
+    "pooling": "pooling {}",
 }
 _NONE = {
     "shots": "all sentences",

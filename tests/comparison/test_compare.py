@@ -248,8 +248,8 @@ def test_what_was_typed_is_added_to(file):
         choose_run(f"{file}#head=dwatt#epochs=1")
     message = str(caught.value).replace(str(file), "F")
     assert "differ in protocol: full, 'online code, full'. A run" in message
-    assert message.endswith("write F#head=dwatt#epochs=1#protocol=full, or choose for both runs "
-        "with --where protocol=full.")  # fmt: skip
+    end = "write F#head=dwatt#epochs=1#protocol=full, or choose for both runs with --where "
+    assert message.endswith(f"{end}protocol=full.")
     (found,) = choose_run(f"{file}#head=dwatt#protocol=online code, full").records
     assert found.key == "1o"
     add_run(file, "concat", 0, classes(0.5, 0), label="a b", key="x")

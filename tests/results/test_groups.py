@@ -104,6 +104,11 @@ def test_settings_tell_records_apart():
     ]
 
 
+def test_a_pooling_is_not_taken_for_a_head():
+    records = [make_record("mean", pooling=how) for how in ("mean", "cls", None)]
+    assert list(series(records)) == ["mean, pooling cls", "mean, pooling mean", "mean, no pooling"]
+
+
 def test_choice_between_unequal_seeds_is_refused():
     records = [make_record(seed=0, lr=1e-3), make_record(seed=1, lr=1e-4)]
     with pytest.raises(RecordError, match="different seeds; finish the sweep"):

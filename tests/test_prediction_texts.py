@@ -15,6 +15,7 @@ from probekit.prediction.items import as_examples
 from probekit.specs import TrainSpec
 from probekit.sweeps import sweep
 from probekit.tasks import Example
+from probekit.train.saved import TrainedHead
 from tests.tiny import SENTENCES, build
 
 COLUMNS = {"sentence": "text", "pair": "text,text_pair", "regression": "text"}
@@ -84,6 +85,8 @@ def test_new_texts_get_the_labels_of_training_time_scoring(corpus, tmp_path, hea
         save=tmp_path / "head",
         predictions=True,
     )
+    reads = "pair" if kind == "pair" else "sentence"
+    assert TrainedHead.from_pretrained(tmp_path / "head").text_kind == reads
     table = pq.read_table(record.predictions)
     expected = [row[0] for row in table["predicted"].to_pylist()]
     found = predict(tmp_path / "head", dev_texts(root / "corpus", kind))
@@ -99,18 +102,37 @@ def test_what_a_head_is_given():
     assert read_items(["EU  rejects\n", "\n"], "tagging") == [["EU", "rejects"]]
     assert read_items([" EU  rejects\n", "\n"], "sentence") == [" EU  rejects"]
     assert read_items(["EU\trejects\n"], "pair") == [("EU", "rejects")]
-    assert read_items(["EU\trejects", "one"], "regression") == [("EU", "rejects"), "one"]
-    with pytest.raises(DataError, match=r"text 2: expected two texts with one TAB .* found 1"):
-        read_items(["a\tb", "a"], "pair")
+    assert read_items(["EU\trejects\n", "a\tb"], "regression") == [("EU", "rejects"), ("a", "b")]
+    assert read_items(["EU rejects\n", "one"], "regression") == ["EU rejects", "one"]
     with pytest.raises(DataError, match="there is no text to label"):
         read_items([" \n"], "sentence")
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "message"),
+    [
+        (["a\tb", "", "a"], "pair", r"line 3: expected two texts with one TAB .* found 1"),
+        (["a\tb\tc"], "pair", r"line 1: expected two texts with one TAB .* found 3"),
+        (["a\tb\tc"], "regression", r"line 1: expected two texts with one TAB .* found 3"),
+        (["\n", "a\tb"], "sentence", r"line 2: this head labels single texts.*; found 2\."),
+        (["a", "\n", "a\tb"], "regression", r"line 3: single texts and pairs are mixed"),
+        (["a\tb", "a", "a"], "regression", r"line 2: single texts and pairs are mixed"),
+    ],
+)
+def test_lines_that_do_not_fit_the_head(lines, kind, message):
+    with pytest.raises(DataError, match=message):
+        read_items(lines, kind)
 
 
 def test_texts_become_examples():
     assert as_examples(["EU rejects"], "tagging") == [Example(id="text-1", words=("EU", "rejects"))]
     assert as_examples([("a", "b")], "pair") == [Example(id="text-1", text="a", text_pair="b")]
     assert as_examples(["a b"], "sentence") == [Example(id="text-1", text="a b")]
-    assert as_examples(["a", ("b", "c")], "regression")[1].text_pair == "c"
+    assert as_examples([("a", "b")], "regression")[0].text_pair == "b"
+    with pytest.raises(DataError, match=r"text-2: single texts and pairs are mixed"):
+        as_examples(["a", ("b", "c")], "regression")
+    with pytest.raises(DataError, match=r"text-1: this head labels single texts; found 2 in a"):
+        as_examples([("a", "b")], "sentence")
     with pytest.raises(DataError, match=r"text-1: this head labels pairs of texts; found one"):
         as_examples(["a"], "pair")
     with pytest.raises(DataError, match=r"text-1: expected a pair of texts; found 3 texts"):

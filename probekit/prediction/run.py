@@ -47,8 +47,8 @@ def predict(
     Raises:
         MissingFileError: no head in that folder, or no model at that path.
         BackboneError: the model is not the one that the head was trained on.
-        DataError: a text is no pair where one is expected, is not valid Unicode, or is too long
-            under ``--overlong error``.
+        DataError: a text is no pair where one is expected, or a pair where none is; is not valid
+            Unicode; or is too long under ``--overlong error``.
         OptionError: the head predicts tokens of a language model.
     """
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)

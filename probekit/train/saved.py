@@ -90,7 +90,10 @@ class TrainedHead:
 
     @property
     def text_kind(self) -> str:
-        """What it reads: words (tagging), running texts, or pairs; labels of either may be one."""
+        """What it reads: words (tagging), running texts (sentence), or pairs.
+
+        The first saved regressions do not tell which of the last two: regression.
+        """
         return str(self.config["features"].get("text_kind", self.kind))
 
     @property
@@ -166,7 +169,7 @@ def describe_training(
             "dim": manifest.dim,
             "n_blocks": manifest.n_blocks,
             "kind": splits.kind,
-            "text_kind": manifest.kind,
+            "text_kind": _text_kind(splits),
             "array": options.spec.pooling or OWN_ROWS[splits.kind],
             "pooling": manifest.pooling,
             "dtype": manifest.dtype,
@@ -185,6 +188,14 @@ def describe_training(
         "init": init,
         "key": options.key,
     }
+
+
+def _text_kind(splits: Splits) -> str:
+    """Return what a head reads; the texts of a regression are single ones or pairs."""
+    entry = splits.entries["train"]
+    if entry.manifest.kind != "regression":
+        return entry.manifest.kind
+    return "pair" if entry.examples.has("text_pair") else "sentence"
 
 
 def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path:

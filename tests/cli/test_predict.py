@@ -72,3 +72,19 @@ def test_one_label_per_text(bert, here):
     lines = done("predict", "one", "-", text="Maria left\nthe river\n").out.splitlines()
     assert lines == [f"{row['text']}\t{row['label']}" for row in found]
     assert {row["label"] for row in found} <= {"M", "P", "L"}
+    message = refused("predict", "one", "-", text="the river\n\nMaria\tleft\n")
+    assert message.startswith("line 3: this head labels single texts, and a TAB stands between")
+
+
+def test_a_number_of_a_pair_of_texts(bert, here):
+    rows = "".join(f"{word} left,{word} came,{n}.5\n" for n, word in enumerate(("Maria", "Lake")))
+    (here / "own").mkdir()
+    for split in ("train", "dev"):
+        (here / "own" / f"{split}.csv").write_text("a,b,score\n" + rows)
+    own = ("--kind", "regression", "--text", "a,b", "--label", "score")
+    done("extract", bert, "own", "--compute-dtype", "float32", *own)
+    done("train", bert, "own", *own, "--head", "p32", "--epochs", "2", "--save", "two")
+    (found,) = done("predict", "two", "-", "--json", text="Maria left\tthe river\n").rows
+    assert (found["text"], found["text_pair"]) == ("Maria left", "the river")
+    message = refused("predict", "two", "-", text="Maria left\tthe river\nMaria left\n")
+    assert message == "line 2: expected two texts with one TAB between them; found 1."

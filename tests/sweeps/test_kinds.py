@@ -122,5 +122,5 @@ def test_a_saved_head_knows_what_it_reads(cache, head, tmp_path):
     out = tmp_path / "r.jsonl"
     (record,) = sweep([spec], out=out, location=Location(cache=cache), save=tmp_path / "head")
     saved = TrainedHead.from_pretrained(tmp_path / "head")
-    assert (saved.kind, saved.array) == ("regression", "cls")
+    assert (saved.kind, saved.text_kind, saved.array) == ("regression", "pair", "cls")
     assert saved.config["test_score"] == record.test_score

@@ -1,5 +1,6 @@
 """Tasks: text sets with label columns, read from published files, the Hub or the user's files."""
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,6 +92,9 @@ TASKS: Mapping[str, Family] = {
 }
 
 
+_NEAR = 0.75
+"""How alike what may well be a path and a task's name must be to be taken for a mistyped task."""
+
 KINDS: Mapping[str, Kind] = {kind: kind for kind in get_args(Kind)}
 
 
@@ -109,7 +113,8 @@ def get_task(
 
     Raises:
         UnknownNameError: no task, or no label column, has that name.
-        MissingFileError: a path that does not exist.
+        MissingFileError: a path that does not exist; also where only the slash, or an option of
+            the user's own data, says that it is meant as a path.
         OptionError: options that do not fit the task, or leave its columns open.
         DataError: the user's files do not hold what their format promises.
     """
@@ -119,7 +124,7 @@ def get_task(
         task = _named(name, head, variant, text, label)
         return task if kind is None else _of_kind(task, kind)
     if not Path(name).expanduser().exists():
-        _refuse_missing(name, head)
+        _refuse_missing(name, head, own=(kind, text, label) != (None, None, None))
     return user_task(name, kind=kind or "tagging", text=text, label=label)
 
 
@@ -168,12 +173,24 @@ def _of_kind(task: Task, kind: str) -> Task:
     return task
 
 
-def _refuse_missing(name: str, head: str) -> None:
-    """Say whether ``name`` was meant as a path that is missing, or as a task that is unknown."""
-    looks_like_path = name.startswith((".", "/", "~")) or Path(name).suffix.lower() in SUFFIXES
-    if looks_like_path:
+def _refuse_missing(name: str, head: str, *, own: bool) -> None:
+    """Say whether ``name`` was meant as a path that is missing, or as a task that is unknown.
+
+    Args:
+        name: no task, and no path.
+        head: what stands before its first slash.
+        own: whether an option of the user's own data came with it.
+    """
+    if name.startswith((".", "/", "~")) or Path(name).suffix.lower() in SUFFIXES:
         raise MissingFileError(
             f"{name}: no such file or folder. Check the path; `probekit tasks` lists the tasks."
+        )
+    if own or "/" in name:
+        near = difflib.get_close_matches(head, TASKS, n=1, cutoff=_NEAR)
+        hint = f" Did you mean the task {near[0]!r}?" if near else ""
+        raise MissingFileError(
+            f"{name}: no such file or folder, and no task of that name.{hint} Check the path; "
+            "`probekit tasks` lists the tasks."
         )
     try:
         choose("task", head, TASKS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from probekit.errors import DataError
+from probekit.errors import DataError, OptionError
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.columns import read_blocks, width_of
 from probekit.tasks.conllu import FIELDS, LABEL_FIELDS, parse_conllu
@@ -70,6 +70,7 @@ def read_table(path: Path, choice: Choice) -> Sentences:
     named by their position.
 
     Raises:
+        OptionError: several label columns and no ``--label``.
         DataError: rows of different widths, texts where words should be, or no empty rows in a
             file of over ``MOST_WORDS`` words (a column of sentence ids divides nothing).
     """
@@ -93,9 +94,20 @@ def read_table(path: Path, choice: Choice) -> Sentences:
 def _table_label(where: str, choice: Choice, names: Sequence[str], word: int) -> int | None:
     candidates = [name for place, name in enumerate(names) if place != word]
     if choice.label is None or not candidates:
-        label = only_label(where, candidates)
+        label = _only_label(where, candidates)
         return None if label is None else names.index(label)
     return place_of(where, "--label", choice.label, names)
+
+
+def _only_label(where: str, candidates: Sequence[str]) -> str | None:
+    """Return the one label column; a table with several may well be one of texts."""
+    try:
+        return only_label(where, candidates)
+    except OptionError as error:
+        raise OptionError(
+            f"{error} It is read as words, one per row; where each row is a text with one label, "
+            "give --kind sentence, pair or regression."
+        ) from None
 
 
 def _table_sentence(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from probekit.errors import DataError
+from probekit.errors import DataError, OptionError
 from probekit.tasks.fields import Fields, load_jsonl, load_parquet
 from probekit.tasks.kinds import Kind
 from probekit.tasks.lines import read_lines
@@ -66,7 +66,7 @@ def _sentences(fields: Fields, choice: Choice, kind: Kind) -> Sentences:
     if not fields.lines:
         return Sentences(sentences=(), where=where, origin=origin)
     names = list(fields.values)
-    texts = choose_texts(where, kind, choice, names, _text_columns(fields, choice))
+    texts = _choose_texts(where, kind, choice, names, _text_columns(fields, choice))
     label = None
     if kind != "language-modelling":
         free = [name for name in names if name not in texts and _may_label(fields, name)]
@@ -77,6 +77,19 @@ def _sentences(fields: Fields, choice: Choice, kind: Kind) -> Sentences:
         for number in range(len(fields.lines))
     )
     return Sentences(sentences=sentences, where=where, origin=origin, unit=fields.unit)
+
+
+def _choose_texts(
+    where: str, kind: Kind, choice: Choice, names: Sequence[str], texts: Sequence[str]
+) -> tuple[str, ...]:
+    """Choose the text columns; where a regression leaves them open, say that it may have two."""
+    try:
+        return choose_texts(where, kind, choice, names, texts)
+    except OptionError as error:
+        if kind != "regression" or choice.text is not None:
+            raise
+        pair = ",".join(texts[:2])
+        raise OptionError(f"{error} Two texts per example are given as --text {pair}.") from None
 
 
 def _text_columns(fields: Fields, choice: Choice) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probekit.errors import OptionError, UnknownNameError
+from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.tasks import Example, Split, get_task
 
 
@@ -22,12 +22,32 @@ def make_split(n: int = 10) -> Split:
     [
         ("conl", r"unknown task 'conl'. Did you mean 'conll'\? Choose from: atis, conll.*your own"),
         ("glue/rtee", r"unknown GLUE task 'rtee'. Did you mean 'rte'\?"),
-        ("org/unknown", r"unknown task 'org'"),
+        ("unknown", r"unknown task 'unknown'"),
     ],
 )
 def test_unknown_names(name: str, message: str) -> None:
     with pytest.raises(UnknownNameError, match=message):
         get_task(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "hint"),
+    [
+        ("own/nothing", {}, ""),
+        ("own", {"kind": "sentence"}, ""),
+        ("own", {"text": "a"}, ""),
+        ("own", {"label": "b"}, ""),
+        ("wikian/de", {}, " Did you mean the task 'wikiann'?"),
+        ("conl", {"label": "pos"}, " Did you mean the task 'conll'?"),
+    ],
+)
+def test_neither_a_task_nor_a_path(name: str, options: dict[str, str], hint: str) -> None:
+    with pytest.raises(MissingFileError) as caught:
+        get_task(name, **options)
+    assert str(caught.value) == (
+        f"{name}: no such file or folder, and no task of that name.{hint} Check the path; "
+        "`probekit tasks` lists the tasks."
+    )
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,13 @@ def test_a_treebank_folder_keeps_the_default_of_its_first_split(tmp_path: Path) 
     assert task.read("test").labels == {}
 
 
+def test_a_table_of_texts_may_be_meant(tmp_path: Path) -> None:
+    path = write(tmp_path / "single.csv", "A fine film .,good,3.8\nNothing new .,bad,1.2\n")
+    message = r"columns: 1, 2\. .* read as words, one per row; .* --kind sentence, pair or regress"
+    with pytest.raises(OptionError, match=message):
+        task_of(path)
+
+
 def test_text_column(tmp_path: Path) -> None:
     content = json_lines({"a": ["x"], "b": ["y"], "n": 3, "s": "text", "nested": [["z"]]})
     path = write(tmp_path / "a.jsonl", content)

@@ -143,6 +143,11 @@ def test_one_text_or_two(kind: str, options: dict[str, str], message: str, tmp_p
     [
         ({"text": TEXTS, "label": CLASSES}, "pair", r"has one text column, text, and kind pair"),
         ({"a": TEXTS, "b": PAIRS, "label": CLASSES}, "pair", r"which two columns.*a, b\. .*A,B"),
+        (
+            {"a": TEXTS, "b": PAIRS, "score": SCORES},
+            "regression",
+            r"which column.*a, b\. .* Two texts per example are given as --text a,b\.$",
+        ),
         ({"a": TEXTS, "b": PAIRS, "label": CLASSES}, "sentence", r"which column.*a, b\. .*--text"),
         (
             {"question": TEXTS, "sentence": PAIRS, "answer": TEXTS, "label": CLASSES},

@@ -72,7 +72,8 @@ def score_axis(axes: Axes, scale: Scale, curves: Iterable[Mapping[float, Interva
     if not scale.is_wide(low, high):
         return
     axes.set_yscale("log")
-    axes.set_ylim(low / 1.3, high * 1.3)
+    margin = max(1.3, (high / low) ** 0.05)
+    axes.set_ylim(low / margin, high * margin)
     many = math.log10(high / low) > _DECADES
     locator = LogLocator(10, numticks=_TICKS) if many else LogLocator(10, (1, 2, 5), numticks=20)
     axes.yaxis.set_major_locator(locator)

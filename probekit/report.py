@@ -12,13 +12,14 @@ from probekit.results.columns import Column, interval_cells, markdown_table, tex
 from probekit.results.comparison import Comparison
 from probekit.results.groups import OPTIONS, check_seeds, follows, grouped, series
 from probekit.results.interval import Interval, interval
-from probekit.results.names import layer_text, metric_text, options_text, value_text
+from probekit.results.names import layer_text, metric_text, option_text, options_text, value_text
 from probekit.results.record import Record
 from probekit.results.weights import mean_weights, with_weights
 
 Style = Literal["text", "markdown", "jsonl"]
 Score = Literal["eval_score", "eval_last", "test_score"]
 
+_SCORE_TEXT = {"eval_score": "dev best", "eval_last": "dev last", "test_score": "test"}
 _LAYOUTS = {"text": text_table, "markdown": markdown_table}
 _STYLES = {**_LAYOUTS, "jsonl": None}
 _ALWAYS = ("head", "shots")
@@ -156,13 +157,49 @@ def table(rows: Sequence[Row], style: Style = "text") -> str:
     return _LAYOUTS[style]([*_option_columns(rows), *_result_columns(rows)])
 
 
-def caption(rows: Sequence[Row]) -> str:
-    """Return one line that says what the scores of a table are."""
+def caption(rows: Sequence[Row], score: Score | None = None) -> str:
+    """Return one line that says what the scores of a table are, and what all its rows share.
+
+    Args:
+        rows: what ``summarise`` returned.
+        score: the score, where the table shows only one, as ``depth_table`` does.
+    """
     names = {metric_text(row.metric, scale_of(row.metric).percent) for row in rows}
-    metrics = " or ".join(sorted(names))
+    which = f"{_SCORE_TEXT[score]} " if score else ""
+    scores = f"{_shared_text(rows)}{which}{' or '.join(sorted(names))}"
     if all(row.n == 1 for row in rows):
-        return f"{metrics}; one seed, hence no interval."
-    return f"{metrics}; mean ± half width of the 95 % interval over seeds (Student's t)."
+        return f"{scores}; one seed, hence no interval."
+    return f"{scores}; mean ± half width of the 95 % interval over seeds (Student's t)."
+
+
+def _shared_text(rows: Sequence[Row]) -> str:
+    """Return task, label, decoder and pooling where all rows share them, with a colon."""
+    task, label, decoder, pooling = (
+        _shared(name, rows) for name in ("task", "label", "decoder", "pooling")
+    )
+    named = bool(task and label) and not label[0].isdigit()  # a column of a user's file: 2
+    parts = [
+        f"{task} {label}" if named else task,
+        f"label {label}" if label and not named else None,
+        "control labels, random by word type" if _are_control(rows) else None,
+        decoder and f"decoder {decoder}",
+        pooling and option_text("pooling", pooling),
+    ]
+    text = ", ".join(part for part in parts if part)
+    return f"{text}: " if text else ""
+
+
+def _shared(name: str, rows: Sequence[Row]) -> Any:
+    """Return the value of an option that all rows share, if any; a guess has no decoder."""
+    values = {row.options.get(name) for row in rows}
+    if name == "decoder" and len(values) > 1:
+        values.discard("none")
+    return values.pop() if len(values) == 1 else None
+
+
+def _are_control(rows: Sequence[Row]) -> bool:
+    """Say whether all rows are runs on control labels, whose label is ``ner (control 0)``."""
+    return bool(rows) and all(" (control " in str(row.options.get("label")) for row in rows)
 
 
 def _option_columns(rows: Sequence[Row]) -> list[Column]:
@@ -219,6 +256,8 @@ def depth_table(
 ) -> str:
     """Return scores by depth: layers as rows (``0 = emb``), heads and their options as columns.
 
+    The heading of the layers says which score it is; ``caption(rows, score)`` does as well.
+
     Args:
         records: records; those that are not of a truncated depth are left out.
         score: which score; percent (perplexity: raw) with the half width of its 95 % interval
@@ -240,7 +279,8 @@ def depth_table(
         for name, members in named.items()
     }
     factors = [scale_of(members[0].metric).factor for members in named.values()]
-    return _layer_table(columns, style, decimals=2, factors=factors)
+    heading = f"layer, {_SCORE_TEXT[score]}"
+    return _layer_table(columns, style, decimals=2, factors=factors, heading=heading)
 
 
 def _mean_score(group: Sequence[Record], score: Score, what: str) -> Interval:
@@ -271,6 +311,7 @@ def _layer_table(
     style: Style,
     decimals: int,
     factors: Sequence[float],
+    heading: str = "layer",
 ) -> str:
     choose("table style", style, _STYLES)
     layers = sorted({layer for column in columns.values() for layer in column})
@@ -280,7 +321,7 @@ def _layer_table(
             for name, column in columns.items()
             for layer, value in sorted(column.items())
         )
-    shown = [Column("layer", [layer_text(layer) for layer in layers], words=True)]
+    shown = [Column(heading, [layer_text(layer) for layer in layers], words=True)]
     for (name, column), factor in zip(columns.items(), factors, strict=True):
         values = [column[n].scaled(factor) if n in column else None for n in layers]
         shown.append(Column(name, interval_cells(values, decimals)))

@@ -110,8 +110,45 @@ def test_unknown_style():
 
 
 def test_caption_names_metric_and_interval():
-    assert caption(summarise(_three_seeds())).startswith("span F1 (%); mean ± half width")
+    start = "conll ner, decoder linear: span F1 (%); mean ± half width"
+    assert caption(summarise(_three_seeds())).startswith(start)
+    start = "conll ner, decoder linear: dev best span F1 (%); mean"
+    assert caption(summarise(_three_seeds()), "eval_score").startswith(start)
     assert "one seed" in caption(summarise([make_record()]))
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "start"),
+    [
+        ({}, {"decoder": "crf"}, "conll ner: span"),
+        ({}, {"head": "majority", "decoder": "none"}, "conll ner, decoder linear: span"),
+        ({"decoder": "none"}, {"decoder": "none"}, "conll ner, decoder none: span"),
+        ({}, {"label": "pos"}, "conll, decoder linear: span"),
+        ({"label": "2"}, {"label": "2"}, "conll, label 2, decoder linear: span"),
+        ({}, {"task": "wnut17"}, "label ner, decoder linear: span"),
+        ({"pooling": "mean"}, {"pooling": "mean"}, "conll ner, decoder linear, pooling mean: s"),
+        ({"pooling": "mean"}, {"pooling": "cls"}, "conll ner, decoder linear: span"),
+        (
+            {"label": "ner (control 0)"},
+            {"label": "ner (control 0)"},
+            "conll ner (control 0), control labels, random by word type, decoder linear: span",
+        ),
+        (
+            {"label": "ner (control 0)"},
+            {"label": "ner (control 1)"},
+            "conll, control labels, random by word type, decoder linear: span",
+        ),
+        ({}, {"label": "ner (control 1)"}, "conll, decoder linear: span"),
+    ],
+)
+def test_caption_says_what_all_rows_share(one, two, start):
+    records = [make_record(**one), make_record(**{"head": "last"} | two)]
+    assert caption(summarise(records)).startswith(start)
+
+
+def test_caption_of_rows_by_other_options():
+    rows = summarise([make_record()], by=["head"])
+    assert caption(rows) == "span F1 (%); one seed, hence no interval."
 
 
 def test_depth_table():
@@ -122,11 +159,11 @@ def test_depth_table():
         for normalize in ("none", "standardize")
     ]
     expected = """\
-layer       last, raw  last, standardize
--------  ------------  -----------------
-0 = emb  50.00 ± 0.00       50.00 ± 0.00
-1        60.00 ± 0.00       60.00 ± 0.00
-2        70.00 ± 0.00       70.00 ± 0.00
+layer, dev best     last, raw  last, standardize
+---------------  ------------  -----------------
+0 = emb          50.00 ± 0.00       50.00 ± 0.00
+1                60.00 ± 0.00       60.00 ± 0.00
+2                70.00 ± 0.00       70.00 ± 0.00
 """
     assert depth_table([*records, make_record()]) == expected
     rows = [json.loads(line) for line in depth_table(records, style="jsonl").splitlines()]
@@ -136,6 +173,7 @@ layer       last, raw  last, standardize
 def test_depth_table_shows_gaps_and_other_scores():
     records = [make_record("last", depth=0), make_record("p32", depth=1, test_score=0.25)]
     lines = depth_table(records, score="test_score", style="markdown").splitlines()
+    assert lines[0].startswith("| layer, test |")
     assert lines[2].endswith("| - |") and lines[3] == "| 1 | - | 25.00 |"
 
 
@@ -148,9 +186,14 @@ def test_perplexity_is_not_percent():
     records = [
         make_record("last", depth=d, metric="perplexity", eval_score=30.25 - d) for d in (0, 1)
     ]
-    assert depth_table(records).splitlines()[2:] == ["0 = emb  30.25", "1        29.25"]
+    assert depth_table(records).splitlines()[2:] == [
+        "0 = emb          30.25",
+        "1                29.25",
+    ]
     assert " 30.25 " in table(summarise(records)).splitlines()[2]
-    assert caption(summarise(records)) == "perplexity; one seed, hence no interval."
+    assert caption(summarise(records)) == (
+        "conll ner, decoder linear: perplexity; one seed, hence no interval."
+    )
     both = [*records, make_record("last", seed=1, depth=1, task="b", eval_score=0.5)]
     lines = table(summarise(both)).splitlines()
     assert any(" 50.00 " in line for line in lines) and any(" 29.25 " in line for line in lines)

@@ -98,8 +98,8 @@ def print_records(
         print_json([record.to_json() for record in records])
         return
     rows = summarise(records)
-    typer.echo(depth_table(records) if by_depth else table(rows))
-    typer.echo(caption(rows))
+    typer.echo(depth_table(records, "eval_score") if by_depth else table(rows))
+    typer.echo(caption(rows, "eval_score" if by_depth else None))
 
 
 def print_comparison(comparison: "Comparison", *, json: bool = False) -> None:

@@ -24,7 +24,8 @@ def test_scores_on_stdout_and_messages_on_stderr(bert, corpus, entries, here, na
     header, _, row, blank, caption = outcome.out.splitlines()
     assert header.split()[0] == "head"
     assert (row.split()[0], blank) == ("last", "")
-    assert caption == "span F1 (%); one seed, hence no interval."
+    shared = f"{corpus}, label 2, decoder linear"
+    assert caption == f"{shared}: span F1 (%); one seed, hence no interval."
     (file,) = here.glob("runs/bert/corpus-????????.jsonl")
     assert outcome.err == f"records: {file.relative_to(here)}\n"
     assert len(load_records(file)) == 1
@@ -113,6 +114,7 @@ def test_depth_gives_one_record_per_depth(bert, corpus, cache):
     table = done("depth", bert, corpus, "--epochs", "1").out.splitlines()
     assert [line.split()[0] for line in table[2:6]] == ["0", "1", "2", "3"]
     assert table[2].startswith("0 = emb")
+    assert table[0].startswith("layer, dev best ") and ": dev best span F1 (%); " in table[-1]
     rows = done(
         "depth", bert, corpus, "--epochs", "1", "--head", "p32", "--every", "2", "--json"
     ).rows

@@ -27,10 +27,11 @@ def plot(
     along: Annotated[str, typer.Option("--along", help="learning: step or epoch.")] = "step",
     split: Annotated[str, typer.Option("--split", help="classes: dev or test.")] = "dev",
     classes: Annotated[
-        str, typer.Option("--classes", help="classes: only these, separated by commas.")
+        str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
     ] = "",
 ) -> None:
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
+    from probekit.errors import OptionError
     from probekit.plots import PLOTS, save_figure
     from probekit.registry import choose
     from probekit.results import load_records
@@ -42,7 +43,13 @@ def plot(
         "weights": {"raw": raw},
         "learning": {"along": along},
         "classes": {"split": split, "classes": chosen},
+        "attention": {"classes": chosen},
     }
+    if chosen and "classes" not in options.get(kind, {}):
+        raise OptionError(
+            f"--classes {classes}: plot {kind} draws no single classes; leave it out, or plot "
+            "classes or attention."
+        )
     records = select(load_records(runs), where or [])
     path = output or Path(f"{kind}.png")
     save_figure(draw(records, **options.get(kind, {})), path)

@@ -11,7 +11,7 @@ from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_laye
 from probekit.plots.panels import new_figure, title_text
 from probekit.plots.rows import rows, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
-from probekit.results.classes import mean_class_weights
+from probekit.results.classes import check_classes, frequent_classes, mean_class_weights
 from probekit.results.record import Record
 from probekit.results.weights import mean_weights
 
@@ -22,26 +22,30 @@ _BELOW = 0.55  # height of the colour bar with its label, inches
 _ALL = "all"
 
 
-def plot_attention(records: Sequence[Record]) -> Figure:
+def plot_attention(records: Sequence[Record], classes: Sequence[str] = ()) -> Figure:
     """Draw the mean weight over seeds of each layer for each gold class: one panel per head.
 
     The first row of a panel is the mean over all rows of dev. Heads that weigh all rows alike
-    are left out, as records hold no weights per class for them.
+    are left out, as records hold no weights per class for them. Of very many classes, those with
+    the most rows of dev are drawn; the title says so.
 
     Args:
         records: records; those without weights per class are left out.
+        classes: the classes to draw; all, or the most frequent, when empty.
 
     Raises:
+        OptionError: one of the classes does not occur.
         RecordError: no record has such weights, a cell would average over more than seeds, or
-            there are too many panels or classes.
+            there are too many panels or named classes.
     """
-    panels = _panels(_weighed(records))
+    records = _weighed(records, classes)
+    panels = _panels(records, classes)
     grids = {name: _grid(weights) for name, weights in panels.items()}
     with matplotlib.rc_context(RC):
         names = max(grid.names_width() for grid in grids.values())
         columns = max(grid.n_columns for grid in grids.values())
         width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + columns * CELL))
-        shared = shared_text(_weighed(records))
+        shared = shared_text(records)
         titles = [title_text(f"{' '.join(n.split())}, {shared}", width - names) for n in grids]
         heights = [
             grid.height() + _AROUND + LINE * title.count("\n")
@@ -65,18 +69,23 @@ def plot_attention(records: Sequence[Record]) -> Figure:
         return figure
 
 
-def _weighed(records: Sequence[Record]) -> list[Record]:
-    """Return the records with weights per class; of full and truncated depths, the full ones."""
+def _weighed(records: Sequence[Record], classes: Sequence[str]) -> list[Record]:
+    """Return the records that weigh the classes; of full and truncated depths, the full ones."""
     held = [record for record in records if record.class_weights]
     if not held:
         raise RecordError(
             f"none of {len(records)} records holds layer weights per class; run `probekit train` "
             "with a head that weighs the layers of each row, such as --head attention-fusion."
         )
+    check_classes(classes, {name for record in held for name in record.class_weights})
+    if classes:
+        held = [record for record in held if set(classes).intersection(record.class_weights)]
     return [record for record in held if record.depth is None] or held
 
 
-def _panels(records: Sequence[Record]) -> dict[str, dict[str, dict[int, float]]]:
+def _panels(
+    records: Sequence[Record], classes: Sequence[str]
+) -> dict[str, dict[str, dict[int, float]]]:
     groups = rows(records)
     if len(groups) > MAX_PANELS:
         raise RecordError(
@@ -86,14 +95,25 @@ def _panels(records: Sequence[Record]) -> dict[str, dict[str, dict[int, float]]]
     panels = {}
     for name, group in groups.items():
         by_class = mean_class_weights(group, " ".join(name.split()))
+        drawn = _drawn(group, list(by_class), classes)
         overall = {n: weight.mean for n, weight in mean_weights(group, False, name).items()}
-        panels[name] = {_ALL: overall} | by_class
-        if len(by_class) > MAX_CLASSES:
-            raise RecordError(
-                f"{len(by_class)} classes are too many for one figure (at most {MAX_CLASSES}); "
-                "`probekit plot weights` shows the mean over all of them."
-            )
+        left_out = len(by_class) - len(drawn) if not classes else 0
+        note = f", {len(drawn)} of {len(by_class)} classes" if left_out else ""
+        panels[name + note] = {_ALL: overall} | {n: by_class[n] for n in drawn}
     return panels
+
+
+def _drawn(records: Sequence[Record], found: Sequence[str], classes: Sequence[str]) -> list[str]:
+    """Return the classes of a panel: those named, else the most frequent."""
+    if not classes:
+        return frequent_classes(records, found, MAX_CLASSES)
+    named = [name for name in found if name in classes]
+    if len(named) > MAX_CLASSES:
+        raise RecordError(
+            f"{len(named)} classes are too many for one figure (at most {MAX_CLASSES}); name fewer "
+            "in --classes."
+        )
+    return named
 
 
 def _grid(weights: Mapping[str, Mapping[int, float]]) -> Grid:

@@ -6,12 +6,18 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from probekit.errors import OptionError, RecordError
+from probekit.errors import RecordError
 from probekit.plots.lines import draw_bars
 from probekit.plots.panels import Panel, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
 from probekit.registry import choose
-from probekit.results.classes import Scored, class_order, class_scores, mean_class_scores
+from probekit.results.classes import (
+    Scored,
+    check_classes,
+    class_order,
+    class_scores,
+    mean_class_scores,
+)
 from probekit.results.record import Record
 
 MAX_CLASSES = 30
@@ -66,11 +72,7 @@ def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) ->
             f"none of {len(records)} records holds the {split} F1 of single classes; run "
             "`probekit train` on a task with spans or classes first."
         )
-    if unknown := set(classes) - found:
-        raise OptionError(
-            f"no class {', '.join(sorted(unknown))} in these records; choose from "
-            f"{', '.join(sorted(found, key=class_order))}."
-        )
+    check_classes(classes, found)
     wanted = set(classes) or found
     kept = [record for index, record in enumerate(records) if wanted.intersection(held[index])]
     return [record for record in kept if record.depth is None] or kept

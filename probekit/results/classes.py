@@ -1,11 +1,11 @@
 """Single classes in records: their F1, their layer weights, and what they are taken for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
-from probekit.errors import RecordError
+from probekit.errors import OptionError, RecordError
 from probekit.results.groups import check_seeds
 from probekit.results.interval import Interval, interval
 from probekit.results.record import Record
@@ -87,6 +87,28 @@ def confusion_of(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
         if rows and columns:
             counts[np.ix_(rows, columns)] += np.array(table["counts"])
     return names, counts
+
+
+def frequent_classes(records: Sequence[Record], names: Sequence[str], most: int) -> list[str]:
+    """Return at most ``most`` of some classes, in order: those with the most dev rows.
+
+    Records without a confusion do not count; where none has one, the first names are returned.
+    """
+    sizes = dict.fromkeys(names, 0.0)
+    classes, counts = confusion_of([r for r in records if r.confusion is not None])
+    sizes |= {n: c for n, c in zip(classes, counts.sum(1), strict=True) if n in sizes}
+    ordered = sorted(names, key=class_order)
+    kept = sorted(ordered, key=lambda name: -sizes[name])[:most]
+    return [name for name in ordered if name in kept]
+
+
+def check_classes(classes: Sequence[str], found: Collection[str]) -> None:
+    """Raise OptionError, with the classes that there are, if one of ``classes`` was not found."""
+    if unknown := set(classes).difference(found):
+        raise OptionError(
+            f"no class {', '.join(sorted(unknown))} in these records; choose from "
+            f"{', '.join(sorted(found, key=class_order))}."
+        )
 
 
 def most_frequent(

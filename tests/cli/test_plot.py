@@ -34,6 +34,7 @@ def made_up(here):
         ("classes", ("--split", "test", "--classes", "PER, LOC")),
         ("confusion", ()),
         ("attention", ()),
+        ("attention", ("--classes", "B-PER, O")),
         ("fraction", ()),
     ],
 )
@@ -45,6 +46,8 @@ def test_classes_and_fractions(made_up, here, kind, options):
 def test_a_class_that_does_not_occur(made_up):
     message = refused("plot", "classes", made_up, "--classes", "PERS")
     assert message == "no class PERS in these records; choose from LOC, MISC, ORG, PER."
+    message = refused("plot", "weights", made_up, "--classes", "PER")
+    assert message.startswith("--classes PER: plot weights draws no single classes;")
 
 
 def test_the_name_follows_the_kind(records, here):

@@ -141,5 +141,28 @@ def test_attention_cannot_be_drawn():
     with pytest.raises(RecordError, match="7 panels"):
         plot_attention([make_record("dwatt", normalize=f"{n}") for n in range(7)])
     many = {f"c{n}": {1: 1.0} for n in range(61)}
-    with pytest.raises(RecordError, match="61 classes"):
-        plot_attention([make_record("dwatt", class_weights=many)])
+    with pytest.raises(RecordError, match=r"61 classes.* name fewer"):
+        plot_attention([make_record("dwatt", class_weights=many)], list(many))
+    with pytest.raises(OptionError, match="no class GPE in these records; choose from c0, c1, c10"):
+        plot_attention([make_record("dwatt", class_weights=many)], ["c0", "GPE"])
+
+
+def test_attention_of_named_classes():
+    weights = {name: {1: 0.25, 2: 0.75} for name in ("LOC", "O", "PER")}
+    other = make_record("dwatt", task="wnut17", class_weights={"person": {1: 1.0}})
+    records = [make_record("dwatt", class_weights=weights), other]
+    *panels, _ = plot_attention(records, ["PER", "LOC"]).axes
+    assert [_row_names(axes) for axes in panels] == [["all", "LOC", "PER"]]
+
+
+def test_attention_of_many_classes_draws_the_most_frequent():
+    names = [f"slot{n:02}" for n in range(70)]
+    table = {"rows": names, "columns": names, "counts": np.diag(np.arange(70) // 2)}
+    weights = {name: {1: 0.5, 2: 0.5} for name in names}
+    record = make_record("dwatt", class_weights=weights, confusion=table)
+    axes = plot_attention([record]).axes[0]
+    assert _row_names(axes) == ["all", *names[10:]]
+    title = " ".join(axes.get_title(loc="left").split())
+    assert title == "dwatt, 60 of 70 classes, tiny-model, conll, ner"
+    axes = plot_attention([make_record("dwatt", class_weights=weights, confusion=None)]).axes[0]
+    assert _row_names(axes) == ["all", *names[:60]]

@@ -7,6 +7,12 @@ import typer
 
 from probekit.cli import options
 
+_IF_UNSET = {
+    ("extra-layers", "n"): "(1 up to 12 blocks, 2 beyond)",
+    ("depth-lstm", "hidden"): "(width of the states)",
+}
+"""What an option is where it is not given, since it depends on the backbone: by plug-in."""
+
 
 def tasks(json: options.Json = False) -> None:
     """List the tasks, their label columns (default first) and metrics."""
@@ -43,12 +49,25 @@ def heads(json: options.Json = False) -> None:
     for number, rows in enumerate(tables):
         if number and not json:
             typer.echo()
-        print_table(rows, json=json)
+        print_table(rows if json else [_in_words(row) for row in rows], json=json)
     if not json:
         typer.echo(
             "\nOptions follow the name: --head extra-layers:n=2, --decoder mlp:hidden=128. "
             "A protocol fills in what is not given on the command line."
         )
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with words in place of each default that depends on the backbone."""
+    if "options" not in row:
+        return row
+    name = next(iter(row.values()))
+    pairs = (option.partition("=")[::2] for option in row["options"])
+    shown = [
+        f"{option}={_IF_UNSET.get((name, option), value) if value == 'none' else value}"
+        for option, value in pairs
+    ]
+    return row | {"options": shown}
 
 
 def _heads() -> list[dict[str, Any]]:

@@ -28,6 +28,13 @@ def test_heads_decoders_and_protocols_as_tables():
     assert heads.err == ""
 
 
+def test_defaults_that_depend_on_the_backbone_are_said_in_words():
+    out = done("heads").out
+    assert "  n=(1 up to 12 blocks, 2 beyond)  " in out
+    assert "  hidden=(width of the states)  " in out
+    assert "=none" not in out
+
+
 def test_heads_decoders_and_protocols_as_json():
     rows = done("heads", "--json").rows
     for name, registry in REGISTRIES.items():

@@ -67,6 +67,11 @@ def check_tie(options: ExtractOptions, keep: tuple[str, ...]) -> None:
         OptionError: ``--tie`` without an output head, or random weights without ``--tie``.
     """
     kept = OUTPUT_HEAD in keep
+    if options.tie is not None and not kept and "predicted" not in keep:
+        raise OptionError(
+            f"--tie {options.tie} is for language modelling, whose output head it makes. Leave it "
+            f"out; to keep an output head for another task, add --keep {OUTPUT_HEAD}."
+        )
     if options.tie is not None and not kept:
         raise OptionError(
             f"--tie {options.tie} makes an output head, and none is kept: add --keep {OUTPUT_HEAD}."

@@ -103,7 +103,10 @@ def _sentence(
 def _check_label(path: Path, number: int, label: str, classes: Collection[str]) -> None:
     if classes and label not in classes:
         expected = ", ".join(classes)
-        raise DataError(f"{path}, line {number}: unknown label {label!r}; expected {expected}.")
+        raise DataError(
+            f"{path}, line {number}: unknown label {label!r}; expected {expected}. Is this the "
+            "folder of another task?"
+        )
     low, high = SCORES
     if not classes and not (is_number(label) and low <= float(label) <= high):
         raise DataError(

@@ -194,8 +194,9 @@ def test_options_that_mean_nothing(request, texts, tmp_path, model, options, mes
 
 def test_options_of_language_modelling_need_such_a_task(masked, tmp_path):
     labelled = write_texts(tmp_path / "labelled", count=4)
-    for option in ({"passes": 2}, {"every": 2}, {"mask_seed": 0}, {"keep": ("predicted",)}):
-        with pytest.raises(OptionError, match=r"is for|has no such rows"):
+    tie = {"tie": "input"}
+    for option in ({"passes": 2}, {"every": 2}, {"mask_seed": 0}, {"keep": ("predicted",)}, tie):
+        with pytest.raises(OptionError, match=r"is for (language|masked|next)|has no such rows"):
             extract(
                 str(masked), str(labelled), kind="sentence", cache=tmp_path / "cache",
                 options=ExtractOptions(**option), device="cpu",

@@ -146,6 +146,7 @@ def test_qqp_leaves_broken_rows_out(tmp_path: Path, caplog: pytest.LogCaptureFix
         ("cola", HEADERS["sst2"] + "\na\t1\n", r"line 1: expected 4 columns.*found 2"),
         ("cola", "gj04\t1\tHe ran.\n", r"line 1: expected 4 columns.*found 3"),
         ("cola", "gj04\t2\t\tHe ran.\n", r"line 1: unknown label '2'"),
+        ("cola", HEADERS["rte"] + "\n", r"line 1: .*'sentence1'; .* the folder of another task\?"),
         ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\tnan\n", r"line 2: the score 'nan'"),
         ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\t\n", r"line 2: the score ''"),
         ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\t7\n", r"no number from 0 to 5"),

@@ -11,12 +11,12 @@ from probekit.errors import OptionError
 from probekit.fingerprint import digest
 from probekit.heads import HEADS
 from probekit.heads.normalization import NORMALIZATIONS
+from probekit.pooling import POOLED
 from probekit.registry import choose, normal_form
 
 DEFAULT_EVALS = 10
 OPTIMIZERS = ("adamw", "adam")
 SCHEDULES = ("linear", "constant")
-POOLED = ("cls", "mean", "last")
 
 _LATER = {
     "pooling": None,

@@ -6,12 +6,10 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from probekit.errors import DataError, OptionError
+from probekit.pooling import POOLED
 from probekit.ragged import bounds_of, ragged_arange
 from probekit.store import Entry
 from probekit.tasks import Kind
-
-POOLED = ("cls", "mean", "last")
-"""Arrays with one row per text: its first token, the mean of its tokens, its last token."""
 
 OWN_ROWS: Mapping[Kind, str] = {"tagging": "words", "language-modelling": "predicted"}
 """The array of those kinds of labels that have rows of their own."""

@@ -9,8 +9,9 @@ from probekit.features.control import control_labels
 from probekit.features.labels import LabelMap, warn_unseen
 from probekit.features.location import Location
 from probekit.features.reading import SplitLabels, count_outputs, load_labels, view_of
-from probekit.features.rows import OWN_ROWS, POOLED, cut_pieces
+from probekit.features.rows import OWN_ROWS, cut_pieces
 from probekit.features.view import FeatureView
+from probekit.pooling import POOLED
 from probekit.ragged import bounds_of
 from probekit.registry import choose
 from probekit.store import Entry, find_entries

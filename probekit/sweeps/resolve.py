@@ -11,10 +11,11 @@ from torch import Tensor
 
 from probekit.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.errors import DataError, OptionError
-from probekit.features import CLASS_KINDS, POOLED, FeatureView, Splits, choose_array
+from probekit.features import CLASS_KINDS, FeatureView, Splits, choose_array
 from probekit.fingerprint import digest
 from probekit.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.layers import parse_layers, up_to_depth
+from probekit.pooling import POOLED
 from probekit.registry import parse
 from probekit.specs import ResolvedOptions, TrainSpec
 from probekit.sweeps.size import count_trained

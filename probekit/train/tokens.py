@@ -9,8 +9,9 @@ from torch import Tensor
 
 from probekit.data.places import row_sources, window_lengths
 from probekit.errors import DataError, OptionError
-from probekit.features import POOLED, FeatureView
+from probekit.features import FeatureView
 from probekit.heads import TokenStates
+from probekit.pooling import POOLED
 from probekit.ragged import bounds_of, ragged_arange
 
 ARRAY = "tokens"

@@ -1,13 +1,18 @@
 """n transformer blocks over the subwords of ragged windows."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from probekit.blocks.windows import group_by_length
+
+_PLAIN = 512
+"""Longest windows, in subwords, whose attention weights are kept for the backward pass on a CPU."""
 
 
 class BlockStack(nn.Module):
@@ -58,8 +63,20 @@ class BlockStack(nn.Module):
         batch: Float[Tensor, "windows time dim"],
         mask: Int64[Tensor, "windows time"] | None,
     ) -> Float[Tensor, "windows time dim"]:
-        output: Any = self.model(inputs_embeds=batch, attention_mask=mask, return_dict=True)
+        with _attention(batch):
+            output: Any = self.model(inputs_embeds=batch, attention_mask=mask, return_dict=True)
         return output.last_hidden_state
+
+
+def _attention(batch: Float[Tensor, "windows time dim"]) -> AbstractContextManager[None]:
+    """Return a context in which attention is computed in the way that suits the batch.
+
+    On a CPU the backward pass of PyTorch's fused attention alone takes almost as long as all the
+    products of a block; attention with its weights written out has no such pass. Its memory grows
+    with the square of the length, so long windows keep the fused one.
+    """
+    trained = torch.is_grad_enabled() and batch.device.type == "cpu"
+    return sdpa_kernel(SDPBackend.MATH) if trained and batch.shape[1] <= _PLAIN else nullcontext()
 
 
 def _in_order(outputs: Sequence[Tensor], places: Sequence[Tensor], like: Tensor) -> Tensor:

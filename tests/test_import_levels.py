@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LEVELS = [
     {"errors", "registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
-    | {"output_head", "blocks"},
+    | {"progress", "output_head", "blocks"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "protocols", "data", "features"},
     {"backbone", "train", "engines"},

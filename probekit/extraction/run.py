@@ -3,15 +3,14 @@
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NoReturn
-
-from tqdm import tqdm
+from typing import Any
 
 from probekit.backbone import Backbone
 from probekit.extraction.compute import ComputedUnit, batches_of, compute_unit
 from probekit.extraction.plan import Plan
 from probekit.extraction.statistics import LayerStatistics, check_range
 from probekit.extraction.writer import WriterThread
+from probekit.progress import ProgressBar
 from probekit.store.builder import EntryBuilder
 
 logger = logging.getLogger(__name__)
@@ -79,17 +78,17 @@ def write_units(
 
 def token_bar(
     plan: Plan, title: str, *, done: Collection[int] = (), leave: bool = True, progress: bool
-) -> "tqdm[NoReturn]":
+) -> ProgressBar:
     """Return a bar over the subwords of a plan; the units of ``done`` count from the start."""
     tokens = {unit.index: plan.unit_tokens(unit) for unit in plan.units}
-    return tqdm(
+    return ProgressBar(
         total=sum(tokens.values()),
         initial=sum(tokens[index] for index in done),
         desc=title,
         unit="tok",
         unit_scale=True,
         leave=leave,
-        disable=not progress,
+        shown=progress,
     )
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from probekit.backbone import encode, load_again
 from probekit.errors import OptionError
 from probekit.prediction.items import Item, as_examples
 from probekit.prediction.states import HeadReader
+from probekit.progress import ProgressBar
 from probekit.ragged import bounds_of
 from probekit.train.saved import TrainedHead
 
@@ -73,10 +73,12 @@ def predict(
     bounds = torch.from_numpy(bounds_of(encoded.rows[trained.array]))
     reader = HeadReader(trained, backbone, encoded)
     found: list[Any] = []
-    for start in tqdm(range(0, len(texts), _EXAMPLES), desc="predict", disable=not progress):
-        stop = min(start + _EXAMPLES, len(texts))
-        offsets = bounds[start : stop + 1] - bounds[start]
-        found += trained.predict(reader.read(start, stop), offsets)
+    with ProgressBar(total=len(texts), desc="predict", unit="text", shown=progress) as bar:
+        for start in range(0, len(texts), _EXAMPLES):
+            stop = min(start + _EXAMPLES, len(texts))
+            offsets = bounds[start : stop + 1] - bounds[start]
+            found += trained.predict(reader.read(start, stop), offsets)
+            bar.update(stop - start)
     if trained.kind != "tagging":
         return found
     pairs = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)

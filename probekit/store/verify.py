@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tqdm import tqdm
-
 from probekit.errors import EntryError
+from probekit.progress import ProgressBar
 from probekit.registry import choose
 from probekit.store.backends import BACKENDS
 from probekit.store.checksums import DamagedChunk, damaged_chunks
@@ -35,8 +34,8 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
         for spec in manifest.arrays
         for plain in spec.plain()
     }
-    bar = tqdm(chunks, desc=path.name, unit="chunk", disable=not progress)
-    return list(damaged_chunks(bar, places))
+    with ProgressBar(total=len(chunks), desc=path.name, unit="chunk", shown=progress) as bar:
+        return list(damaged_chunks(bar.over(chunks), places))
 
 
 def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:

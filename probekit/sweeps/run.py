@@ -5,15 +5,14 @@ import uuid
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NoReturn
 
 import torch
-from tqdm import tqdm
 
 from probekit.engines import ENGINES
 from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.hardware import pick_device
+from probekit.progress import ProgressBar
 from probekit.registry import choose
 from probekit.results import Record, append_record, check_appendable, load_records
 from probekit.specs import TrainSpec
@@ -100,14 +99,11 @@ def sweep(
         for group in make_groups(todo, workers=workers, memory=share)
     ]
     total = sum(run.steps for run in todo)
-    with tqdm(total=total, desc="train", unit="step", disable=not (progress and todo)) as bar:
-        done = start(tasks, workers=workers, report=lambda steps: _advance(bar, steps))
+    shown = progress and bool(todo)
+    with ProgressBar(total=total, desc="train", unit="step", shown=shown) as bar:
+        done = start(tasks, workers=workers, report=bar.update)
         known.update(_append(done, file))
     return [known[run.options.key] for run in runs]
-
-
-def _advance(bar: "tqdm[NoReturn]", steps: int) -> None:
-    bar.update(steps)
 
 
 def _append(done: Generator[tuple[int, list[Record]], None, None], out: Path) -> dict[str, Record]:

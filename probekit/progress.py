@@ -1,0 +1,77 @@
+"""Progress bars on stderr that suit a terminal and a log file."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import NoReturn, Self, TypeVar
+
+from tqdm import tqdm
+
+_Item = TypeVar("_Item")
+
+_TERMINAL, _FILE = 0.1, 30.0
+"""Least seconds between two lines; in a file every one of them stays."""
+
+
+class ProgressBar:
+    """A bar that counts up to a total.
+
+    In a terminal it moves; where stderr is a file or a pipe it says twice a minute where it stands.
+    """
+
+    def __init__(
+        self,
+        *,
+        total: int,
+        desc: str,
+        unit: str,
+        shown: bool,
+        initial: int = 0,
+        unit_scale: bool = False,
+        leave: bool = True,
+    ) -> None:
+        """Show the bar.
+
+        Args:
+            total: what there is to do, in units.
+            desc: what is being done.
+            unit: name of a unit.
+            shown: False prints nothing, ever.
+            initial: units that were done before.
+            unit_scale: whether to write thousands as k.
+            leave: whether the bar stays when it is closed.
+        """
+        self._bar: tqdm[NoReturn] = tqdm(
+            total=total,
+            initial=initial,
+            desc=desc,
+            unit=unit,
+            unit_scale=unit_scale,
+            leave=leave,
+            disable=not shown,
+            mininterval=_TERMINAL if sys.stderr.isatty() else _FILE,
+            maxinterval=_FILE,
+        )
+
+    def update(self, units: int) -> None:
+        """Count units that were done."""
+        self._bar.update(units)
+
+    def over(self, items: Iterable[_Item]) -> Iterator[_Item]:
+        """Yield the items and count each as one unit."""
+        for item in items:
+            yield item
+            self._bar.update(1)
+
+    def __enter__(self) -> Self:
+        """Return the bar."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the bar."""
+        self._bar.close()

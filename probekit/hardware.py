@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from probekit.containers import memory_left
 from probekit.errors import OptionError
 
 
@@ -38,10 +39,12 @@ def usable_cores() -> int:
 
 
 def available_memory() -> int:
-    """Return the bytes of memory that are free for use now."""
+    """Return the bytes of memory that are free for use now, within a container's limit."""
     import psutil
 
-    return int(psutil.virtual_memory().available)
+    machine = int(psutil.virtual_memory().available)
+    left = memory_left()
+    return machine if left is None else min(machine, left)
 
 
 def pick_device(name: str) -> str:

@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LEVELS = [
-    {"errors", "registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
+    {"errors", "containers"},
+    {"registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
     | {"progress", "output_head", "blocks"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "protocols", "data", "features"},

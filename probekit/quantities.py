@@ -17,3 +17,10 @@ def human_time(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def short_time(seconds: float) -> str:
+    """Return a duration as ``human_time`` does, but ``20 ms`` or ``4.5 s`` below ten seconds."""
+    if seconds < 1:
+        return f"{1e3 * seconds:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 10 else human_time(seconds)

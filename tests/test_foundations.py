@@ -9,7 +9,7 @@ import torch
 
 from probekit import errors
 from probekit.fingerprint import canonical_json, digest, digest_file, digest_stream
-from probekit.quantities import human_bytes, human_time
+from probekit.quantities import human_bytes, human_time, short_time
 from probekit.registry import choose
 from probekit.seeding import derive, numpy_generator, torch_generator
 
@@ -67,3 +67,4 @@ def test_quantities_read_as_people_write_them():
         "0 B", "999 B", "1.0 kB", "4.1 GB", "2.0 TB",
     ]  # fmt: skip
     assert [human_time(s) for s in (0.2, 45, 720, 12_600)] == ["1 s", "45 s", "12 min", "3.5 h"]
+    assert [short_time(s) for s in (0.02, 4.52, 45, 720)] == ["20 ms", "4.5 s", "45 s", "12 min"]

@@ -15,6 +15,14 @@ Splits = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace a complete entry of the same key.")
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Write nothing: print rows, bytes, time, and after how many epochs the cache has paid "
+        "for itself, from short measurements on this machine.",
+    ),
+]
 Revision = Annotated[str | None, typer.Option("--revision", help="Hub branch, tag or commit.")]
 Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
 
@@ -33,15 +41,16 @@ def extract(
     text: options.TextColumn = None,
     label: Label = None,
     json: options.Json = False,
+    dry_run: DryRun = False,
     *,
     shared: ExtractionOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
-    from probekit.cli.output import print_entries, progress_wanted
-    from probekit.extraction import extract as run
+    from probekit.cli.output import print_entries, print_forecast, progress_wanted
+    from probekit.extraction import forecast, open_session
 
     options.check_order(model, task)
-    entries = run(
+    session, splits = open_session(
         model,
         task,
         data=data,
@@ -56,4 +65,7 @@ def extract(
         label=label,
         progress=progress_wanted(),
     )
-    print_entries(entries, json=json)
+    if dry_run:
+        print_forecast(forecast(session, splits), json=json)
+    else:
+        print_entries([session.extract(one) for one in splits], json=json)

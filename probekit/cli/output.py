@@ -1,6 +1,7 @@
 """What commands print: tables or JSON lines on stdout; bars and messages stay on stderr."""
 
 import json as json_module
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from probekit.extraction import Forecast
     from probekit.maintenance import RowErrors
     from probekit.results import Record
     from probekit.results.comparison import Comparison
     from probekit.store.entry import Entry
+
+_EPOCHS = 50
+"""Epochs that a forecast is given for: those of a run by default."""
 
 
 def progress_wanted() -> bool:
@@ -55,6 +60,55 @@ def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
         return
     for entry in entries:
         typer.echo(str(entry.path))
+
+
+def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> None:
+    """Print what an extraction would take, and when it has paid for itself."""
+    from probekit.quantities import human_bytes, human_time, short_time
+
+    if json:
+        print_json([forecast.to_json() for forecast in forecasts])
+    else:
+        print_table(
+            [
+                {
+                    "split": one.split,
+                    "examples": f"{one.examples:,}",
+                    "rows": [f"{count:,} {name}" for name, count in one.rows.items()],
+                    "size": human_bytes(one.nbytes),
+                    "extraction": "complete" if one.complete else human_time(one.seconds),
+                    "epoch with the model": short_time(one.rerun_seconds),
+                    "epoch from the cache": short_time(one.read_seconds),
+                }
+                for one in forecasts
+            ]
+        )
+        typer.echo(_verdict(forecasts))
+
+
+def _verdict(forecasts: Sequence["Forecast"]) -> str:
+    """Return when a cache has paid for itself, in a sentence."""
+    from probekit.extraction import break_even, training_split
+    from probekit.quantities import human_time, short_time
+
+    fitted, epochs = training_split(forecasts), break_even(forecasts)
+    if all(one.complete for one in forecasts):
+        return "All of it is in the cache already."
+    if epochs is None:
+        return (
+            f"Caching would lose: an epoch over {fitted.split} takes longer to read "
+            f"({short_time(fitted.read_seconds)}) than to compute "
+            f"({short_time(fitted.rerun_seconds)}). Store less (--layers, --keep, --dtype int8), "
+            "or choose a faster disk with --cache."
+        )
+    count = max(math.ceil(epochs), 1)
+    with_cache = sum(one.seconds for one in forecasts) + _EPOCHS * fitted.read_seconds
+    return (
+        f"The cache has paid for itself after {count:,} epoch{'s' * (count > 1)} of one head over "
+        f"{fitted.split}. {_EPOCHS} epochs: {human_time(with_cache)} with the cache, extraction "
+        f"included, {human_time(_EPOCHS * fitted.rerun_seconds)} without; the head's own time "
+        "comes on top of both."
+    )
 
 
 def print_pairs(pairs: Mapping[str, Any]) -> None:

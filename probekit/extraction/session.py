@@ -97,15 +97,7 @@ class Session:
             StorageError: the disk is full, or the folder cannot be written.
             EntryError: the entry is damaged, or another configuration of the same weights made it.
         """
-        info, masking = self.inspection.info, self._masking
-        request = make_request(self.options, info, self._keep, split.text_fingerprint(), masking)
-        folder = entry_folder(
-            self.cache,
-            entry_model(info),
-            self.task.slug,
-            split.name,
-            digest(request),
-        )
+        request, folder = self._place(split)
         entry = None if self.overwrite else _complete(folder)
         if entry is None:
             entry = self._build(split, request, folder)
@@ -123,9 +115,23 @@ class Session:
             )
         return entry
 
-    def _build(self, split: Split, request: Mapping[str, Any], folder: Path) -> Entry:
+    def state(self, split: Split) -> tuple[Path, bool]:
+        """Return the folder of a split's entry, and whether it is complete.
+
+        Raises:
+            EntryError: it is damaged.
+        """
+        _, folder = self._place(split)
+        return folder, not self.overwrite and _complete(folder) is not None
+
+    def plan(self, split: Split) -> Plan:
+        """Tokenise a split and lay out its entry.
+
+        Raises:
+            OptionError: a layer that does not exist, or a limit that the model does not have.
+            DataError: an example is too long, and ``overlong`` is ``error``.
+        """
         info = self.inspection.info
-        output_head = self.output_head  # first: a model without one costs no work
         encoded = read_split(
             self.inspection,
             split,
@@ -134,7 +140,18 @@ class Session:
             masking=self._masking,
         )
         pooling = resolve_pooling(self.options, info)
-        plan = make_plan(encoded, info, self.options, arrays_of(self._keep), pooling)
+        return make_plan(encoded, info, self.options, arrays_of(self._keep), pooling)
+
+    def _place(self, split: Split) -> tuple[dict[str, Any], Path]:
+        """Return what the key of a split's entry hashes, and the entry's folder."""
+        info, masking = self.inspection.info, self._masking
+        request = make_request(self.options, info, self._keep, split.text_fingerprint(), masking)
+        model = entry_model(info)
+        return request, entry_folder(self.cache, model, self.task.slug, split.name, digest(request))
+
+    def _build(self, split: Split, request: Mapping[str, Any], folder: Path) -> Entry:
+        output_head = self.output_head  # first: a model without one costs no work
+        plan = self.plan(split)
         check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
         speed = tokens_per_second(self.backbone, plan)

@@ -58,6 +58,63 @@ def extract(
     Raises:
         ProbekitError: anything that the user can mend; see ``probekit.errors``.
     """
+    session, texts = open_session(
+        model,
+        task,
+        data=data,
+        splits=splits,
+        options=options,
+        device=device,
+        cache=cache,
+        overwrite=overwrite,
+        revision=revision,
+        kind=kind,
+        text=text,
+        label=label,
+        progress=progress,
+    )
+    return [session.extract(split) for split in texts]
+
+
+def open_session(
+    model: str,
+    task: str,
+    *,
+    data: str | Path | None = None,
+    splits: Sequence[str] | None = None,
+    options: ExtractOptions | None = None,
+    device: str = "auto",
+    cache: str | Path = "cache",
+    overwrite: bool = False,
+    revision: str | None = None,
+    kind: str | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    progress: bool = False,
+) -> tuple[Session, list[Split]]:
+    """Read a task's text and the model's facts; nothing is computed yet.
+
+    Args:
+        model: see `extract`, as for the rest.
+        task: name of a task, or path of the user's own data.
+        data: folder with the task's published files.
+        splits: splits to extract.
+        options: what to store, and how.
+        device: where the model runs.
+        cache: root of the feature cache.
+        overwrite: compute complete entries again.
+        revision: Hub branch, tag or commit of the model.
+        kind: kind of the user's own data.
+        text: its text column.
+        label: its label column.
+        progress: draw bars on stderr.
+
+    Returns:
+        the session and the splits, in their order.
+
+    Raises:
+        ProbekitError: anything that the user can mend; see ``probekit.errors``.
+    """
     options = options or ExtractOptions()
     family = get_task(task, kind=kind, text=text, label=label)
     if data is not None and is_own(family):
@@ -86,7 +143,7 @@ def extract(
         remedy=_rerun((model, task), named, replace(options, dtype="bfloat16")),
         progress=progress,
     )
-    return [session.extract(split) for split in texts]
+    return session, texts
 
 
 def _rerun(names: Sequence[str], named: Mapping[str, object], options: ExtractOptions) -> str:

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 
+from probekit.extraction.disk import DiskSpeed
 from probekit.store.entry import Entry
 from tests import tiny
 from tests.cli.conftest import FLOAT32, entry_of
@@ -129,3 +130,34 @@ def test_a_task_of_the_package(bert, here):
     words = ("train", bert, "demo-ner", "--head", "last", "--epochs", "1", "--json")
     assert done(*words).rows[0]["label"] == "ner"
     assert (here / "runs" / "bert" / "demo-ner.jsonl").exists()
+
+
+def test_dry_run_writes_nothing(bert, corpus, here):
+    outcome = done("extract", bert, corpus, "--dry-run")
+    header, train, dev, verdict = outcome.out.splitlines()
+    assert re.split(r"\s{2,}", header) == [
+        "split", "examples", "rows", "size", "extraction", "epoch with the model",
+        "epoch from the cache",
+    ]  # fmt: skip
+    assert re.match(r"train  40        180 words, 601 tokens  [\d.]+ kB  1 s ", train)
+    assert dev.startswith("dev    10 ")
+    assert re.match(r"The cache has paid for itself after \d+ epochs? of one head over ", verdict)
+    assert outcome.err == ""
+    assert list(here.iterdir()) == []
+
+
+def test_dry_run_as_json(bert, corpus, cache):
+    train, dev = done("extract", bert, corpus, *FLOAT32, "--dry-run", "--json").rows
+    assert (train["rows"], dev["split"]) == ({"words": 180, "tokens": 601}, "dev")
+    assert train["complete"] and train["seconds"] == 0
+    assert train["path"] == str(entry_of(cache, "train").relative_to(cache.parent))
+    outcome = done("extract", bert, corpus, *FLOAT32, "--dry-run")
+    assert outcome.out.splitlines()[-1] == "All of it is in the cache already."
+
+
+def test_dry_run_warns_of_a_cache_that_loses(bert, corpus, monkeypatch):
+    slow = DiskSpeed(write=1e9, read=1.0, cached=1.0)
+    monkeypatch.setattr("probekit.extraction.dry_run.measure_disk", lambda folder: slow)
+    verdict = done("extract", bert, corpus, "--dry-run").out.splitlines()[-1]
+    assert verdict.startswith("Caching would lose: an epoch over train takes longer to read (")
+    assert verdict.endswith("or choose a faster disk with --cache.")

@@ -1,0 +1,146 @@
+"""What an extraction would take, and after how many epochs it has paid for itself."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from probekit.backbone import Backbone
+from probekit.data.token_batch import TokenBatch, token_batches
+from probekit.extraction.disk import DiskSpeed, measure_disk
+from probekit.extraction.plan import Plan
+from probekit.extraction.run import tokens_per_second
+from probekit.extraction.session import Session
+from probekit.hardware import available_memory
+from probekit.seeding import numpy_generator
+from probekit.tasks import Split
+
+_BATCH = 16
+_BATCHES = 4
+_MEMORY = 0.5
+"""Share of the free memory that a cache may fill and still be read from there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """One split, from short measurements on this machine.
+
+    Attributes:
+        split: its name.
+        path: its entry's folder.
+        complete: whether the entry is there already.
+        examples: number of examples.
+        rows: rows of each array.
+        nbytes: bytes on the disk.
+        seconds: time to extract it; 0 if it is complete.
+        rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
+            of the data; the heads' own time comes on top of this and of ``read_seconds``.
+        read_seconds: an epoch that reads every stored layer from the cache.
+    """
+
+    split: str
+    path: str
+    complete: bool
+    examples: int
+    rows: Mapping[str, int]
+    nbytes: int
+    seconds: float
+    rerun_seconds: float
+    read_seconds: float
+
+    @property
+    def saved(self) -> float:
+        """Seconds that the cache saves in an epoch; negative where it loses."""
+        return self.rerun_seconds - self.read_seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the attributes as a JSON-like dict."""
+        return asdict(self)
+
+
+def break_even(forecasts: Sequence[Forecast]) -> float | None:
+    """Return the epochs after which extracting all splits has paid for itself.
+
+    Epochs are of one head on train (on the first split where there is no train), against training
+    that runs the backbone again. None means never: an epoch from the cache is no faster.
+    """
+    fitted = training_split(forecasts)
+    if fitted.saved <= 0:
+        return None
+    return sum(forecast.seconds for forecast in forecasts) / fitted.saved
+
+
+def training_split(forecasts: Sequence[Forecast]) -> Forecast:
+    """Return the split that heads are trained on: train, or the first one."""
+    return next((one for one in forecasts if one.split == "train"), forecasts[0])
+
+
+def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
+    """Measure model and disk, and forecast the extraction of some splits; nothing is kept.
+
+    Args:
+        session: model, task and options.
+        splits: at least one.
+
+    Raises:
+        StorageError: the cache's folder cannot be written.
+    """
+    disk = measure_disk(session.cache)
+    plans = {split.name: session.plan(split) for split in splits}
+    total = sum(plan.nbytes for plan in plans.values())
+    resident = total <= _MEMORY * available_memory()
+    read = disk.cached if resident else disk.read
+    return [_forecast(session, split, plans[split.name], disk=disk, read=read) for split in splits]
+
+
+def _forecast(
+    session: Session, split: Split, plan: Plan, *, disk: DiskSpeed, read: float
+) -> Forecast:
+    folder, complete = session.state(split)
+    tokens = int(plan.encoded.counts["tokens"])
+    forward = tokens / tokens_per_second(session.backbone, plan)
+    writing = plan.nbytes / disk.write  # side by side with the model
+    return Forecast(
+        split=split.name,
+        path=str(folder),
+        complete=complete,
+        examples=len(split.examples),
+        rows={name: int(plan.encoded.rows[name].sum()) for name in plan.arrays},
+        nbytes=plan.nbytes,
+        seconds=0.0 if complete else max(forward, writing),
+        rerun_seconds=tokens / _training_speed(session.backbone, plan),
+        read_seconds=plan.nbytes / read,
+    )
+
+
+def _training_speed(backbone: Backbone, plan: Plan) -> float:
+    """Measure the subwords per second of batches as a training loop has them."""
+    last = max(len(plan.encoded.ids) - _BATCH, 0)
+    starts = numpy_generator(0, "forecast").integers(0, last + 1, _BATCHES)
+    batches = [_batch(backbone, plan, int(start)) for start in starts]
+    _run(backbone, batches[0])  # also pays for allocation and kernel selection
+    seconds = sum(_run(backbone, batch) for batch in batches)
+    return sum(int(batch.lengths.sum()) for batch in batches) / seconds
+
+
+def _batch(backbone: Backbone, plan: Plan, start: int) -> TokenBatch:
+    stop = min(start + _BATCH, len(plan.encoded.ids))
+    first, last = plan.encoded.example_windows[[start, stop]].tolist()
+    room = int(plan.encoded.window_lengths[first:last].max()) * (last - first)
+    (batch,) = token_batches(
+        plan.encoded,
+        start,
+        stop,
+        batch_tokens=8 * room,  # nothing is cut off for being shorter
+        pad_id=backbone.pad_id,
+        pooling=plan.pooling,
+        arrays=(),
+    )
+    return batch
+
+
+def _run(backbone: Backbone, batch: TokenBatch) -> float:
+    start = time.perf_counter()
+    states = backbone.layers(batch.input_ids, batch.lengths, None, batch.token_types)
+    states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
+    return time.perf_counter() - start

@@ -1,0 +1,80 @@
+"""Forecasts: what would be written is what is written, and when a cache pays."""
+
+import pytest
+
+from probekit.errors import StorageError
+from probekit.extraction import (
+    ExtractOptions,
+    Forecast,
+    break_even,
+    extract,
+    forecast,
+    open_session,
+    training_split,
+)
+from probekit.extraction.disk import measure_disk
+from tests import tiny
+from tests.extraction.corpus import write_corpus
+
+
+def made(split="train", *, seconds=10.0, rerun=5.0, read=1.0):
+    return Forecast(
+        split=split, path=split, complete=False, examples=1, rows={"words": 1}, nbytes=1,
+        seconds=seconds, rerun_seconds=rerun, read_seconds=read,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("forecast")
+    return tiny.build("bert", folder / "bert"), write_corpus(folder / "corpus"), folder / "cache"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_what_is_forecast_is_written(place, dtype):
+    model, corpus, cache = place
+    options = ExtractOptions(dtype=dtype, compute_dtype="float32")
+    asked = {"options": options, "device": "cpu", "cache": cache}
+    session, splits = open_session(str(model), str(corpus), **asked)
+    found = forecast(session, splits)
+    assert not any(cache.glob(f"**/*{dtype}*")) and not list(cache.parent.glob(".probekit-*"))
+    entries = extract(str(model), str(corpus), **asked)
+    for one, entry in zip(found, entries, strict=True):
+        manifest = entry.manifest
+        assert (one.split, one.path, one.complete) == (manifest.split, str(entry.path), False)
+        assert one.nbytes == sum(spec.nbytes for spec in manifest.arrays)
+        assert one.rows == {name: manifest.counts[name] for name in ("words", "tokens")}
+        assert one.examples == manifest.counts["examples"]
+        assert min(one.seconds, one.rerun_seconds, one.read_seconds) > 0
+    again = forecast(session, splits)
+    assert all(one.complete and one.seconds == 0 for one in again)
+    session, splits = open_session(str(model), str(corpus), **asked, overwrite=True)
+    assert not any(one.complete for one in forecast(session, splits))
+
+
+def test_break_even():
+    """Extraction of both splits over what an epoch over train saves: (10 + 2) / (5 - 1)."""
+    splits = [made("dev", seconds=2.0, rerun=9.0), made("train")]
+    assert training_split(splits).split == "train"
+    assert break_even(splits) == 3.0
+    assert training_split([made("dev"), made("test")]).split == "dev"
+
+
+@pytest.mark.parametrize("read", [5.0, 6.0])
+def test_a_cache_that_loses_never_pays(read):
+    assert break_even([made(read=read)]) is None
+
+
+def test_speed_of_the_disk(tmp_path):
+    speed = measure_disk(tmp_path / "not" / "there" / "yet")
+    assert min(speed.write, speed.read, speed.cached) > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_takes_nothing(tmp_path, monkeypatch):
+    def full(descriptor, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("probekit.extraction.disk._write", full)
+    with pytest.raises(StorageError, match=r"cannot write to .*: No space left on device"):
+        measure_disk(tmp_path)

@@ -22,7 +22,7 @@ def predict(
     texts: Sequence[Item],
     *,
     model: str | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     progress: bool = False,
 ) -> list[list[str]] | list[str] | list[float]:
     """Label new texts with a saved head.
@@ -37,7 +37,7 @@ def predict(
             string), or a pair of texts (two strings). A string is split at spaces where words
             are expected.
         model: where the backbone is now; ``None`` is where it was when the cache was made.
-        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
         progress: draw a bar on stderr.
 
     Returns:

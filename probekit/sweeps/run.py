@@ -36,7 +36,7 @@ def sweep(
     workers: int = 1,
     engine: str = "local",
     memory: int | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     save: Path | None = None,
     predictions: bool = False,
     progress: bool = False,
@@ -54,7 +54,7 @@ def sweep(
         engine: a name of ``ENGINES``.
         memory: bytes that all workers together may use for heads and rows; ``None`` is half of
             what is free now, on the device that computes.
-        device: what computes: ``cpu``, ``cuda``, ``cuda:1``, ``auto``.
+        device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
         save: folder to save the trained heads in: one run is saved in it, several in a folder
             each. A run without its saved head is trained again; its folder may hold one of the
             same task, label and head, which is replaced, but no other.

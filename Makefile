@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit test-slow clean
+.PHONY: help install demo test lint types unit test-slow bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,9 @@ unit: $(STAMP)
 
 test-slow: $(STAMP)  ## the long tests: 20 kills per backend, real models and data
 	$(BIN)/python -m pytest -q -m slow --timeout 3600
+
+bench: $(STAMP)  ## measure every speed claim; MODELS and DATA are folders (hours)
+	$(BIN)/python benchmarks/run_all.py --models $(or $(MODELS),models) --data $(or $(DATA),data)
 
 clean:
 	rm -rf $(VENV)

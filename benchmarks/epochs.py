@@ -1,0 +1,186 @@
+"""Claim 7: one training epoch from the cache against the same epoch that reruns the backbone.
+
+Both sides take the same steps on the same sentences with the same heads and optimizer (CoNLL-2003
+train, batches of 16, no dev scoring), the backbone in the dtype of the cache. The backbone's pass
+over an epoch is run once per round and its seconds are added to each head's own. The entry's rows
+are in memory, as in a run of several epochs; reading them once is measured apart.
+
+    python benchmarks/epochs.py --models MODELS --data DATA
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from measure import Claim, Timings, alternate, report
+from subjects import MPNET, data_path, model_path, parser, work_folder
+
+from probekit import ExtractOptions, Location, extract, open_features
+from probekit.backbone import Backbone, encode, inspect_backbone, load_backbone
+from probekit.data.encoded import EncodedSplit
+from probekit.decoders import DECODERS
+from probekit.heads import HEADS
+from probekit.layers import parse_layers
+from probekit.tasks import get_task
+from probekit.train.inputs import Inputs
+from probekit.train.member import MemberSpec
+from probekit.train.order import batches
+from probekit.train.residency import Residency
+from probekit.train.stream import Stream, StreamSpec
+
+AIMS = {"p32": 50.0, "attention-fusion": 50.0, "dwatt": 4.0, "concat": 4.0}
+BATCH = 16
+UNMEASURED = 1
+
+
+class Cached:
+    """Epochs of one head from the cache."""
+
+    def __init__(self, name: str, view, device: torch.device, epochs: int) -> None:
+        """Draw the head and load its rows."""
+        head = HEADS[name]()
+        layers = parse_layers(head.default_layers, view.array.layers[-1])
+        spec = StreamSpec(
+            train=view,
+            seed=0,
+            epochs=epochs,
+            batch_size=BATCH,
+            members=(MemberSpec(head=head, decoder=DECODERS["linear"](), layers=layers, lr=1e-3),),
+        )
+        sources = Residency(None, device).streams([spec])[0]
+        assert all(source.rows.resident is not None for source in sources.values())
+        self.stream = Stream(spec, sources, memory=0)
+
+    def epoch(self) -> float:
+        """Train for one epoch; return its seconds."""
+        start = time.perf_counter()
+        self.stream.advance(self.stream.step + self.stream.spec.steps_per_epoch, lambda steps: None)
+        next(self.stream.members[0].probe.parameters()).sum().item()
+        return time.perf_counter() - start
+
+
+class Rerun:
+    """Epochs of several heads that run the backbone for every batch."""
+
+    def __init__(self, backbone: Backbone, encoded: EncodedSplit, heads: dict[str, Cached]) -> None:
+        """Keep what is run."""
+        self.backbone, self.encoded, self.heads = backbone, encoded, heads
+        self.number = 0
+        self.seconds: dict[str, float] = {}
+
+    def epoch(self) -> float:
+        """Train all heads for one epoch; return the backbone's seconds."""
+        view = next(iter(self.heads.values())).stream.spec.train
+        steps = batches(view.lengths, seed=self.number, epochs=1, batch_size=BATCH)
+        self.number += 1
+        self.seconds = dict.fromkeys(self.heads, 0.0)
+        backbone = 0.0
+        for step in steps:
+            start = time.perf_counter()
+            rows = self._rows(view.positions[step])
+            rows[0, 0, 0].item()
+            backbone += time.perf_counter() - start
+            for name, head in self.heads.items():
+                start = time.perf_counter()
+                self._train(head.stream, rows, step)
+                self.seconds[name] += time.perf_counter() - start
+        return backbone
+
+    def _rows(self, examples: np.ndarray) -> torch.Tensor:
+        """Return every layer's word rows of some examples: (layers, rows, D), float32."""
+        encoded = self.encoded
+        starts = encoded.example_tokens[examples]
+        lengths = encoded.example_tokens[examples + 1] - starts
+        ids = np.full((len(examples), int(lengths.max())), self.backbone.pad_id, np.int64)
+        rows = []
+        for place, (example, start, length) in enumerate(
+            zip(examples, starts, lengths, strict=True)
+        ):
+            ids[place, :length] = encoded.subwords[start : start + length]
+            words = slice(*encoded.example_words[[example, example + 1]])
+            rows.append(place * ids.shape[1] + encoded.word_first[words])
+        states = self.backbone.layers(torch.from_numpy(ids), torch.from_numpy(lengths))
+        places = torch.from_numpy(np.concatenate(rows)).to(self.backbone.device)
+        return torch.stack([state.flatten(0, 1)[places].float() for state in states])
+
+    def _train(self, stream: Stream, rows: torch.Tensor, step: np.ndarray) -> None:
+        (member,) = stream.members
+        targets, offsets = stream._targets_of(step)
+        z = Inputs(rows, range(len(rows))).of(member.treatment, member.spec.layers)
+        member.step(z, targets, offsets, remaining=0.5)
+
+
+def main() -> None:
+    """Measure and report."""
+    options = parser(__doc__)
+    options.add_argument("--limit", type=int, help="first sentences of train only")
+    args = options.parse_args()
+    with work_folder(args) as cache:
+        timings, loading, rows = measure(args, cache)
+    claims = []
+    for name, aim in AIMS.items():
+        ratio = timings.ratio(f"rerun {name}", f"cached {name}")
+        times = f"{timings.median(f'cached {name}'):.2f} s against "
+        times += f"{timings.median(f'rerun {name}'):.1f} s"
+        claims.append(
+            Claim(
+                number=7,
+                title=f"an epoch from the cache against rerunning the backbone, {name}, mpnet-base",
+                aim=f">= {aim:g} x",
+                found=f"{ratio} x",
+                reached=ratio.median >= aim,
+                details=f"{times}; {rows:,} words; reading them once took {loading[name]:.1f} s",
+            )
+        )
+    report(claims, args.json)
+
+
+def measure(args: argparse.Namespace, cache: Path) -> tuple[Timings, dict[str, float], int]:
+    """Return the seconds per epoch of both sides, and those of reading the rows."""
+    path, data = model_path(args, MPNET), data_path(args, "conll2003")
+    extract(
+        path,
+        "conll",
+        data=data,
+        splits=["train"],
+        options=ExtractOptions(limit=args.limit),
+        device=args.device,
+        cache=cache,
+    )
+    splits = open_features(MPNET, "conll", None, Location(cache=cache))
+    view = splits.view("train")
+    device = torch.device(args.device)
+    heads, loading = {}, {}
+    for name in AIMS:
+        start = time.perf_counter()
+        heads[name] = Cached(name, view, device, epochs=args.rounds + UNMEASURED)
+        loading[name] = time.perf_counter() - start
+    inspection = inspect_backbone(path)
+    backbone = load_backbone(inspection, device=args.device)
+    examples = get_task("conll").read("train", data).examples[: args.limit]
+    encoded = encode(inspection, examples, max_length=inspection.info.max_length, overlong="stride")
+    assert len(encoded.window_lengths) == len(examples), "one window per sentence"
+    rerun = Rerun(backbone, encoded, heads)
+    shared: list[float] = []
+    own: dict[str, list[float]] = {name: [] for name in heads}
+
+    def run_again() -> float:
+        shared.append(rerun.epoch())
+        for name, seconds in rerun.seconds.items():
+            own[name].append(seconds)
+        return shared[-1]
+
+    sides = {f"cached {name}": head.epoch for name, head in heads.items()}
+    timings = alternate({"backbone": run_again, **sides}, args.rounds)
+    seconds = dict(timings.seconds)
+    for name, steps in own.items():
+        seconds[f"rerun {name}"] = [
+            one + two for one, two in zip(shared[UNMEASURED:], steps[UNMEASURED:], strict=True)
+        ]
+    return Timings(seconds), loading, len(view)
+
+
+if __name__ == "__main__":
+    main()

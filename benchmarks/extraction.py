@@ -1,0 +1,229 @@
+"""Claims 1 to 4: extraction to disk against the loop that users write by hand.
+
+Four sides, one after the other in every round, on the same sentences (CoNLL-2003 dev):
+
+- the loop: float32, data-set order, batches of 32, ``output_hidden_states=True``, nothing written;
+- the loop's forward pass alone, without hidden states;
+- extraction: tokenising, every layer of every word and the last layer of every subword, checksums,
+  a sealed entry on the disk;
+- the forward pass alone on extraction's own batches in its dtype, nothing kept.
+
+Loading the model is left out on every side. The rate of bfloat16 matrix products is measured in
+the same rounds (1024 x 768 times 768 x 3072), and extraction's arithmetic counts real subwords
+only: two operations per weight of the blocks, and 4 T^2 d per window of T subwords and block for
+attention.
+
+    python benchmarks/extraction.py mpnet-base --models MODELS --data DATA
+"""
+
+import argparse
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from measure import Claim, Timings, alternate, report, timed
+from subjects import MINILM, MPNET, data_path, model_path, parser, work_folder
+from transformers import AutoModel, AutoTokenizer
+
+from probekit.backbone import inspect_backbone
+from probekit.extraction.compute import batches_of
+from probekit.extraction.keep import arrays_of, resolve_keep
+from probekit.extraction.options import ExtractOptions
+from probekit.extraction.plan import Plan, make_plan
+from probekit.extraction.reading import read_split
+from probekit.extraction.request import resolve_pooling
+from probekit.extraction.session import Session
+from probekit.tasks import Split, get_task
+
+BATCH = 32
+PRODUCT = (1024, 768, 3072)
+PRODUCTS = 200
+AIMS = {MPNET: (6.5, 0.95), MINILM: (4.8, 0.90)}
+"""Per model: times as fast as the loop, and the share of the forward pass."""
+
+RATE_AIM = 0.62
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One model over one split, ready to run."""
+
+    session: Session
+    split: Split
+    path: str
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The batches and rows of extraction."""
+        session, info = self.session, self.session.inspection.info
+        encoded = read_split(
+            session.inspection,
+            self.split,
+            session.options,
+            max_length=info.max_length,
+            masking=None,
+        )
+        return make_plan(
+            encoded,
+            info,
+            session.options,
+            arrays_of(resolve_keep(session.options.keep, session.task)),
+            resolve_pooling(session.options, info),
+        )
+
+    def extract(self) -> None:
+        """Write an entry, over the one of the round before."""
+        self.session.extract(self.split)
+
+    def forward(self) -> None:
+        """Run the model over extraction's batches and keep nothing."""
+        backbone, plan = self.session.backbone, self.plan
+        for unit in plan.units:
+            for batch in batches_of(backbone, plan, unit):
+                (last,) = backbone.layers(
+                    batch.input_ids, batch.lengths, [backbone.info.n_blocks], batch.token_types
+                )
+        last[0, 0, 0].item()
+
+    @cached_property
+    def loop_parts(self) -> tuple:
+        """The tokenizer and float32 model of the loop."""
+        return (
+            AutoTokenizer.from_pretrained(self.path),
+            AutoModel.from_pretrained(self.path, dtype=torch.float32).eval(),
+        )
+
+    @torch.no_grad()
+    def loop(self, *, states: bool) -> None:
+        """Read the sentences as users do."""
+        tokenizer, model = self.loop_parts
+        model.to(self.session.device)
+        words = [list(example.words) for example in self.split.examples]
+        for start in range(0, len(words), BATCH):
+            batch = tokenizer(
+                words[start : start + BATCH],
+                is_split_into_words=True,
+                padding=True,
+                truncation=True,
+                max_length=self.session.inspection.info.max_length,
+                return_tensors="pt",
+            ).to(self.session.device)
+            output = model(**batch, output_hidden_states=states)
+        output.last_hidden_state[0, 0, 0].item()
+
+    @property
+    def operations(self) -> float:
+        """Arithmetic that the real subwords need."""
+        model, info = self.session.backbone._model, self.session.inspection.info
+        blocks = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList))
+        weights = sum(p.numel() for p in blocks.parameters() if p.ndim == 2)
+        lengths = self.plan.encoded.window_lengths.astype(float)
+        attention = 4.0 * (lengths**2).sum() * info.dim * info.n_blocks
+        return 2.0 * weights * lengths.sum() + attention
+
+
+def main() -> None:
+    """Measure and report."""
+    options = parser(__doc__)
+    options.add_argument("model", choices=list(AIMS))
+    options.add_argument("--limit", type=int, help="first sentences only")
+    args = options.parse_args()
+    with work_folder(args) as folder:
+        setting = prepare(args, folder)
+        product, operations = matrix_product(args.device)
+        timings = alternate(
+            {
+                "loop": timed(lambda: setting.loop(states=True)),
+                "loop, forward only": timed(lambda: setting.loop(states=False)),
+                "extraction": timed(setting.extract),
+                "forward": timed(setting.forward),
+                "product": timed(product),
+            },
+            args.rounds,
+        )
+    report(claims(args.model, setting, timings, operations), args.json)
+
+
+def prepare(args: argparse.Namespace, cache: Path) -> Setting:
+    """Return the setting, its model loaded."""
+    task, path = get_task("conll"), model_path(args, args.model)
+    split = task.read("dev", data_path(args, "conll2003"))
+    if args.limit is not None:
+        split = replace(split, examples=split.examples[: args.limit], labels={})
+    session = Session(
+        inspection=inspect_backbone(path),
+        task=task,
+        options=ExtractOptions(),
+        device=args.device,
+        cache=cache,
+        overwrite=True,
+        remedy="",
+        progress=False,
+    )
+    return Setting(session, split, path)
+
+
+def matrix_product(device: str) -> tuple:
+    """Return a run of bfloat16 matrix products and its number of operations."""
+    rows, inner, columns = PRODUCT
+    left = torch.randn(rows, inner, dtype=torch.bfloat16, device=device)
+    right = torch.randn(inner, columns, dtype=torch.bfloat16, device=device)
+
+    def run() -> None:
+        for _ in range(PRODUCTS):
+            out = left @ right
+        out[0, 0].item()
+
+    return run, 2.0 * rows * inner * columns * PRODUCTS
+
+
+def claims(model: str, setting: Setting, timings: Timings, operations: float) -> list[Claim]:
+    """Return the claims of one model."""
+    tokens = int(setting.plan.encoded.window_lengths.sum())
+    loop_aim, share_aim = AIMS[model]
+    loop = timings.ratio("loop", "extraction")
+    forward = timings.ratio("loop, forward only", "forward")
+    share = timings.ratio("forward", "extraction")
+    speeds = ", ".join(
+        f"{name} {tokens / timings.median(name):,.0f}"
+        for name in ("loop", "loop, forward only", "extraction", "forward")
+    )
+    found = [
+        Claim(
+            number=1 if model == MPNET else 2,
+            title=f"extraction to disk against a loop in float32, {model}",
+            aim=f">= {loop_aim} x",
+            found=f"{loop} x; forward passes alone {forward} x",
+            reached=loop.median >= loop_aim,
+            details=f"real subwords per second: {speeds}",
+        ),
+        Claim(
+            number=3,
+            title=f"extraction against its forward pass alone, {model}",
+            aim=f">= {share_aim}",
+            found=str(share),
+            reached=share.median >= share_aim,
+        ),
+    ]
+    if model == MPNET:
+        rate = timings.ratio("product", "extraction", setting.operations / operations)
+        speed = operations / timings.median("product") / 1e9
+        found.append(
+            Claim(
+                number=4,
+                title="arithmetic of extraction against bfloat16 matrix products, mpnet-base",
+                aim=f">= {RATE_AIM}",
+                found=str(rate),
+                reached=rate.median >= RATE_AIM,
+                details=f"products of {' x '.join(map(str, PRODUCT))}: {speed:,.0f} GFLOP/s",
+            )
+        )
+    return found
+
+
+if __name__ == "__main__":
+    start = time.perf_counter()
+    main()
+    print(f"{time.perf_counter() - start:.0f} s")

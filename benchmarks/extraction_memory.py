@@ -1,0 +1,96 @@
+"""Claim 6: peak memory of extraction beyond the loaded model, on a small and on a large split.
+
+mpnet-base on the first 1,000 and on all 14,041 sentences of CoNLL-2003 train, each in a process of
+its own: the highest resident memory during extraction less that of the process with the model
+loaded and run once (Linux).
+
+    python benchmarks/extraction_memory.py --models MODELS --data DATA
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from measure import Claim, report
+from subjects import MPNET, data_path, model_path, parser, work_folder
+
+from probekit import ExtractOptions
+from probekit.backbone import inspect_backbone
+from probekit.extraction.session import Session
+from probekit.tasks import get_task
+
+SIZES = (1_000, 14_041)
+AIM, FLAT = 1e9, 1.25
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def main() -> None:
+    """Measure and report, or be the process that extracts."""
+    options = parser(__doc__)
+    options.add_argument("--extract", type=int, help=argparse.SUPPRESS)
+    args = options.parse_args()
+    if args.extract is not None:
+        print(extract(args))
+        return
+    peaks = {}
+    for size in SIZES:
+        with work_folder(args) as folder:
+            peaks[size] = peak(args, size, folder)
+    small, large = (peaks[size] for size in SIZES)
+    claim = Claim(
+        number=6,
+        title="peak memory of extraction beyond the loaded model, mpnet-base",
+        aim="<= 1.0 GB; flat",
+        found=", ".join(
+            f"{peak / 1e9:.2f} GB for {size:,} sentences" for size, peak in peaks.items()
+        ),
+        reached=large <= AIM and large <= FLAT * small,
+        details=f"growth {large / small:.2f} x; called flat up to {FLAT} x",
+    )
+    report([claim], args.json)
+
+
+def peak(args: argparse.Namespace, size: int, folder: Path) -> int:
+    """Return the peak of a process that extracts some sentences."""
+    command = [sys.executable, __file__, "--extract", str(size), "--work", str(folder)]
+    command += ["--models", str(args.models), "--data", str(args.data), "--device", args.device]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return int(done.stdout)
+
+
+def extract(args: argparse.Namespace) -> int:
+    """Extract some sentences; return the bytes beyond the loaded model."""
+    task = get_task("conll")
+    session = Session(
+        inspection=inspect_backbone(model_path(args, MPNET)),
+        task=task,
+        options=ExtractOptions(limit=args.extract),
+        device=args.device,
+        cache=args.work,
+        overwrite=True,
+        remedy="",
+        progress=False,
+    )
+    split = task.read("train", data_path(args, "conll2003"))
+    split = replace(split, examples=split.examples[: args.extract], labels={})
+    backbone = session.backbone
+    backbone.layers(torch.zeros(1, 8, dtype=torch.long), torch.tensor([8]))
+    CLEAR.write_text("5")  # the peak starts again from what is resident now
+    before = resident("VmRSS")
+    session.extract(split)
+    return resident("VmHWM") - before
+
+
+def resident(field: str) -> int:
+    """Return a field of the process's status in bytes."""
+    found = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text())
+    assert found is not None
+    return 1024 * int(found[1])
+
+
+if __name__ == "__main__":
+    main()

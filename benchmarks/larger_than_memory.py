@@ -1,0 +1,138 @@
+"""Claim 13: training on an entry four times larger than memory against the same in memory.
+
+mpnet-base on CoNLL-2003 train. Each run is a process of its own that trains one epoch; the limited
+one is put into a control group of Linux (root is needed) that allows it a quarter of the entry,
+page cache included. The entry is dropped from the page cache before every run.
+
+    python benchmarks/larger_than_memory.py --models MODELS --data DATA
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from measure import Claim, alternate, report
+from subjects import MPNET, data_path, model_path, parser, work_folder
+
+from probekit import Location, TrainSpec, extract, sweep
+
+RATES = {"p32": 2e-3, "dwatt": 1e-3}
+TIMES, AIM = 4, 0.6
+GROUPS = Path("/sys/fs/cgroup")
+
+
+def main() -> None:
+    """Measure and report, or be the process that trains."""
+    options = parser(__doc__)
+    options.add_argument("--train", choices=RATES, help=argparse.SUPPRESS)
+    args = options.parse_args()
+    if args.train is not None:
+        train(args)
+        return
+    with work_folder(args) as folder:
+        report(measure(args, folder), args.json)
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train one epoch and print its seconds, reading included."""
+    spec = TrainSpec(
+        model=MPNET, task="conll", head=args.train, lr=RATES[args.train], epochs=1, evals=1
+    )
+    start = time.perf_counter()
+    out = args.work / f"{args.train}-{os.getpid()}.jsonl"
+    sweep([spec], out=out, location=Location(cache=args.work / "cache"), device=args.device)
+    print(time.perf_counter() - start)
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
+    """Return a claim per head."""
+    entries = extract(
+        model_path(args, MPNET),
+        "conll",
+        data=data_path(args, "conll2003"),
+        splits=["train", "dev"],
+        device=args.device,
+        cache=folder / "cache",
+    )
+    words = next(spec for spec in entries[0].manifest.arrays if spec.name == "words")
+    limit = words.nbytes // TIMES
+
+    def run(head: str, group: Path | None) -> Callable[[], float]:
+        def side() -> float:
+            drop(folder)
+            return trained(args, folder, head, group)
+
+        return side
+
+    claims = []
+    with memory_group(limit) as group:
+        for head in RATES:
+            sides = {"limited": run(head, group), "free": run(head, None)}
+            timings = alternate(sides, args.rounds)
+            ratio = timings.ratio("free", "limited")
+            claims.append(
+                Claim(
+                    number=13,
+                    title=f"an epoch of {head} in a quarter of the entry's memory against all",
+                    aim=f"finishes; >= {AIM} x the speed",
+                    found=f"finishes; {ratio} x",
+                    reached=ratio.median >= AIM,
+                    details=f"entry {words.nbytes / 2**30:.2f} GiB, memory "
+                    f"{limit / 2**30:.2f} GiB; {timings.median('limited'):.1f} s against "
+                    f"{timings.median('free'):.1f} s",
+                )
+            )
+    return claims
+
+
+def trained(args: argparse.Namespace, folder: Path, head: str, group: Path | None) -> float:
+    """Return the seconds of an epoch in a process of its own, in a control group."""
+    command = [sys.executable, __file__, "--train", head, "--work", str(folder)]
+
+    def enter() -> None:
+        if group is not None:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+    done = subprocess.run(
+        [*command, "--device", args.device],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=enter,
+    )
+    return float(done.stdout)
+
+
+def drop(folder: Path) -> None:
+    """Drop the features from the page cache."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@contextmanager
+def memory_group(limit: int) -> Iterator[Path]:
+    """Make a control group with a memory limit, version 1 or 2 of the kernel's interface."""
+    first = (GROUPS / "memory").is_dir()
+    group = GROUPS / ("memory" if first else "") / f"probekit-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        sys.exit(f"cannot make a control group ({error}); this benchmark needs root on Linux.")
+    try:
+        name = "memory.limit_in_bytes" if first else "memory.max"
+        (group / name).write_text(str(limit))
+        yield group
+    finally:
+        group.rmdir()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""What the measurements ran on, in words."""
+
+import os
+import platform
+from pathlib import Path
+
+import psutil
+import torch
+
+_SETS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
+
+
+def describe() -> str:
+    """Return processor, cores, instruction sets, memory, GPU and versions as a Markdown list."""
+    lines = [
+        f"processor: {_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+        f"instruction sets: {', '.join(_instruction_sets()) or 'unknown'}",
+        f"memory: {psutil.virtual_memory().total / 2**30:.0f} GiB",
+        f"GPU: {torch.cuda.get_device_name() if torch.cuda.is_available() else 'none'}",
+        f"Python {platform.python_version()}, torch {torch.__version__}, {platform.system()}",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _processor() -> str:
+    return _cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def _instruction_sets() -> list[str]:
+    present = (_cpuinfo("flags") or _cpuinfo("Features")).split()
+    return [name for name in _SETS if name in present]
+
+
+def _cpuinfo(field: str) -> str:
+    """Return a field of the first processor; empty where the system does not say."""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), "")
+
+
+if __name__ == "__main__":
+    print(describe())

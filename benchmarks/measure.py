@@ -1,0 +1,102 @@
+"""Time two or more ways of doing one thing side by side, and state a claim about their ratio."""
+
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+Side = Callable[[], float]
+"""Does the work once and returns the seconds that count."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A quotient of two measurements: its median over rounds, and the least and the greatest."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return ``6.71 (6.52 to 6.90)``."""
+        return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds of every side, round by round."""
+
+    seconds: Mapping[str, list[float]]
+
+    def median(self, side: str) -> float:
+        """Return the median seconds of a side."""
+        return statistics.median(self.seconds[side])
+
+    def ratio(self, slow: str, fast: str, scale: float = 1.0) -> Ratio:
+        """Return how many times as long the first side takes, times ``scale``.
+
+        Rounds are compared one by one, so that what slows the machine for a while slows both.
+        """
+        pairs = zip(self.seconds[slow], self.seconds[fast], strict=True)
+        found = [scale * one / two for one, two in pairs]
+        return Ratio(statistics.median(found), min(found), max(found))
+
+
+def alternate(sides: Mapping[str, Side], rounds: int) -> Timings:
+    """Run every side once unmeasured, then all of them in turn, ``rounds`` times."""
+    for side in sides.values():
+        side()
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(rounds):
+        order = list(sides) if number % 2 == 0 else list(reversed(sides))
+        for name in order:
+            gc.collect()
+            seconds[name].append(sides[name]())
+    return Timings(seconds)
+
+
+def timed(work: Callable[[], object]) -> Side:
+    """Return a side that counts all of the work."""
+
+    def side() -> float:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+
+    return side
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A line of the results.
+
+    Attributes:
+        number: of the claim; the same for its parts.
+        title: what is compared.
+        aim: what was hoped for, in words.
+        found: what was measured, in words.
+        reached: whether the aim is reached; None if there is none.
+        details: what the measurement consists of; where the aim is not reached, what bounds it.
+    """
+
+    number: int
+    title: str
+    aim: str
+    found: str
+    reached: bool | None
+    details: str = ""
+
+
+def report(claims: list[Claim], file: Path | None) -> None:
+    """Print claims, and append them to a file as JSON lines."""
+    for claim in claims:
+        verdict = {True: "reached", False: "NOT REACHED", None: ""}[claim.reached]
+        print(f"{claim.number}. {claim.title}: {claim.found} (aim: {claim.aim}) {verdict}")
+        if claim.details:
+            print(f"   {claim.details}")
+    if file is not None:
+        with file.open("a", encoding="utf-8") as lines:
+            lines.writelines(json.dumps(asdict(claim)) + "\n" for claim in claims)

@@ -1,0 +1,87 @@
+"""Claim 5: extraction against NeuroX 1.0.9, which reads one sentence at a time in float32.
+
+mpnet-base on the first 300 sentences of CoNLL-2003 dev. NeuroX writes HDF5, probekit an entry with
+every layer of every word and the last layer of every subword. Loading the model is left out on
+both sides, and what NeuroX prints is thrown away. NeuroX pins old packages and runs without them:
+
+    pip install --no-deps NeuroX==1.0.9
+    python benchmarks/neurox_extraction.py --models MODELS --data DATA
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from measure import Claim, alternate, report, timed
+from subjects import MPNET, data_path, model_path, parser, work_folder
+
+from probekit import ExtractOptions
+from probekit.backbone import inspect_backbone
+from probekit.extraction.session import Session
+from probekit.tasks import get_task
+
+SENTENCES = 300
+AIM = 8.0
+
+
+def main() -> None:
+    """Measure and report."""
+    args = parser(__doc__).parse_args()
+    with work_folder(args) as folder:
+        report([measure(args, folder)], args.json)
+
+
+def measure(args: argparse.Namespace, folder: Path) -> Claim:
+    """Return the claim."""
+    try:
+        from neurox.data.extraction import transformers_extractor as neurox
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error}: pip install --no-deps NeuroX==1.0.9")
+    path, task = model_path(args, MPNET), get_task("conll")
+    split = task.read("dev", data_path(args, "conll2003"))
+    split = replace(split, examples=split.examples[:SENTENCES], labels={})
+    corpus = folder / "corpus.txt"
+    lines = [" ".join(example.words) for example in split.examples]
+    corpus.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    loaded = neurox.get_model_and_tokenizer(path, device=args.device)
+    neurox.get_model_and_tokenizer = lambda *names, **options: loaded
+    session = Session(
+        inspection=inspect_backbone(path),
+        task=task,
+        options=ExtractOptions(),
+        device=args.device,
+        cache=folder,
+        overwrite=True,
+        remedy="",
+        progress=False,
+    )
+
+    def theirs() -> None:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            neurox.extract_representations(
+                path,
+                str(corpus),
+                str(folder / "neurox.hdf5"),
+                device=args.device,
+                output_type="hdf5",
+            )
+
+    timings = alternate(
+        {"NeuroX": timed(theirs), "probekit": timed(lambda: session.extract(split))}, args.rounds
+    )
+    ratio = timings.ratio("NeuroX", "probekit")
+    return Claim(
+        number=5,
+        title=f"extraction of {SENTENCES} sentences against NeuroX 1.0.9, {MPNET}",
+        aim=f">= {AIM:g} x",
+        found=f"{ratio} x",
+        reached=ratio.median >= AIM,
+        details=f"{timings.median('probekit'):.1f} s against {timings.median('NeuroX'):.1f} s",
+    )
+
+
+if __name__ == "__main__":
+    main()

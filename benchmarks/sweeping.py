@@ -1,0 +1,108 @@
+"""Claims 10 and 11: a sweep against the same runs one by one, and two workers against one.
+
+7 heads x 5 seeds x 2 sizes (8 and 64 shots), minilm-l6 on CoNLL-2003, 10 epochs. Claim 10: one
+process with all threads on both sides; the light heads (a few values per layer) and the heavy ones
+apart. Claim 11: worker processes with one thread each.
+
+    python benchmarks/sweeping.py --models MODELS --data DATA
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from measure import Claim, alternate, report, timed
+from subjects import MINILM, data_path, model_path, parser, work_folder
+
+from probekit import Location, TrainSpec, extract, product, sweep
+
+LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
+HEAVY = ("concat", "dwatt")
+SEEDS, SHOTS = range(5), (8, 64)
+AIMS = {"light": 1.5, "heavy": 1.0}
+WORKERS_AIM = 1.8
+
+
+def main() -> None:
+    """Measure and report."""
+    args = parser(__doc__).parse_args()
+    with work_folder(args) as folder:
+        cache = folder / "cache"
+        extract(
+            model_path(args, MINILM),
+            "conll",
+            data=data_path(args, "conll2003"),
+            splits=["train", "dev"],
+            device=args.device,
+            cache=cache,
+        )
+        report(measure(args, folder, Location(cache=cache)), args.json)
+
+
+def measure(args: argparse.Namespace, folder: Path, location: Location) -> list[Claim]:
+    """Return the claims."""
+    base = TrainSpec(model=MINILM, task="conll", head="last", epochs=10, evals=2)
+    options = {"seed": SEEDS, "shots": SHOTS}
+    plans = {
+        "light": product(base, {"head": LIGHT, **options}),
+        "heavy": product(base, {"head": HEAVY, **options}),
+    }
+    numbers = iter(range(10**6))
+
+    def run(plan: Sequence[TrainSpec], workers: int = 1) -> None:
+        sweep(
+            plan,
+            out=folder / f"{next(numbers)}.jsonl",
+            location=location,
+            device=args.device,
+            workers=workers,
+        )
+
+    def one_by_one(plan: Sequence[TrainSpec]) -> None:
+        for spec in plan:
+            run([spec])
+
+    claims = []
+    for name, plan in plans.items():
+        sides = {
+            "sweep": timed(lambda plan=plan: run(plan)),
+            "single": timed(lambda plan=plan: one_by_one(plan)),
+        }
+        timings = alternate(sides, args.rounds)
+        ratio = timings.ratio("single", "sweep")
+        claims.append(
+            Claim(
+                number=10,
+                title=f"a sweep of {len(plan)} runs of {name} heads against one by one, {MINILM}",
+                aim=f">= {AIMS[name]:g} x",
+                found=f"{ratio} x",
+                reached=ratio.median >= AIMS[name],
+                details=f"{timings.median('sweep'):.1f} s against {timings.median('single'):.1f} s",
+            )
+        )
+    everything = [*plans["light"], *plans["heavy"]]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    sides = {
+        "one": timed(lambda: run(everything)),
+        "two": timed(lambda: run(everything, workers=2)),
+    }
+    timings = alternate(sides, args.rounds)
+    torch.set_num_threads(threads)
+    ratio = timings.ratio("one", "two")
+    claims.append(
+        Claim(
+            number=11,
+            title=f"that sweep with 2 workers against 1, one thread each, {MINILM}",
+            aim=f">= {WORKERS_AIM:g} x",
+            found=f"{ratio} x",
+            reached=ratio.median >= WORKERS_AIM,
+            details=f"{timings.median('two'):.1f} s against {timings.median('one'):.1f} s",
+        )
+    )
+    return claims
+
+
+if __name__ == "__main__":
+    main()

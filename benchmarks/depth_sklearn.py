@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import torch
 from measure import Claim, alternate, report
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -49,7 +50,7 @@ def measure(args: argparse.Namespace, folder: Path) -> Claim:
     splits = open_features(model, "glue/sst2", None, location)
     train, dev = splits.view("train"), splits.view("dev")
     arrays = {
-        name: view.array.read(np.arange(len(view)), view.array.layers).float().numpy()
+        name: view.array.read(torch.from_numpy(view.rows), view.array.layers).float().numpy()
         for name, view in (("train", train), ("dev", dev))
     }
     scores: dict[str, float] = {}

@@ -45,7 +45,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
     array, layers = view.array, view.array.layers
     groups = list(training_groups(view))
     plain = folder / "plain.npy"
-    stored = array.read(np.arange(array.rows), layers).permute(1, 0, 2).contiguous()
+    stored = array.read(slice(None), layers).permute(1, 0, 2).contiguous()
     np.save(plain, stored.numpy())
     mapped = np.load(plain, mmap_mode="r")
     for group in groups[:1]:

@@ -14,6 +14,8 @@ from probekit.store.mapping import MappedArray, map_array
 
 # int8 rows of one layer decoded at a time in a gather: the scales of a block stay in the cache.
 _GATHER_BLOCK = 512
+# int8 rows of one chunk, side by side, from which that chunk's scales are not copied for each row.
+_RUN = 16
 
 
 class FeatureArray:
@@ -120,6 +122,10 @@ class FeatureArray:
         if not sides:
             _gather_rows(values, layers, chunk, local, target)
             return
+        chunks, counts = torch.unique_consecutive(chunk, return_counts=True)
+        if len(rows) >= _RUN * len(chunks):
+            self._gather_runs(chunks.tolist(), counts.tolist(), local, index, target)
+            return
         for first in range(0, len(rows), _GATHER_BLOCK):
             block = slice(first, first + _GATHER_BLOCK)
             where, inside = chunk[block], local[block]
@@ -132,6 +138,25 @@ class FeatureArray:
             _gather_rows(sides[1], layers, where, torch.zeros_like(inside), scale)
             for at in range(len(index)):
                 decode_int8(levels[at], norm[at, :, 0], scale[at], target[at, block])
+
+    def _gather_runs(
+        self, chunks: list[int], counts: list[int], local: Tensor, index: list[int], target: Tensor
+    ) -> None:
+        """Decode int8 rows that lie in few chunks, each chunk with its own scales."""
+        size, dim = self.spec.chunk_rows, self.dim
+        values, norms, scales = self._maps()
+        start = 0
+        for chunk, count in zip(chunks, counts, strict=True):
+            run = slice(start, start + count)
+            for at, layer in enumerate(index):
+                block = values.chunk(chunk, layer, size * dim).view(size, dim)
+                decode_int8(
+                    block.index_select(0, local[run]),
+                    norms.chunk(chunk, layer, size).index_select(0, local[run]),
+                    scales.chunk(chunk, layer, dim),
+                    target[at, run],
+                )
+            start += count
 
     def _maps(self) -> tuple[MappedArray, ...]:
         if self._mapped is None:

@@ -1,4 +1,4 @@
-"""Sentence and pair tasks of GLUE with few examples: every head, the light ones with two poolings.
+"""Sentence and pair tasks of GLUE with few examples: every head, with two poolings.
 
 RTE, MRPC, CoLA and SST-2 at 128 shots (256 texts), STS-B with 1 and 5 % of train (57 and 287
 pairs), 50 epochs, 5 seeds, each head's default decoder. The published test splits have no labels,
@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 from shared import (
-    LIGHT,
     RATES,
     RATES_TEXT,
     RESULTS,
@@ -41,6 +40,8 @@ AMOUNTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 SEEDS = range(5)
 EPOCHS = 50
+POOLED = tuple(head for head in RATES if head != "extra-layers")
+"""Heads that read the mean of a text's tokens as well."""
 
 INTRODUCTION = f"""\
 Dev scores (%), mean ± half width of the 95 % interval over {len(SEEDS)} seeds. The checkpoint is
@@ -55,15 +56,16 @@ def main() -> None:
     args = arguments(__doc__)
     run = runner(RESULTS / f"{NAME}.jsonl", args)
     own = run(plan(args.model, tuple(RATES)))
-    mean = run([replace(spec, pooling="mean") for spec in plan(args.model, LIGHT)])
+    mean = run([replace(spec, pooling="mean") for spec in plan(args.model, POOLED)])
     parts = [f"# Few-shot GLUE, {own[0].model}", INTRODUCTION]
     parts.append(overview(f"Dev best, pooling {own[0].pooling}", own, "eval_score", tuple(RATES)))
     parts.append(overview(f"Dev last, pooling {own[0].pooling}", own, "eval_last", tuple(RATES)))
     parts.append(
-        "The local sentence encoders were trained for mean pooling; the light heads with it:"
+        "The local sentence encoders were trained for mean pooling. With it, all heads but "
+        "`extra-layers`, by far the slowest:"
     )
-    parts.append(overview("Dev best, pooling mean", mean, "eval_score", LIGHT))
-    parts.append(overview("Dev last, pooling mean", mean, "eval_last", LIGHT))
+    parts.append(overview("Dev best, pooling mean", mean, "eval_score", POOLED))
+    parts.append(overview("Dev last, pooling mean", mean, "eval_last", POOLED))
     parts += [section(task, of_task(own, task)) for task in AMOUNTS]
     write(NAME, parts)
     weighing = [r for r in own if r.head in ("p32", "attention-fusion") and r.shots]

@@ -27,6 +27,7 @@ _PANEL_HEIGHT = 2.2  # inches
 _LEGEND_LINE = 0.165  # height of a legend line, inches
 _CHARACTER = 0.06  # mean width of a 7 pt character, inches
 _TITLE_CHARACTER = 0.066  # mean width of an 8 pt character, inches
+_LABEL_CHARACTER = 0.078  # the same with some room, as a label is centred
 _AXIS = 0.5  # width of the y axis with its label, inches
 _HANDLE = 0.6  # width of a legend's line sample and spaces, inches
 
@@ -127,6 +128,11 @@ def panel_figure(panels: Sequence[Panel], height: float = _PANEL_HEIGHT) -> Pane
 def title_text(title: str, width: float) -> str:
     """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
     return wrap_phrases(title, int(width / _TITLE_CHARACTER))
+
+
+def label_text(label: str, width: float) -> str:
+    """Return an axis label in lines that fit into ``width`` inches, broken between words."""
+    return textwrap.fill(label, int(width / _LABEL_CHARACTER), break_long_words=False)
 
 
 def wrap_phrases(text: str, characters: int) -> str:

@@ -1,6 +1,6 @@
 """Rows of a figure that has no panels: each is named by all that tells it from the others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from probekit.plots.panels import wrap_phrases
@@ -41,7 +41,8 @@ def rows(records: Sequence[Record]) -> dict[str, list[Record]]:
     groups = grouped(records, names)
     models = {record.model for record in records}
     full = len({model_text(model) for model in models}) < len(models)  # two with one last name
-    texts = [_name(_stated(dict(zip(names, key, strict=True))), full) for key in groups]
+    alone = _heads_of_one_setting(records)
+    texts = [_name(_stated(dict(zip(names, key, strict=True)), alone), full) for key in groups]
     return dict(zip(texts, groups.values(), strict=True))
 
 
@@ -62,8 +63,22 @@ def shared_text(records: Sequence[Record]) -> str:
     return options_text({n: v for n, v in shared.items() if n not in _UNSAID or v != _UNSAID[n]})
 
 
-def _stated(options: dict[str, Any]) -> dict[str, Any]:
-    """Leave out a missing ``shots`` or ``fraction`` where the other one says how much was read."""
+def _heads_of_one_setting(records: Sequence[Record]) -> set[str]:
+    """Return the heads whose runs do not differ in the settings of head and decoder."""
+    settings: dict[str, set[Any]] = {}
+    for record in records:
+        settings.setdefault(record.head, set()).add(option_of(record, "options"))
+    return {head for head, found in settings.items() if len(found) == 1}
+
+
+def _stated(options: dict[str, Any], alone: Collection[str]) -> dict[str, Any]:
+    """Leave out what a row need not say.
+
+    That is a missing ``shots`` or ``fraction`` where the other one says how much was read, and the
+    default settings of a head that has no others here.
+    """
+    if options["head"] in alone and options.get("options", "") is None:
+        del options["options"]
     for name, other in (("shots", "fraction"), ("fraction", "shots")):
         if name in options and other in options and options[name] is None:
             del options[name]

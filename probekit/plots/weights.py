@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_layers, print_values
-from probekit.plots.panels import new_figure, title_text
+from probekit.plots.panels import label_text, new_figure, title_text
 from probekit.plots.rows import rows, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
 from probekit.results.interval import Interval
@@ -44,13 +44,14 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         names = grid.names_width()
         width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + grid.n_columns * CELL))
         title = title_text(shared_text(records), width - names)
-        height = grid.height() + LINE * title.count("\n") + _AROUND
+        label = label_text(_label(records, raw), width - names)
+        height = grid.height() + LINE * f"{title}{label}".count("\n") + _AROUND
         figure = new_figure(width, height)
         axes, bar = figure.subplots(2, 1, gridspec_kw={"height_ratios": [grid.height(), BAR]})
         mesh = draw_cells(axes, grid, low=None if raw else 0.0)
         label_layers(axes, grid)
         axes.set_title(title, loc="left")
-        figure.colorbar(mesh, cax=bar, orientation="horizontal", label=_label(records, raw))
+        figure.colorbar(mesh, cax=bar, orientation="horizontal", label=label)
         bar.spines[:].set_visible(False)
         print_values(axes, mesh, grid, figure, decimals=1 if raw else 2)
         return figure

@@ -204,7 +204,19 @@ def test_heatmap_before_the_softmax():
 
 
 def test_heatmap_says_that_concat_has_norm_shares():
-    assert "concat: share of norm" in plot_weights(_records()).axes[1].get_xlabel()
+    label = plot_weights(_records()).axes[1].get_xlabel()
+    assert "concat: share of norm" in " ".join(label.split())
+    records = _records(("p32", "concat")) + [
+        make_record("concat-ffn", seed, weights={1: 0.5, 2: 0.5}) for seed in range(3)
+    ]
+    figure = plot_weights(records)
+    figure.draw_without_rendering()
+    label = figure.axes[1].xaxis.label
+    assert label.get_text().split() == [
+        "weight", "(after", "softmax;", "concat,", "concat-ffn:", "share", "of", "norm)",
+    ]  # fmt: skip
+    box = label.get_window_extent(figure.canvas.get_renderer())
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
 
 
 def test_values_are_printed_only_where_they_fit():
@@ -265,6 +277,13 @@ def test_rows_of_one_head_say_lr_and_size_of_the_sample():
     sizes = [{"shots": 8}, {"fraction": 0.5}, {}]
     records = [r for options in sizes for r in _records(("p32",), **options)]
     assert _row_names(records)[0] == ["p32 (8 shots)", "p32 (fraction 0.5)", "p32 (all sentences)"]
+
+
+def test_defaults_are_named_only_beside_other_settings_of_the_same_head():
+    records = _records(("p32",)) + _records(("dwatt",), options={"head.d_pos": 8})
+    assert _row_names(records)[0] == ["p32", "dwatt (head.d_pos=8)"]
+    records += _records(("dwatt",))
+    assert _row_names(records)[0] == ["p32", "dwatt (head.d_pos=8)", "dwatt (defaults)"]
 
 
 def test_models_with_one_last_name_are_written_in_full():

@@ -34,7 +34,7 @@ SEARCH_SEEDS = range(2)
 PUBLISHED = 5e-5
 RATES = (5e-5, 2e-4, 1e-3, 2e-3)
 SEARCHED = {8: RATES, 128: RATES[:3]}
-"""Rates that extra-layers tries; the last one, bad with 8 shots, only there."""
+"""Rates that extra-layers tries by number of shots; 128 shots take long, so one fewer."""
 
 HEADS = ("concat", "dwatt", "extra-layers")
 CLAIMS = (

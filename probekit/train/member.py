@@ -12,15 +12,14 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.decoders import Decoder, DecoderSpec
-from probekit.errors import RecordError
+from probekit.decoders import DecoderSpec
 from probekit.features import FeatureView
-from probekit.heads import FusionHead, HeadInput, HeadSpec, LayerWeights
+from probekit.heads import HeadInput, HeadSpec, LayerWeights
 from probekit.metrics import Metric
 from probekit.seeding import derive, torch_generator
 from probekit.train.normalize import Treatment
 from probekit.train.optimizer import Optimizer
-from probekit.train.probe import Probe, load_under
+from probekit.train.probe import Probe, start_from
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +96,8 @@ class Member:
         )
         decoder.fit_targets(torch.from_numpy(train.targets))
         if spec.start is not None:
-            _start_from(spec.start, head, decoder)
+            start_from("head.", spec.start, head)
+            start_from("decoder.", spec.start, decoder)
         head.requires_grad_(not spec.freeze_head)
         self.probe = Probe(head, decoder).to(device)
         self.optimizer = Optimizer(
@@ -178,14 +178,3 @@ class Member:
     def weigh(self, z: HeadInput | None) -> LayerWeights:
         """Return the weight of each layer."""
         return self.probe.head.layer_weights(z)
-
-
-def _start_from(state: Mapping[str, Tensor], head: FusionHead, decoder: Decoder) -> None:
-    try:
-        load_under("head.", state, head)
-        load_under("decoder.", state, decoder)
-    except RuntimeError as error:
-        raise RecordError(
-            "the saved head that this run starts from is damaged "
-            f"({str(error).splitlines()[-1].strip()}). Train it again with --save."
-        ) from None

@@ -14,6 +14,7 @@ from probekit.heads.normalization import (
     fit_normalization,
     normalization_from_json,
 )
+from probekit.train.probe import start_from
 from probekit.train.rows import Rows
 
 _PREFIX = "normalization."
@@ -65,12 +66,15 @@ def saved_treatment(
         state: what the run starts from; ``normalization.*`` where it is taken over.
         layers: layers of the head.
         device: where the rows are.
+
+    Raises:
+        RecordError: the saved tensors are not those of a normalisation of these layers.
     """
-    own = {n.removeprefix(_PREFIX): v for n, v in state.items() if n.startswith(_PREFIX)}
+    own = [value for key, value in state.items() if key.startswith(_PREFIX)]
     if name != Standardize.name or not own:
         return None
-    found = normalization_from_json({"name": name}, len(layers), own["mean"].shape[1])
-    found.load_state_dict(own)
+    found = normalization_from_json({"name": name}, len(layers), own[0].shape[-1])
+    start_from(_PREFIX, state, found)
     return Treatment(found.to(device), layers)
 
 

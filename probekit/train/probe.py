@@ -7,6 +7,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from probekit.decoders import Decoder
+from probekit.errors import RecordError
 from probekit.hardware import native_bfloat16
 from probekit.heads import FusionHead, HeadInput, TokenStates
 
@@ -77,3 +78,18 @@ def load_under(prefix: str, state: Mapping[str, Tensor], module: nn.Module) -> N
     }
     if own:
         module.load_state_dict(own)
+
+
+def start_from(prefix: str, state: Mapping[str, Tensor], module: nn.Module) -> None:
+    """Load what a run starts from, as ``load_under`` does.
+
+    Raises:
+        RecordError: the saved tensors are not those of the module.
+    """
+    try:
+        load_under(prefix, state, module)
+    except RuntimeError as error:
+        raise RecordError(
+            "the saved head that this run starts from is damaged "
+            f"({str(error).splitlines()[-1].strip()}). Train it again with --save."
+        ) from None

@@ -1,0 +1,40 @@
+"""Normalisations that a run takes over from a saved head."""
+
+import pytest
+import torch
+
+from probekit.errors import RecordError
+from probekit.train.normalize import saved_treatment
+
+CPU = torch.device("cpu")
+
+
+def state(**tensors):
+    return {f"normalization.{name}": value for name, value in tensors.items()}
+
+
+def test_a_saved_standardisation_is_taken_over():
+    kept = state(mean=torch.ones(2, 3), scale=torch.full((2, 3), 0.5))
+    treatment = saved_treatment("standardize", kept | {"head.x": torch.zeros(1)}, (0, 4), CPU)
+    z = torch.full((2, 5, 3), 5.0)  # (layers, rows, D)
+    assert treatment.layers == (0, 4)
+    assert torch.allclose(treatment.apply(z), torch.full((2, 5, 3), 2.0), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["none", "layernorm"])
+def test_what_is_not_fitted_is_not_taken_over(name):
+    assert saved_treatment(name, {}, (1,), CPU) is None
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        state(scale=torch.ones(2, 3)),
+        state(mean=torch.ones(2, 3), scale=torch.ones(2, 4)),
+        state(mean=torch.ones(5, 3), scale=torch.ones(5, 3)),
+    ],
+    ids=["lost", "torn", "other layers"],
+)
+def test_damaged_standardisations_are_refused(kept):
+    with pytest.raises(RecordError, match="the saved head that this run starts from is damaged"):
+        saved_treatment("standardize", kept, (0, 4), CPU)

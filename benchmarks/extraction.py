@@ -18,28 +18,22 @@ attention.
 
 import argparse
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
+from machine import PRODUCT, matrix_product
 from measure import Claim, Timings, alternate, report, timed
-from subjects import MINILM, MPNET, data_path, model_path, parser, work_folder
+from subjects import MINILM, MPNET, conll_session, model_path, parser, work_folder
 from transformers import AutoModel, AutoTokenizer
 
-from probekit.backbone import inspect_backbone
 from probekit.extraction.compute import batches_of
-from probekit.extraction.keep import arrays_of, resolve_keep
-from probekit.extraction.options import ExtractOptions
-from probekit.extraction.plan import Plan, make_plan
-from probekit.extraction.reading import read_split
-from probekit.extraction.request import resolve_pooling
+from probekit.extraction.plan import Plan
 from probekit.extraction.session import Session
-from probekit.tasks import Split, get_task
+from probekit.tasks import Split
 
 BATCH = 32
-PRODUCT = (1024, 768, 3072)
-PRODUCTS = 200
 AIMS = {MPNET: (6.5, 0.95), MINILM: (4.8, 0.90)}
 """Per model: times as fast as the loop, and the share of the forward pass."""
 
@@ -57,21 +51,7 @@ class Setting:
     @cached_property
     def plan(self) -> Plan:
         """The batches and rows of extraction."""
-        session, info = self.session, self.session.inspection.info
-        encoded = read_split(
-            session.inspection,
-            self.split,
-            session.options,
-            max_length=info.max_length,
-            masking=None,
-        )
-        return make_plan(
-            encoded,
-            info,
-            session.options,
-            arrays_of(resolve_keep(session.options.keep, session.task)),
-            resolve_pooling(session.options, info),
-        )
+        return self.session.plan(self.split)
 
     def extract(self) -> None:
         """Write an entry, over the one of the round before."""
@@ -148,35 +128,8 @@ def main() -> None:
 
 def prepare(args: argparse.Namespace, cache: Path) -> Setting:
     """Return the setting, its model loaded."""
-    task, path = get_task("conll"), model_path(args, args.model)
-    split = task.read("dev", data_path(args, "conll2003"))
-    if args.limit is not None:
-        split = replace(split, examples=split.examples[: args.limit], labels={})
-    session = Session(
-        inspection=inspect_backbone(path),
-        task=task,
-        options=ExtractOptions(),
-        device=args.device,
-        cache=cache,
-        overwrite=True,
-        remedy="",
-        progress=False,
-    )
-    return Setting(session, split, path)
-
-
-def matrix_product(device: str) -> tuple:
-    """Return a run of bfloat16 matrix products and its number of operations."""
-    rows, inner, columns = PRODUCT
-    left = torch.randn(rows, inner, dtype=torch.bfloat16, device=device)
-    right = torch.randn(inner, columns, dtype=torch.bfloat16, device=device)
-
-    def run() -> None:
-        for _ in range(PRODUCTS):
-            out = left @ right
-        out[0, 0].item()
-
-    return run, 2.0 * rows * inner * columns * PRODUCTS
+    session, split = conll_session(args, args.model, "dev", limit=args.limit, cache=cache)
+    return Setting(session, split, model_path(args, args.model))
 
 
 def claims(model: str, setting: Setting, timings: Timings, operations: float) -> list[Claim]:

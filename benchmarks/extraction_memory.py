@@ -11,17 +11,11 @@ import argparse
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 from measure import Claim, report
-from subjects import MPNET, data_path, model_path, parser, work_folder
-
-from probekit import ExtractOptions
-from probekit.backbone import inspect_backbone
-from probekit.extraction.session import Session
-from probekit.tasks import get_task
+from subjects import MPNET, conll_session, parser, work_folder
 
 SIZES = (1_000, 14_041)
 AIM, FLAT = 1e9, 1.25
@@ -64,19 +58,7 @@ def peak(args: argparse.Namespace, size: int, folder: Path) -> int:
 
 def extract(args: argparse.Namespace) -> int:
     """Extract some sentences; return the bytes beyond the loaded model."""
-    task = get_task("conll")
-    session = Session(
-        inspection=inspect_backbone(model_path(args, MPNET)),
-        task=task,
-        options=ExtractOptions(limit=args.extract),
-        device=args.device,
-        cache=args.work,
-        overwrite=True,
-        remedy="",
-        progress=False,
-    )
-    split = task.read("train", data_path(args, "conll2003"))
-    split = replace(split, examples=split.examples[: args.extract], labels={})
+    session, split = conll_session(args, MPNET, "train", limit=args.extract, cache=args.work)
     backbone = session.backbone
     backbone.layers(torch.zeros(1, 8, dtype=torch.long), torch.tensor([8]))
     CLEAR.write_text("5")  # the peak starts again from what is resident now

@@ -12,6 +12,7 @@ length (232 words).
 """
 
 import torch
+from machine import matrix_product
 from measure import Claim, alternate, report, timed
 from subjects import parser
 
@@ -23,7 +24,6 @@ from probekit.train.probe import Probe
 
 ROWS, LAYERS, DIM, CLASSES = 232, 12, 768, 9
 STEPS = 20
-PRODUCT = (1024, 768, 3072)
 COPIED = 2**26
 ADAMW_BYTES = 28
 AIM = 2.0
@@ -74,16 +74,9 @@ def main() -> None:
     """Measure and report."""
     args = parser(__doc__).parse_args()
     device = torch.device(args.device)
-    rows, inner, columns = PRODUCT
-    left = torch.randn(rows, inner, dtype=torch.bfloat16, device=device)
-    right = torch.randn(inner, columns, dtype=torch.bfloat16, device=device)
+    products, n_operations = matrix_product(args.device)
     source = torch.zeros(COPIED, device=device)
     target = torch.empty_like(source)
-
-    def products() -> None:
-        for _ in range(100):
-            out = left @ right
-        out[0, 0].item()
 
     def copies() -> None:
         for _ in range(4):
@@ -95,7 +88,7 @@ def main() -> None:
     timings = alternate(
         {**sides, "products": timed(products), "copies": timed(copies)}, args.rounds
     )
-    rate = 100 * 2.0 * rows * inner * columns / timings.median("products")
+    rate = n_operations / timings.median("products")
     bandwidth = 4 * 8.0 * COPIED / timings.median("copies")
     claims = []
     for name, head in heads.items():

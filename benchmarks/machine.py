@@ -1,12 +1,17 @@
-"""What the measurements ran on, in words."""
+"""What the measurements ran on: in words, and its rate of matrix products."""
 
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import torch
 
+PRODUCT = (1024, 768, 3072)
+"""Rows, inner width and columns of the products whose rate is the machine's."""
+
+_PRODUCTS = 200
 _SETS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
 
 
@@ -20,6 +25,20 @@ def describe() -> str:
         f"Python {platform.python_version()}, torch {torch.__version__}, {platform.system()}",
     ]
     return "\n".join(f"- {line}" for line in lines)
+
+
+def matrix_product(device: str) -> tuple[Callable[[], None], float]:
+    """Return a run of bfloat16 matrix products and its number of operations."""
+    rows, inner, columns = PRODUCT
+    left = torch.randn(rows, inner, dtype=torch.bfloat16, device=device)
+    right = torch.randn(inner, columns, dtype=torch.bfloat16, device=device)
+
+    def run() -> None:
+        for _ in range(_PRODUCTS):
+            out = left @ right
+        out[0, 0].item()
+
+    return run, 2.0 * rows * inner * columns * _PRODUCTS
 
 
 def _processor() -> str:

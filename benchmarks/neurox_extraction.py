@@ -12,16 +12,10 @@ import argparse
 import contextlib
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from measure import Claim, alternate, report, timed
-from subjects import MPNET, data_path, model_path, parser, work_folder
-
-from probekit import ExtractOptions
-from probekit.backbone import inspect_backbone
-from probekit.extraction.session import Session
-from probekit.tasks import get_task
+from subjects import MPNET, conll_session, model_path, parser, work_folder
 
 SENTENCES = 300
 AIM = 8.0
@@ -40,24 +34,13 @@ def measure(args: argparse.Namespace, folder: Path) -> Claim:
         from neurox.data.extraction import transformers_extractor as neurox
     except ModuleNotFoundError as error:
         sys.exit(f"{error}: pip install --no-deps NeuroX==1.0.9")
-    path, task = model_path(args, MPNET), get_task("conll")
-    split = task.read("dev", data_path(args, "conll2003"))
-    split = replace(split, examples=split.examples[:SENTENCES], labels={})
+    path = model_path(args, MPNET)
+    session, split = conll_session(args, MPNET, "dev", limit=SENTENCES, cache=folder)
     corpus = folder / "corpus.txt"
     lines = [" ".join(example.words) for example in split.examples]
     corpus.write_text("\n".join(lines) + "\n", encoding="utf-8")
     loaded = neurox.get_model_and_tokenizer(path, device=args.device)
     neurox.get_model_and_tokenizer = lambda *names, **options: loaded
-    session = Session(
-        inspection=inspect_backbone(path),
-        task=task,
-        options=ExtractOptions(),
-        device=args.device,
-        cache=folder,
-        overwrite=True,
-        remedy="",
-        progress=False,
-    )
 
     def theirs() -> None:
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from probekit.extraction import ExtractOptions, open_session
+from probekit.extraction.session import Session
+from probekit.tasks import Split
+
 MINILM, MPNET = "minilm-l6", "mpnet-base"
 SMOLLM = "smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -44,6 +48,23 @@ def work_folder(args: argparse.Namespace) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
+
+
+def conll_session(
+    args: argparse.Namespace, model: str, split: str, *, limit: int | None, cache: Path
+) -> tuple[Session, Split]:
+    """Return a session that extracts CoNLL-2003's split again and again, its model not loaded."""
+    session, (texts,) = open_session(
+        model_path(args, model),
+        "conll",
+        data=data_path(args, "conll2003"),
+        splits=[split],
+        options=ExtractOptions(limit=limit),
+        device=args.device,
+        cache=cache,
+        overwrite=True,
+    )
+    return session, texts
 
 
 def _existing(path: Path, option: str) -> Path:

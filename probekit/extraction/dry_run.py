@@ -1,6 +1,5 @@
 """What an extraction would take, and after how many epochs it has paid for itself."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,7 +8,7 @@ from probekit.backbone import Backbone
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.extraction.disk import DiskSpeed, measure_disk
 from probekit.extraction.plan import Plan
-from probekit.extraction.run import tokens_per_second
+from probekit.extraction.run import forward_seconds, tokens_per_second
 from probekit.extraction.session import Session
 from probekit.hardware import available_memory
 from probekit.seeding import numpy_generator
@@ -140,7 +139,4 @@ def _batch(backbone: Backbone, plan: Plan, start: int) -> TokenBatch:
 
 
 def _run(backbone: Backbone, batch: TokenBatch) -> float:
-    start = time.perf_counter()
-    states = backbone.layers(batch.input_ids, batch.lengths, None, batch.token_types)
-    states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
-    return time.perf_counter() - start
+    return forward_seconds(backbone, batch.input_ids, batch.lengths, None, batch.token_types)

@@ -5,6 +5,9 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from jaxtyping import Int64
+from torch import Tensor
+
 from probekit.backbone import Backbone
 from probekit.extraction.compute import ComputedUnit, batches_of, compute_unit
 from probekit.extraction.plan import Plan
@@ -26,13 +29,23 @@ def tokens_per_second(backbone: Backbone, plan: Plan) -> float:
     ids, lengths = batch.input_ids[:count], batch.lengths[:count]
     ids = ids[:, : int(lengths.max())]
     types = None if batch.token_types is None else batch.token_types[:count, : ids.shape[1]]
-    seconds = []
-    for _ in range(2):  # the first run also pays for allocation and kernel selection
-        start = time.perf_counter()
-        states = backbone.layers(ids, lengths, plan.layers, types)
-        states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
-        seconds.append(time.perf_counter() - start)
+    # the first run also pays for allocation and kernel selection
+    seconds = [forward_seconds(backbone, ids, lengths, plan.layers, types) for _ in range(2)]
     return int(lengths.sum()) / min(seconds)
+
+
+def forward_seconds(
+    backbone: Backbone,
+    ids: Int64[Tensor, "batch time"],
+    lengths: Int64[Tensor, " batch"],
+    layers: Sequence[int] | None,
+    token_types: Int64[Tensor, "batch time"] | None,
+) -> float:
+    """Return the seconds of one forward pass; for the arguments see ``Backbone.layers``."""
+    start = time.perf_counter()
+    states = backbone.layers(ids, lengths, layers, token_types)
+    states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
+    return time.perf_counter() - start
 
 
 def write_units(

@@ -51,7 +51,13 @@ def work_folder(args: argparse.Namespace) -> Iterator[Path]:
 
 
 def conll_session(
-    args: argparse.Namespace, model: str, split: str, *, limit: int | None, cache: Path
+    args: argparse.Namespace,
+    model: str,
+    split: str,
+    *,
+    limit: int | None,
+    cache: Path,
+    compile: bool = False,
 ) -> tuple[Session, Split]:
     """Return a session that extracts CoNLL-2003's split again and again, its model not loaded."""
     session, (texts,) = open_session(
@@ -61,6 +67,7 @@ def conll_session(
         splits=[split],
         options=ExtractOptions(limit=limit),
         device=args.device,
+        compile=compile,
         cache=cache,
         overwrite=True,
     )

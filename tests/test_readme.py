@@ -177,8 +177,8 @@ def test_the_table_of_tasks_is_the_registry():
 @pytest.mark.parametrize(
     "path",
     [
-        ROOT / path
-        for file in ("README.md", "docs/extending.md")
+        (ROOT / file).parent / path
+        for file in ("README.md", "docs/extending.md", "docs/results.md", "analyses/README.md")
         for path in re.findall(r"\]\(([^)#:]+)\)", (ROOT / file).read_text("utf-8"))
     ],
     ids=lambda path: path.name,

@@ -1,6 +1,9 @@
 """A frozen backbone in memory: token ids in, every layer's hidden states out."""
 
+import logging
+import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from probekit.backbone.compiled import compile_blocks, compiling
 from probekit.backbone.dtypes import resolve_compute_dtype
 from probekit.backbone.facts import Inspection
 from probekit.backbone.final_norm import FinalNorm, read_final_norm
@@ -21,6 +25,8 @@ from probekit.backbone.tokenizer import padding_id
 from probekit.errors import BackboneError, OptionError
 from probekit.hardware import pick_device
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Backbone:
@@ -31,6 +37,7 @@ class Backbone:
         device: where it computes.
         compute_dtype: the dtype of weights and hidden states.
         pad_id: the id to fill padding with (right of the text, always).
+        compiled: whether ``torch.compile`` has its blocks.
     """
 
     inspection: Inspection
@@ -38,6 +45,7 @@ class Backbone:
     compute_dtype: torch.dtype
     pad_id: int
     _model: PreTrainedModel
+    compiled: bool = False
 
     @property
     def info(self) -> BackboneInfo:
@@ -76,10 +84,11 @@ class Backbone:
         """
         wanted = self._check_layers(keep)
         self._check_batch(input_ids, lengths)
-        padded = bool((lengths < input_ids.shape[1]).any())
-        mask = _mask(lengths, input_ids.shape[1]).to(self.device) if padded else None
+        # compiled code always gets a mask: without one it would be another program
+        masked = self.compiled or bool((lengths < input_ids.shape[1]).any())
+        mask = _mask(lengths, input_ids.shape[1]).to(self.device) if masked else None
         types = {} if token_types is None else {"token_type_ids": token_types.to(self.device)}
-        with torch.no_grad():
+        with torch.no_grad(), compiling(self._model) if self.compiled else nullcontext():
             output = self._model(
                 input_ids=input_ids.to(self.device),
                 attention_mask=mask,
@@ -137,7 +146,11 @@ class Backbone:
 
 
 def load_backbone(
-    inspection: Inspection, *, device: str = "cpu", compute_dtype: str = "auto"
+    inspection: Inspection,
+    *,
+    device: str = "cpu",
+    compute_dtype: str = "auto",
+    compile: bool = False,
 ) -> Backbone:
     """Read a model's weights and make it ready to run.
 
@@ -146,10 +159,11 @@ def load_backbone(
         device: a torch device string, or ``auto``.
         compute_dtype: "auto" (bfloat16 where the device has it in hardware, else float32),
             "float32", "bfloat16" or "float16".
+        compile: hand the model's blocks to ``torch.compile``, and wait for it.
 
     Raises:
         HubError: a download failed.
-        OptionError: the dtype or the device is unknown.
+        OptionError: the dtype or the device is unknown; the blocks cannot be compiled.
         BackboneError: weights are missing, left over or of the wrong shape.
     """
     place = torch.device(pick_device(device))
@@ -164,13 +178,34 @@ def load_backbone(
             f"if the last layer were {'not ' if found else ''}after a final norm, but running it "
             "shows the opposite. Please report this family."
         )
-    return Backbone(
+    backbone = Backbone(
         inspection=inspection,
         device=place,
         compute_dtype=dtype,
         pad_id=padding_id(inspection.tokenizer, inspection.info.vocab_size),
         _model=model,
+        compiled=compile,
     )
+    if compile:
+        compile_blocks(model)
+        _compile_now(backbone)
+    return backbone
+
+
+def _compile_now(backbone: Backbone) -> None:
+    """Run a compiled model once, so that what fails does so before there is any work to lose."""
+    start = time.perf_counter()
+    ids = torch.full((2, 5), backbone.pad_id)
+    try:
+        backbone.layers(ids, torch.tensor([5, 4]))
+    except Exception as error:  # the compilers behind torch.compile raise whatever they like
+        text = str(error).strip().splitlines() or ["no message"]
+        raise OptionError(
+            f"--compile: torch.compile cannot compile {backbone.info.name!r} on this machine "
+            f"({type(error).__name__}: {text[0][:200]}). Leave --compile out; on a CPU it needs a "
+            "C++ compiler such as g++."
+        ) from error
+    logger.info("compiled its blocks in %.0f s", time.perf_counter() - start)
 
 
 def _mask(lengths: Int[Tensor, " batch"], time: int) -> Int[Tensor, "batch time"]:

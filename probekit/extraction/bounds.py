@@ -7,8 +7,13 @@ import numpy as np
 
 from probekit.pooling import POOLED
 
-UNIT_BYTES = 128 * 2**20
-"""What one unit holds in memory, about: with two more under way in the writer, some 400 MB."""
+UNIT_BYTES = 256 * 2**20
+"""What one unit holds in memory, about; a second one is with the writer.
+
+Many windows of similar length make large batches with little padding. The forward pass of
+mpnet-base over CoNLL-2003 is 1.08 to 1.18 times as fast as in units of 128 MiB, and no faster in
+units of 512.
+"""
 
 UNIT_TOKENS = 2**17
 """What one unit of running texts reads, about: a kill costs no more than its minutes."""

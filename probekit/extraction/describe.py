@@ -57,7 +57,11 @@ def make_manifest(
         origin=split.origin,
         versions={"probekit": __version__, **{name: version(name) for name in _LIBRARIES}},
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        extra={"batch_tokens": plan.batch_tokens, "device": str(backbone.device)},
+        extra={
+            "batch_tokens": plan.batch_tokens,
+            "device": str(backbone.device),
+            "compiled": backbone.compiled,
+        },
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import torch
 
-from probekit.backbone import BackboneInfo
+from probekit.backbone import Backbone, BackboneInfo
 from probekit.data.encoded import EncodedSplit
 from probekit.data.units import Unit, plan_units, stored_rows
 from probekit.extraction.bounds import max_chunks, pooled_chunk_rows
@@ -123,13 +123,14 @@ def buffer_dtype(array: str, compute_dtype: torch.dtype, pooling: Pooling) -> to
 
 
 def plan_json(
-    plan: Plan, request: Mapping[str, Any], compute_dtype: str, configuration: Mapping[str, Any]
+    plan: Plan, request: Mapping[str, Any], backbone: Backbone, configuration: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what a resumed run must share with the run that it continues."""
     return {
         "request": dict(request),
         "backend": request["format"],
-        "compute_dtype": compute_dtype,
+        "compute_dtype": backbone.compute_dtype_name,
+        "compiled": backbone.compiled,
         "configuration": dict(configuration),
         "batch_tokens": plan.batch_tokens,
         "arrays": [array.to_json() for array in plan.arrays.values()],

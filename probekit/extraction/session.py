@@ -44,6 +44,7 @@ class Session:
         task: the task.
         options: what is asked for.
         device: where the model runs.
+        compile: whether ``torch.compile`` has its blocks.
         cache: root of the feature cache.
         overwrite: replace a complete entry of the same key.
         remedy: the command to rerun when a state does not fit the stored dtype.
@@ -54,6 +55,7 @@ class Session:
     task: Task
     options: ExtractOptions
     device: str
+    compile: bool
     cache: Path
     overwrite: bool
     remedy: str
@@ -72,7 +74,10 @@ class Session:
     def backbone(self) -> Backbone:
         """The model, loaded."""
         return load_backbone(
-            self.inspection, device=self.device, compute_dtype=self.options.compute_dtype
+            self.inspection,
+            device=self.device,
+            compute_dtype=self.options.compute_dtype,
+            compile=self.compile,
         )
 
     @cached_property
@@ -157,9 +162,8 @@ class Session:
         speed = tokens_per_second(self.backbone, plan)
         logger.info("%s", describe_work(split.name, plan, folder, speed))
         plan, computed = self._settle_dtype(plan, folder, split.name)
-        identity = plan_json(
-            plan, request, self.backbone.compute_dtype_name, computing_options(self.inspection)
-        )
+        configuration = computing_options(self.inspection)
+        identity = plan_json(plan, request, self.backbone, configuration)
         with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
             self._write(split, plan, builder, computed)
             manifest = make_manifest(

@@ -25,6 +25,7 @@ def extract(
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
     device: str = "auto",
+    compile: bool = False,
     cache: str | Path = "cache",
     overwrite: bool = False,
     revision: str | None = None,
@@ -44,6 +45,7 @@ def extract(
         splits: splits to extract; ``None`` is every split that there is.
         options: what to store, and how.
         device: ``auto`` is CUDA where there is some, else the CPU.
+        compile: hand the model's blocks to ``torch.compile`` first.
         cache: root of the feature cache.
         overwrite: compute complete entries again and replace them.
         revision: Hub branch, tag or commit of the model.
@@ -65,6 +67,7 @@ def extract(
         splits=splits,
         options=options,
         device=device,
+        compile=compile,
         cache=cache,
         overwrite=overwrite,
         revision=revision,
@@ -84,6 +87,7 @@ def open_session(
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
     device: str = "auto",
+    compile: bool = False,
     cache: str | Path = "cache",
     overwrite: bool = False,
     revision: str | None = None,
@@ -101,6 +105,7 @@ def open_session(
         splits: splits to extract.
         options: what to store, and how.
         device: where the model runs.
+        compile: hand the model's blocks to ``torch.compile`` first.
         cache: root of the feature cache.
         overwrite: compute complete entries again.
         revision: Hub branch, tag or commit of the model.
@@ -138,6 +143,7 @@ def open_session(
         task=family,
         options=options,
         device=pick_device(device),
+        compile=compile,
         cache=Path(cache),
         overwrite=overwrite,
         remedy=_rerun((model, task), named, replace(options, dtype="bfloat16")),

@@ -12,9 +12,8 @@ T = TypeVar("T")
 class WriterThread(Generic[T]):
     """Call ``write(item)`` for every item put, in order, on one background thread.
 
-    At most one item waits while another is written, so memory stays flat. The first error of
-    the thread is raised again by the next ``put`` or on leaving the context; items after it are
-    dropped.
+    No item waits while another is written, so memory stays flat. The first error of the thread is
+    raised again by the next ``put`` or on leaving the context; items after it are dropped.
     """
 
     def __init__(self, write: Callable[[T], None]) -> None:
@@ -26,7 +25,8 @@ class WriterThread(Generic[T]):
         self._thread.start()
 
     def put(self, item: T) -> None:
-        """Hand ``item`` over; waits while the queue is full."""
+        """Hand ``item`` over; waits until the one before is written."""
+        self._queue.join()
         self._raise_error()
         self._queue.put(item)
 
@@ -58,3 +58,4 @@ class WriterThread(Generic[T]):
                 except BaseException as error:  # handed to the caller's thread, not swallowed
                     self._error = error
             del item  # while the thread waits for the next one, nothing keeps this one in memory
+            self._queue.task_done()

@@ -1,0 +1,58 @@
+"""Compile a backbone's blocks, so that less memory is read and written between matrix products."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from probekit.errors import OptionError
+
+_VARIANTS = 4
+"""Programs per block: batches with several rows and with one, and room for a family's own."""
+
+
+def compile_blocks(model: PreTrainedModel) -> None:
+    """Mark a model's blocks for ``torch.compile``; each is compiled when it first runs.
+
+    Blocks, not the model: the code of one is compiled for all lengths and batch sizes at once, and
+    transformers collects hidden states outside of blocks.
+
+    Raises:
+        OptionError: the model has no list of blocks.
+    """
+    blocks = _blocks(model)
+    if not blocks:
+        raise OptionError(
+            f"--compile: {type(model).__name__} has no list of blocks to compile. Leave it out."
+        )
+    for block in blocks:
+        block.forward = torch.compile(block.forward, dynamic=True)
+
+
+@contextmanager
+def compiling(model: PreTrainedModel) -> Iterator[None]:
+    """Set torch's compiler up for running a model's compiled blocks.
+
+    On a CPU, weights are constants of the compiled code: they are then packed for the matrix
+    products once, not in every call, and every block has code (and packed weights) of its own.
+    """
+    constants = model.device.type == "cpu"
+    programs = _VARIANTS * (len(_blocks(model)) if constants else 1)
+    with (
+        torch._inductor.config.patch(freezing=constants),
+        torch._dynamo.config.patch(recompile_limit=programs),
+    ):
+        yield
+
+
+def _blocks(model: PreTrainedModel) -> list[nn.Module]:
+    """Return the elements of the outermost lists of modules."""
+    lists = {name: part for name, part in model.named_modules() if isinstance(part, nn.ModuleList)}
+    outermost = [
+        part
+        for name, part in lists.items()
+        if not any(name.startswith(f"{other}.") for other in lists)
+    ]
+    return [block for part in outermost for block in part]

@@ -45,9 +45,9 @@ COLUMNS = {
 """Scores, and the factor that they are shown with."""
 
 INTRODUCTION = f"""\
-Accuracy on test in percent, its difference to the accuracy on control labels in points, the length
-of the online code of the train labels in bits per label, and how much shorter that is than a
-uniform code. Mean ± half width of the 95 % interval over {len(SEEDS)} seeds. Each run has the
+Accuracy on test in percent with real and with control labels, their difference in points, the
+length of the online code of the train labels in bits per label, and how many times as long a
+uniform code is. Mean ± half width of the 95 % interval over {len(SEEDS)} seeds. Each run has the
 checkpoint of its only evaluation on dev, after the last step.
 
 {RATES_TEXT}"""

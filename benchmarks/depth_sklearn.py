@@ -42,7 +42,7 @@ def measure(args: argparse.Namespace, folder: Path) -> Claim:
         "glue/sst2",
         data=data_path(args, "glue/SST-2"),
         splits=["train", "dev"],
-        options=ExtractOptions(keep="last", limit=ROWS),
+        options=ExtractOptions(keep=("last",), limit=ROWS),
         device=args.device,
         cache=cache,
     )

@@ -41,7 +41,7 @@ def measure(args: argparse.Namespace, folder: Path, name: str) -> list[Claim]:
             path,
             "conll",
             data=data_path(args, "conll2003"),
-            options=ExtractOptions(dtype=dtype, keep="words"),
+            options=ExtractOptions(dtype=dtype, keep=("words",)),
             device=args.device,
             cache=cache,
         )

@@ -1,0 +1,171 @@
+"""Curves over depth, shots, fractions and training: points, intervals, axes."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from probekit.errors import RecordError, UnknownNameError
+from probekit.plots import (
+    plot_depth,
+    plot_fewshot,
+    plot_fraction,
+    plot_learning,
+)
+from tests.plots.samples import fewshot_records, fraction_records, sample_records
+from tests.results.samples import make_record
+
+
+def test_depth_curve_and_its_best():
+    scores = {0: 0.5, 1: 0.75, 2: 0.625}
+    records = [
+        make_record("last", seed, depth=depth, eval_score=score + seed / 16)
+        for depth, score in scores.items()
+        for seed in (0, 1)
+    ]
+    axes = plot_depth(records).axes[0]
+    curve, ring = axes.lines
+    assert curve.get_xdata().tolist() == [0, 1, 2]
+    assert curve.get_ydata().tolist() == [53.125, 78.125, 65.625]
+    assert ring.get_xydata().tolist() == [[1, 78.125]]
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert band.max() == 100 and band.min() == pytest.approx(53.125 - 12.7062 * 3.125, rel=1e-4)
+    assert axes.get_xlabel() == "layer (0 = emb)"
+
+
+@pytest.mark.parametrize(("top", "last_label"), [(6, 6), (12, 12), (24, 24), (30, 30), (22, 21)])
+def test_layer_axis_labels_at_most_nine(top, last_label):
+    figure = plot_depth(sample_records(("last",), seeds=1, n_blocks=top, depths=range(top + 1)))
+    axes = figure.axes[0]
+    low, high = axes.get_xlim()
+    ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
+    assert ticks[0] == 0 and ticks[-1] == last_label and len(ticks) <= 9
+
+
+def _perplexities(low, high):
+    scores = {depth: high * (low / high) ** (depth / 4) for depth in range(5)}
+    return [
+        make_record("last", s, depth=d, metric="perplexity", eval_score=score + s * low / 8)
+        for d, score in scores.items()
+        for s in (0, 1)
+    ]
+
+
+def test_perplexity_is_raw_and_best_where_it_is_lowest():
+    axes = plot_depth(_perplexities(20.0, 100.0)).axes[0]
+    curve, ring = axes.lines
+    assert axes.get_ylabel() == "dev perplexity" and axes.get_yscale() == "linear"
+    assert curve.get_ydata()[0] == pytest.approx(101.25)
+    assert ring.get_xdata() == [4]
+
+
+@pytest.mark.parametrize("plot", [plot_depth, plot_learning])
+def test_perplexities_far_apart_have_a_logarithmic_axis(plot):
+    records = _perplexities(20.0, 30000.0)
+    if plot is plot_learning:
+        records = [make_record(metric="perplexity", curve=[(1, 9, 30000), (2, 3, 20)])]
+    axes = plot(records).axes[0]
+    low, high = axes.get_ylim()
+    assert axes.get_yscale() == "log"
+    assert 10 < low < 20 and 30000 < high < 60000
+    axes.figure.draw_without_rendering()
+    assert "1000" in [text.get_text() for text in axes.get_yticklabels()]
+
+
+@pytest.mark.parametrize("decades", [1.5, 3.0, 3.5, 3.7, 5, 9, 12, 25, 40, 150])
+@pytest.mark.parametrize("start", [1.0, 3.0, 27.5])
+def test_a_logarithmic_axis_has_a_few_labels_that_do_not_collide(decades, start):
+    axes = plot_depth(_perplexities(start, start * 10**decades)).axes[0]
+    axes.figure.draw_without_rendering()
+    low, high = axes.get_ylim()
+    ticks = zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+    labels = [text for tick, text in ticks if low <= tick <= high]
+    assert 2 <= len(labels) <= 14 and all(text.get_text() for text in labels)
+    boxes = [text.get_window_extent() for text in labels]
+    assert all(lower.y1 < upper.y0 for lower, upper in pairwise(boxes))
+
+
+def test_one_depth_is_no_curve():
+    with pytest.raises(RecordError, match="at least two depths; run `probekit depth`"):
+        plot_depth([make_record(depth=3), make_record()])
+
+
+def test_fewshot_axis_and_intervals():
+    axes = plot_fewshot(fewshot_records(heads=("last",))).axes[0]
+    assert axes.get_xscale() == "log"
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["8", "32", "128"]
+    curve, *bars = axes.lines
+    assert curve.get_xdata().tolist() == [8, 32, 128]
+    assert len(bars) == 3
+    assert np.mean(bars[0].get_ydata()) == pytest.approx(curve.get_ydata()[0])
+
+
+def test_one_seed_has_no_interval():
+    figure = plot_fewshot(fewshot_records(heads=("last",), seeds=1))
+    assert len(figure.axes[0].lines) == 1
+    assert figure.legends[0].get_title().get_text() == "one seed"
+
+
+def test_interval_of_few_seeds_stays_within_what_a_score_can_be():
+    records = [
+        make_record("last", seed, shots=k, eval_score=score)
+        for k in (8, 16)
+        for seed, score in enumerate((0.1, 0.9))
+    ]
+    for line in plot_fewshot(records).axes[0].lines[1:]:
+        assert line.get_ydata().tolist() == [0.0, 100.0]
+
+
+def test_interval_of_a_correlation_may_be_negative():
+    records = [
+        make_record("last", seed, shots=k, metric="spearman", eval_score=score)
+        for k in (8, 16)
+        for seed, score in enumerate((0.05, 0.06))
+    ]
+    for line in plot_fewshot(records).axes[0].lines[1:]:
+        assert line.get_ydata()[0] == pytest.approx(5.5 - 6.353, abs=0.001)
+
+
+def test_one_number_of_shots_is_no_curve():
+    with pytest.raises(RecordError, match="--shots 8,16,32,64,128"):
+        plot_fewshot([make_record(shots=8), make_record()])
+
+
+def test_fraction_axis_is_in_percent_and_its_labels_do_not_collide():
+    figure = plot_fraction(fraction_records(heads=("last",)))
+    axes = figure.axes[0]
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlabel() == "share of the training split (%)"
+    assert axes.lines[0].get_xdata().tolist() == [0.01, 0.05, 0.2, 0.25, 1.0]
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "5", "", "25", "100"]
+
+
+def test_one_fraction_is_no_curve():
+    with pytest.raises(RecordError, match=r"--fraction 0\.01,0\.1,1"):
+        plot_fraction([make_record(fraction=0.5), make_record()])
+
+
+@pytest.mark.parametrize(
+    ("along", "x"), [("step", [10, 20, 30, 40, 50]), ("epoch", [1, 2, 3, 4, 5])]
+)
+def test_learning_curve(along, x):
+    records = [make_record("p32", seed) for seed in (0, 1)]
+    curve = plot_learning(records, along=along).axes[0].lines[0]
+    assert curve.get_xdata().tolist() == x
+    expected = np.mean([[score for _, _, score in r.curve] for r in records], axis=0)
+    assert curve.get_ydata() == pytest.approx(100 * expected)
+
+
+def test_shots_have_their_own_panels_in_learning():
+    titles = [axes.get_title(loc="left") for axes in plot_learning(fewshot_records()).axes]
+    assert titles == [f"tiny-model, conll, ner,\n{k} shots" for k in (8, 32, 128)]
+
+
+def test_unknown_learning_axis():
+    with pytest.raises(UnknownNameError, match="Did you mean 'epoch'"):
+        plot_learning(sample_records(), along="epochs")
+
+
+def test_learning_needs_a_curve():
+    with pytest.raises(RecordError, match="--evals 2"):
+        plot_learning([make_record(curve=[(1, 0.5, 0.5)])])

@@ -1,0 +1,145 @@
+"""The heatmap of layer weights: its numbers, its rows' names."""
+
+from itertools import pairwise
+
+import matplotlib
+import numpy as np
+import pytest
+
+from probekit.errors import RecordError
+from probekit.plots import (
+    plot_weights,
+)
+from tests.plots.samples import meshes_of, sample_records
+from tests.results.samples import make_record
+
+
+def test_heatmap_shows_mean_weights_and_leaves_out_absent_layers():
+    records = [
+        make_record("p32", seed, weights={1: 0.2 + seed / 10, 2: 0.8 - seed / 10})
+        for seed in (0, 1)
+    ]
+    records += [make_record("scalar-mix", weights={0: 0.0, 1: 0.5, 2: 0.5})]
+    records += [make_record("last", weights={2: 1.0}), make_record("concat", weights={})]
+    figure = plot_weights(records)
+    axes = figure.axes[0]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["p32", "scalar-mix"]
+    (mesh,) = meshes_of(axes)
+    values = mesh.get_array()
+    assert values.mask.tolist() == [[True, False, False], [False, False, False]]
+    assert values.filled(0).tolist() == pytest.approx(np.array([[0, 0.25, 0.75], [0, 0.5, 0.5]]))
+    assert mesh.get_clim() == (0.0, 0.75)  # zero is the light end, whatever the smallest weight
+    assert len(axes.patches) == 1 and axes.patches[0].get_hatch()
+    assert axes.patches[0].get_bbox().x0 == -0.5
+    assert [t.get_text() for t in axes.texts] == ["0.25", "0.75", "0.00", "0.50", "0.50"]
+    assert axes.get_xlabel() == "layer (0 = emb; hatched: not read)"
+    assert figure.axes[1].get_xlabel() == "weight (after softmax)"
+
+
+def test_heatmap_of_one_layer_heads_alone():
+    axes = plot_weights([make_record("last", weights={4: 1.0})]).axes[0]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["last"]
+
+
+def test_heatmap_before_the_softmax():
+    figure = plot_weights(sample_records(), raw=True)
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["p32"]
+    assert figure.axes[1].get_xlabel() == "weight (before softmax)"
+
+
+def test_heatmap_says_that_concat_has_norm_shares():
+    label = plot_weights(sample_records()).axes[1].get_xlabel()
+    assert "concat: share of norm" in " ".join(label.split())
+    records = sample_records(("p32", "concat")) + [
+        make_record("concat-ffn", seed, weights={1: 0.5, 2: 0.5}) for seed in range(3)
+    ]
+    figure = plot_weights(records)
+    figure.draw_without_rendering()
+    label = figure.axes[1].xaxis.label
+    assert label.get_text().split() == [
+        "weight", "(after", "softmax;", "concat,", "concat-ffn:", "share", "of", "norm)",
+    ]  # fmt: skip
+    box = label.get_window_extent(figure.canvas.get_renderer())
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
+
+
+def test_values_are_printed_only_where_they_fit():
+    assert plot_weights(sample_records(n_blocks=12)).axes[0].texts
+    assert not plot_weights(sample_records(n_blocks=30)).axes[0].texts
+
+
+def test_colour_map_darkens_monotonously():
+    colours = matplotlib.colormaps["magma_r"](np.linspace(0, 1, 64))[:, :3]
+    assert (np.diff(colours @ [0.299, 0.587, 0.114]) < 0).all()
+
+
+def test_heatmap_without_weights():
+    with pytest.raises(RecordError, match="none of 1 records holds layer weights"):
+        plot_weights([make_record(weights={})])
+
+
+def _row_names(records):
+    figure = plot_weights(records)
+    axes = figure.axes[0]
+    figure.draw_without_rendering()
+    boxes = [t.get_window_extent(figure.canvas.get_renderer()) for t in axes.get_yticklabels()]
+    assert all(box.x0 >= 0 and box.x1 <= axes.get_window_extent().x0 for box in boxes)
+    assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(boxes))
+    names = [" ".join(t.get_text().split()) for t in axes.get_yticklabels()]
+    return names, axes.get_title(loc="left")
+
+
+def test_rows_say_what_they_were_trained_on_even_if_each_head_had_its_own():
+    records = sample_records(("p32",), label="pos", metric="accuracy", entry="train-1")
+    records += sample_records(("dwatt",), label="ner", shots=128, protocol="few-shot", epochs=5)
+    names, title = _row_names(records)
+    assert names == ["p32 (pos, all sentences)", "dwatt (ner, 128 shots)"]
+    assert title == "tiny-model, conll"
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"model": "org/other"}, ["p32 (tiny-model)", "dwatt (other)"]),
+        ({"model": "fork/tiny-model"}, ["p32 (org/tiny-model)", "dwatt (fork/tiny-model)"]),
+        ({"task": "ud/en", "label": "pos"}, ["p32 (conll, ner)", "dwatt (ud/en, pos)"]),
+        ({"normalize": "layer"}, ["p32 (raw)", "dwatt (layer)"]),
+        ({"epochs": 50}, ["p32 (5 epochs)", "dwatt (50 epochs)"]),
+        ({"mix_lr": 0.1}, ["p32 (no mix lr)", "dwatt (mix lr 0.1)"]),
+        ({"protocol": "full, hold-out 0.1"}, ["p32 (full)", "dwatt (full, hold-out 0.1)"]),
+        ({"lr": 0.1, "layers": [1, 2]}, ["p32", "dwatt"]),  # settled by the head
+    ],
+)
+def test_rows_say_what_differs_beside_what_the_head_settles(changes, names):
+    found, _ = _row_names(sample_records(("p32",)) + sample_records(("dwatt",), **changes))
+    assert found == names
+
+
+def test_rows_of_one_head_say_lr_and_size_of_the_sample():
+    one_head = sample_records(("p32",)) + sample_records(("p32",), lr=0.1)
+    assert _row_names(one_head)[0] == ["p32 (lr 0.002)", "p32 (lr 0.1)"]
+    sizes = [{"shots": 8}, {"fraction": 0.5}, {}]
+    records = [r for options in sizes for r in sample_records(("p32",), **options)]
+    assert _row_names(records)[0] == ["p32 (8 shots)", "p32 (fraction 0.5)", "p32 (all sentences)"]
+
+
+def test_defaults_are_named_only_beside_other_settings_of_the_same_head():
+    records = sample_records(("p32",)) + sample_records(("dwatt",), options={"head.d_pos": 8})
+    assert _row_names(records)[0] == ["p32", "dwatt (head.d_pos=8)"]
+    records += sample_records(("dwatt",))
+    assert _row_names(records)[0] == ["p32", "dwatt (head.d_pos=8)", "dwatt (defaults)"]
+
+
+def test_models_with_one_last_name_are_written_in_full():
+    names, _ = _row_names(
+        sample_records(("p32",)) + sample_records(("p32",), model="fork/tiny-model")
+    )
+    assert names == ["p32 (fork/tiny-model)", "p32 (org/tiny-model)"]
+
+
+def test_heads_that_are_left_out_do_not_lengthen_names():
+    names, title = _row_names(
+        sample_records(("last",), label="pos") + sample_records(("p32", "dwatt"))
+    )
+    assert names == ["p32", "dwatt"]
+    assert title == "tiny-model, conll, ner"

@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 
 from probekit.errors import OptionError
 
-_VARIANTS = 4
-"""Programs per block: batches with several rows and with one, and room for a family's own."""
+_VARIANTS = 8
+"""Programs per block: with and without padding, with one row, and room for a family's own."""
 
 
 def compile_blocks(model: PreTrainedModel) -> None:
@@ -39,10 +39,10 @@ def compiling(model: PreTrainedModel) -> Iterator[None]:
     products once, not in every call, and every block has code (and packed weights) of its own.
     """
     constants = model.device.type == "cpu"
-    programs = _VARIANTS * (len(_blocks(model)) if constants else 1)
+    programs = _VARIANTS * len(_blocks(model))
     with (
         torch._inductor.config.patch(freezing=constants),
-        torch._dynamo.config.patch(recompile_limit=programs),
+        torch._dynamo.config.patch(recompile_limit=programs, accumulated_recompile_limit=programs),
     ):
         yield
 

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,9 @@ from probekit.hardware import pick_device
 
 logger = logging.getLogger(__name__)
 
+_WARM_UP = (8, 128)
+"""Rows and subwords of the batches that compiled blocks first run on."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Backbone:
@@ -37,15 +40,19 @@ class Backbone:
         device: where it computes.
         compute_dtype: the dtype of weights and hidden states.
         pad_id: the id to fill padding with (right of the text, always).
-        compiled: whether ``torch.compile`` has its blocks.
+        final_norm: the norm after the last block, or None if there is none (or none that is
+            understood).
+        compile_seconds: how long ``torch.compile`` took for its blocks; None if it has not got
+            them.
     """
 
     inspection: Inspection
     device: torch.device
     compute_dtype: torch.dtype
     pad_id: int
+    final_norm: FinalNorm | None
+    compile_seconds: float | None
     _model: PreTrainedModel
-    compiled: bool = False
 
     @property
     def info(self) -> BackboneInfo:
@@ -84,9 +91,8 @@ class Backbone:
         """
         wanted = self._check_layers(keep)
         self._check_batch(input_ids, lengths)
-        # compiled code always gets a mask: without one it would be another program
-        masked = self.compiled or bool((lengths < input_ids.shape[1]).any())
-        mask = _mask(lengths, input_ids.shape[1]).to(self.device) if masked else None
+        padded = bool((lengths < input_ids.shape[1]).any())
+        mask = _mask(lengths, input_ids.shape[1]).to(self.device) if padded else None
         types = {} if token_types is None else {"token_type_ids": token_types.to(self.device)}
         with torch.no_grad(), compiling(self._model) if self.compiled else nullcontext():
             output = self._model(
@@ -106,11 +112,10 @@ class Backbone:
         """The compute dtype as options and manifests write it ("bfloat16")."""
         return str(self.compute_dtype).removeprefix("torch.")
 
-    @cached_property
-    def final_norm(self) -> FinalNorm | None:
-        """The norm after the last block, or None if there is none (or none that is understood)."""
-        name = final_norm_name(self._model)
-        return read_final_norm(self._model.get_submodule(name), self.info.dim) if name else None
+    @property
+    def compiled(self) -> bool:
+        """Whether ``torch.compile`` has the blocks."""
+        return self.compile_seconds is not None
 
     def config_json(self) -> dict[str, Any]:
         """Return transformers' configuration as a JSON-like dict."""
@@ -171,11 +176,11 @@ def load_backbone(
     seed = inspection.info.random_init
     model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    found = final_norm_name(model) is not None
-    if found != inspection.info.final_norm:
+    norm = final_norm_name(model)
+    if (norm is not None) != inspection.info.final_norm:
         raise BackboneError(
             f"model {inspection.info.name!r} ({inspection.info.architecture}): its modules look as "
-            f"if the last layer were {'not ' if found else ''}after a final norm, but running it "
+            f"if the last layer were {'not ' if norm else ''}after a final norm, but running it "
             "shows the opposite. Please report this family."
         )
     backbone = Backbone(
@@ -183,21 +188,33 @@ def load_backbone(
         device=place,
         compute_dtype=dtype,
         pad_id=padding_id(inspection.tokenizer, inspection.info.vocab_size),
+        final_norm=None
+        if norm is None
+        else read_final_norm(model.get_submodule(norm), inspection.info.dim),
+        compile_seconds=None,
         _model=model,
-        compiled=compile,
     )
-    if compile:
-        compile_blocks(model)
-        _compile_now(backbone)
-    return backbone
+    return _compiled(backbone) if compile else backbone
 
 
-def _compile_now(backbone: Backbone) -> None:
-    """Run a compiled model once, so that what fails does so before there is any work to lose."""
+def _compiled(backbone: Backbone) -> Backbone:
+    """Compile a backbone's blocks, and run it so that all is compiled (or fails) now.
+
+    Batches with and without padding are two programs, and torch decides by the first batch what is
+    worth several threads, so that one is of a common size. A batch of one row is a third program,
+    compiled when one comes.
+    """
+    logger.info("compiling the blocks of %s", backbone.info.name)
     start = time.perf_counter()
-    ids = torch.full((2, 5), backbone.pad_id)
+    compile_blocks(backbone._model)
+    made = replace(backbone, compile_seconds=0.0)
+    rows, time_steps = _WARM_UP[0], min(_WARM_UP[1], backbone.info.max_length)
+    ids = torch.full((rows, time_steps), backbone.pad_id)
+    full = torch.full((rows,), time_steps)
+    padded = torch.tensor([time_steps, *[time_steps - 1] * (rows - 1)])
     try:
-        backbone.layers(ids, torch.tensor([5, 4]))
+        for lengths in (padded, full):
+            made.layers(ids, lengths)
     except Exception as error:  # the compilers behind torch.compile raise whatever they like
         text = str(error).strip().splitlines() or ["no message"]
         raise OptionError(
@@ -205,7 +222,7 @@ def _compile_now(backbone: Backbone) -> None:
             f"({type(error).__name__}: {text[0][:200]}). Leave --compile out; on a CPU it needs a "
             "C++ compiler such as g++."
         ) from error
-    logger.info("compiled its blocks in %.0f s", time.perf_counter() - start)
+    return replace(made, compile_seconds=time.perf_counter() - start)
 
 
 def _mask(lengths: Int[Tensor, " batch"], time: int) -> Int[Tensor, "batch time"]:

@@ -27,8 +27,8 @@ Compile = Annotated[
     bool,
     typer.Option(
         "--compile",
-        help="Hand the model's blocks to torch.compile first: a minute on a CPU, worth it from "
-        "some ten minutes of extraction.",
+        help="Hand the model's blocks to torch.compile first, for long extractions; on a CPU that "
+        "takes some seconds per block.",
     ),
 ]
 Revision = Annotated[str | None, typer.Option("--revision", help="Hub branch, tag or commit.")]

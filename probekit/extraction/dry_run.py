@@ -1,7 +1,7 @@
 """What an extraction would take, and after how many epochs it has paid for itself."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from probekit.backbone import Backbone
@@ -31,7 +31,8 @@ class Forecast:
         examples: number of examples.
         rows: rows of each array.
         nbytes: bytes on the disk.
-        seconds: time to extract it; 0 if it is complete.
+        seconds: time to extract it, that of ``--compile`` included in the first; 0 if it is
+            complete.
         rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
             of the data; the heads' own time comes on top of this and of ``read_seconds``.
         read_seconds: an epoch that reads every stored layer from the cache.
@@ -89,7 +90,15 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     total = sum(plan.nbytes for plan in plans.values())
     resident = total <= _MEMORY * available_memory()
     read = disk.cached if resident else disk.read
-    return [_forecast(session, split, plans[split.name], disk=disk, read=read) for split in splits]
+    compiling = session.backbone.compile_seconds or 0.0
+    found = []
+    for split in splits:
+        one = _forecast(session, split, plans[split.name], disk=disk, read=read)
+        if not one.complete:  # compiled once, for the first split that has anything to do
+            one = replace(one, seconds=one.seconds + compiling)
+            compiling = 0.0
+        found.append(one)
+    return found
 
 
 def _forecast(

@@ -146,15 +146,18 @@ def open_session(
         compile=compile,
         cache=Path(cache),
         overwrite=overwrite,
-        remedy=_rerun((model, task), named, replace(options, dtype="bfloat16")),
+        remedy=_rerun((model, task), named, replace(options, dtype="bfloat16"), compile=compile),
         progress=progress,
     )
     return session, texts
 
 
-def _rerun(names: Sequence[str], named: Mapping[str, object], options: ExtractOptions) -> str:
+def _rerun(
+    names: Sequence[str], named: Mapping[str, object], options: ExtractOptions, *, compile: bool
+) -> str:
     """Return the command line of the same extraction of MODEL and TASK with other options."""
     words = [str(word) for item in named.items() if item[1] for word in item]
+    words += ["--compile"] if compile else []
     return shlex.join(["probekit", "extract", *names, *words, *options.words()])
 
 

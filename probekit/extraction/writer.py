@@ -12,8 +12,8 @@ T = TypeVar("T")
 class WriterThread(Generic[T]):
     """Call ``write(item)`` for every item put, in order, on one background thread.
 
-    No item waits while another is written, so memory stays flat. The first error of the thread is
-    raised again by the next ``put`` or on leaving the context; items after it are dropped.
+    ``put`` waits until the item before is written, so the thread never holds two. Its first error
+    is raised again by the next ``put`` or on leaving the context; items after it are dropped.
     """
 
     def __init__(self, write: Callable[[T], None]) -> None:

@@ -200,11 +200,12 @@ class EntryBuilder:
 
     def _prepare(self, plan: Mapping[str, Any]) -> None:
         """Resume what is there if it has the same plan, else start clean."""
-        if digest(unfinished_plan(self.path)) == digest(plan):
+        begun = unfinished_plan(self.path)
+        if digest(begun) == digest(plan):
             self._resume()
             return
         if self.partial.exists():
-            logger.warning("%s was begun with another plan or torn; starting afresh", self.partial)
+            logger.warning("%s %s; starting afresh", self.partial, _difference(begun, plan))
             shutil.rmtree(self.partial)
         self._units_folder.mkdir(parents=True)
         self._backend.create(self._store, self._plain)
@@ -289,3 +290,11 @@ def _restore(path: Path) -> None:
         replaced.rename(path)
     elif replaced.exists():
         shutil.rmtree(replaced)
+
+
+def _difference(begun: Mapping[str, Any] | None, plan: Mapping[str, Any]) -> str:
+    """Say in what an unfinished build differs from the one that is wanted."""
+    if begun is None:
+        return "is torn"
+    names = [name for name, value in plan.items() if begun.get(name) != value]
+    return f"was begun with another plan ({', '.join(names)})"

@@ -38,6 +38,14 @@ def test_compiled_blocks_return_the_same_states(pair):
                 )
 
 
+def test_the_final_norm_is_that_of_the_plain_model(pair):
+    plain, compiled = pair
+    assert (compiled.final_norm is None) == (plain.final_norm is None) == (not plain.info.causal)
+    if plain.final_norm is not None:
+        rows = torch.randn(3, plain.info.dim, generator=torch.Generator().manual_seed(0))
+        assert torch.equal(compiled.final_norm(rows), plain.final_norm(rows))
+
+
 def test_another_shape_is_not_compiled_again(pair):
     _, compiled = pair
     with torch.compiler.set_stance("fail_on_recompile"):

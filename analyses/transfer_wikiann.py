@@ -101,7 +101,8 @@ def main() -> None:
         [
             f"# Transfer on WikiAnn, {records[0].model}",
             INTRODUCTION,
-            f"## All of the target: a frozen fusion (Table 4)\n\n{markdown(FROZEN_HEADER, frozen_lines)}",
+            "## All of the target: a frozen fusion (Table 4)\n\n"
+            + markdown(FROZEN_HEADER, frozen_lines),
             f"## {SHARE} of the target (Table 3)\n\n{markdown(FEW_HEADER, few_lines, words=2)}",
         ],
     )

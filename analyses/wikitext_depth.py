@@ -37,6 +37,8 @@ RATES = {
 }
 """Learning rate of each fusion head, and of its mixing weights: 2e-3 would hardly move those."""
 
+TICKS = (3, 5, 10, 20, 50, 100)
+
 INTRODUCTION = f"""\
 Perplexity per predicted token of the test articles (lower is better) over the model's own tokens,
 and its logarithm, the loss in nats. "Logit lens" has no trained value. The transform and the fusion
@@ -103,7 +105,9 @@ def figure(curves: Mapping[str, Sequence[Record]]) -> Figure:
         for (name, records), marker in zip(curves.items(), "os", strict=True):
             losses = [math.log(record.test_score or math.nan) for record in records]
             axes.plot([record.depth or 0 for record in records], losses, marker=marker, label=name)
-        axes.set(xlabel="layer (0 = emb)", ylabel="test loss (nats)", ylim=(0, None))
+        axes.set(xlabel="layer (0 = emb)", ylabel="test loss (nats), logarithmic", yscale="log")
+        axes.set_yticks(TICKS, labels=map(str, TICKS))
+        axes.minorticks_off()
         axes.legend()
     return drawn
 

@@ -2,9 +2,9 @@
 
 Table 4: a fusion trained on all of English is frozen, and only the decoder is trained on all of the
 target; against both trained on the target, and against the average of layers, a frozen fusion that
-was trained on nothing. Table 3: what was trained on all of English, decoder
-included, is trained further on 5 % of the target; against the last layer with the same procedure,
-and against the 5 % alone. The paper's protocol (Adam, constant 2e-3, CRF, batches of 32, 3 seeds)
+was trained on nothing. Table 3: what was trained on all of English, decoder included, is trained
+further on 5 % of the target; against the last layer with the same procedure, and against the 5 %
+alone. The paper's protocol (Adam, constant 2e-3, CRF, batches of 32, 3 seeds)
 with 5 epochs on full data and 20 on 5 %; a seed starts from the saved head of the same seed.
 Finished runs are skipped. The saved heads of English go to --work, not into the results; whoever
 deletes them trains English, and what starts from it, again.

@@ -32,14 +32,14 @@ def compile_blocks(model: PreTrainedModel) -> None:
 
 
 @contextmanager
-def compiling(model: PreTrainedModel) -> Iterator[None]:
-    """Set torch's compiler up for running a model's compiled blocks.
+def compiling(device: torch.device, n_blocks: int) -> Iterator[None]:
+    """Set torch's compiler up for running compiled blocks on a device.
 
     On a CPU, weights are constants of the compiled code: they are then packed for the matrix
     products once, not in every call, and every block has code (and packed weights) of its own.
     """
-    constants = model.device.type == "cpu"
-    programs = _VARIANTS * len(_blocks(model))
+    constants = device.type == "cpu"
+    programs = _VARIANTS * n_blocks
     with (
         torch._inductor.config.patch(freezing=constants),
         torch._dynamo.config.patch(recompile_limit=programs, accumulated_recompile_limit=programs),

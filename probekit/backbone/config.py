@@ -5,6 +5,7 @@ from typing import Any
 from transformers import AutoConfig, PretrainedConfig
 
 from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.reasons import reason_of
 from probekit.backbone.source import ModelSource
 from probekit.errors import BackboneError
 
@@ -24,10 +25,9 @@ def load_config(source: ModelSource) -> PretrainedConfig:
             )
     except Exception as error:  # JSON, key, value and library errors, by damage
         where = source.folder / (source.gguf_file or "config.json")
-        text = str(error).strip().splitlines() or ["no message"]
         raise BackboneError(
             f"model {source.name!r}: its configuration {where} cannot be used "
-            f"({type(error).__name__}: {text[0][:200]}). Expected a model type that transformers "
+            f"({reason_of(error)}). Expected a model type that transformers "
             "has built in."
         ) from error
     refuse_unsuitable(source.name, config)

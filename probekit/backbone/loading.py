@@ -9,6 +9,7 @@ from transformers import AutoModel, PreTrainedModel
 
 from probekit.backbone.facts import Inspection, without_pooler
 from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.reasons import reason_of
 from probekit.errors import BackboneError
 
 _POOLER = re.compile(r"(.*\.)?pooler(\..*)?")
@@ -80,10 +81,9 @@ def read_weights(
                 **options,
             )
     except Exception as error:  # damaged files raise whatever their reader raises
-        text = str(error).strip().splitlines() or ["no message"]
         raise BackboneError(
             f"model {source.name!r}: its weights in {source.folder} cannot be loaded "
-            f"({type(error).__name__}: {text[0][:200]}). Download or save the model again."
+            f"({reason_of(error)}). Download or save the model again."
         ) from error
     return model.eval().requires_grad_(False), report
 

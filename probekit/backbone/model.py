@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from probekit.backbone.final_norm import FinalNorm, read_final_norm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
 from probekit.backbone.random_weights import draw_model
+from probekit.backbone.reasons import reason_of
 from probekit.backbone.structure import final_norm_name
 from probekit.backbone.tokenizer import padding_id
 from probekit.errors import BackboneError, OptionError
@@ -94,7 +95,7 @@ class Backbone:
         padded = bool((lengths < input_ids.shape[1]).any())
         mask = _mask(lengths, input_ids.shape[1]).to(self.device) if padded else None
         types = {} if token_types is None else {"token_type_ids": token_types.to(self.device)}
-        with torch.no_grad(), compiling(self._model) if self.compiled else nullcontext():
+        with torch.no_grad(), self._compiling():
             output = self._model(
                 input_ids=input_ids.to(self.device),
                 attention_mask=mask,
@@ -120,6 +121,11 @@ class Backbone:
     def config_json(self) -> dict[str, Any]:
         """Return transformers' configuration as a JSON-like dict."""
         return self._model.config.to_dict()
+
+    def _compiling(self) -> AbstractContextManager[None]:
+        if not self.compiled:
+            return nullcontext()
+        return compiling(self.device, self.info.n_blocks)
 
     @cached_property
     def _options(self) -> dict[str, bool]:
@@ -216,10 +222,9 @@ def _compiled(backbone: Backbone) -> Backbone:
         for lengths in (padded, full):
             made.layers(ids, lengths)
     except Exception as error:  # the compilers behind torch.compile raise whatever they like
-        text = str(error).strip().splitlines() or ["no message"]
         raise OptionError(
             f"--compile: torch.compile cannot compile {backbone.info.name!r} on this machine "
-            f"({type(error).__name__}: {text[0][:200]}). Leave --compile out; on a CPU it needs a "
+            f"({reason_of(error)}). Leave --compile out; on a CPU it needs a "
             "C++ compiler such as g++."
         ) from error
     return replace(made, compile_seconds=time.perf_counter() - start)

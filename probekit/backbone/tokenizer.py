@@ -8,6 +8,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from probekit.backbone.files import has_vocabulary
 from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.reasons import reason_of
 from probekit.backbone.source import ModelSource
 from probekit.data.alignment import check_word_separation
 from probekit.errors import BackboneError
@@ -78,7 +79,7 @@ def read_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
     except Exception as error:  # a dozen kinds, one per tokenizer format
         raise BackboneError(
             f"model {source.name!r}: its tokenizer cannot be loaded "
-            f"({type(error).__name__}: {_first_line(error)}). probekit needs a fast tokenizer "
+            f"({reason_of(error)}). probekit needs a fast tokenizer "
             "(tokenizer.json)."
         ) from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
@@ -109,8 +110,3 @@ def padding_id(tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> int:
         if number is not None and number < vocab_size:
             return int(number)
     return 0
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or "no message"
-    return text.splitlines()[0][:200]

@@ -1,16 +1,14 @@
 """ATIS slots and intents with as many shots as train holds: every head.
 
 K is the largest with K x C <= N, for slots (C types) and for intents (C labels), so nearly all of
-train is drawn. 10 epochs; 5 seeds for the light heads, 2 for the heavy ones. Dev chooses the
-checkpoint and test is what to read. Finished runs are skipped: the script can be stopped and
-resumed.
+train is drawn. 10 epochs, 5 seeds. Dev chooses the checkpoint and test is what to read. Finished
+runs are skipped: the script can be stopped and resumed.
 
     probekit extract MODEL atis --data DATA --split train,dev,test
     python analyses/atis.py MODEL --workers 2
 """
 
 from shared import (
-    LIGHT,
     RATES,
     RATES_TEXT,
     RESULTS,
@@ -30,15 +28,12 @@ from probekit.train.sampling import count_classes
 NAME = "atis"
 LABELS = ("slots", "intent")
 WEIGHING = ("p32", "scalar-mix", "attention-fusion")
-HEAVY = tuple(head for head in RATES if head not in LIGHT)
 SEEDS = range(5)
-HEAVY_SEEDS = range(2)
 EPOCHS = 10
 
 INTRODUCTION = f"""\
-Test scores (%), mean ± half width of the 95 % interval over {len(SEEDS)} seeds for the light heads
-and {len(HEAVY_SEEDS)} for the others (an interval over two seeds is wide). Decoders are the
-defaults: linear for slots, pooler for intents, and the published mlp for `concat-ffn`.
+Test scores (%), mean ± half width of the 95 % interval over {len(SEEDS)} seeds. Decoders
+are the defaults: linear for slots, pooler for intents, and the published mlp for `concat-ffn`.
 
 {RATES_TEXT}"""
 
@@ -53,8 +48,7 @@ def main() -> None:
         base = TrainSpec(
             model=args.model, task="atis", label=label, head="last", shots=shots, epochs=EPOCHS
         )
-        light = with_rates(base, LIGHT, SEEDS)
-        found[label] = run([*light, *with_rates(base, HEAVY, HEAVY_SEEDS)])
+        found[label] = run(with_rates(base, RATES, SEEDS))
     names = [f"{label}, {found[label][0].shots} shots" for label in LABELS]
     lines = [
         [f"`{head}`", *(cell(of_head(found[label], head)) for label in LABELS)] for head in RATES

@@ -2,8 +2,9 @@
 
 The floor is the sum of two parts, each at a rate measured in the same rounds: the step's matrix
 products (forward, and backward without the gradient of the features, which nobody needs) at the
-rate of bfloat16 products of 1024 x 768 times 768 x 3072; and AdamW's traffic (value, gradient and
-two moments read, value and moments written: 28 bytes per value) at the bandwidth of a copy.
+rate of products of 1024 x 768 times 768 x 3072 in the same dtype; and AdamW's traffic (value,
+gradient and two moments read, value and moments written: 28 bytes per value) at the bandwidth of a
+copy.
 
 Features of random numbers in mpnet-base's shape; a batch is 16 sentences of CoNLL-2003's mean
 length (232 words).

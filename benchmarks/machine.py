@@ -8,6 +8,8 @@ from pathlib import Path
 import psutil
 import torch
 
+from probekit.hardware import native_bfloat16
+
 PRODUCT = (1024, 768, 3072)
 """Rows, inner width and columns of the products whose rate is the machine's."""
 
@@ -27,11 +29,17 @@ def describe() -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+def product_dtype(device: str) -> torch.dtype:
+    """Return what extraction and heavy heads multiply in: bfloat16 where native, else float32."""
+    return torch.bfloat16 if native_bfloat16(device) else torch.float32
+
+
 def matrix_product(device: str) -> tuple[Callable[[], None], float]:
-    """Return a run of bfloat16 matrix products and its number of operations."""
+    """Return a run of matrix products in `product_dtype` and its number of operations."""
     rows, inner, columns = PRODUCT
-    left = torch.randn(rows, inner, dtype=torch.bfloat16, device=device)
-    right = torch.randn(inner, columns, dtype=torch.bfloat16, device=device)
+    dtype = product_dtype(device)
+    left = torch.randn(rows, inner, dtype=dtype, device=device)
+    right = torch.randn(inner, columns, dtype=dtype, device=device)
 
     def run() -> None:
         for _ in range(_PRODUCTS):

@@ -3,10 +3,14 @@
 import gc
 import json
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+
+from machine import describe
 
 Side = Callable[[], float]
 """Does the work once and returns the seconds that count."""
@@ -90,13 +94,48 @@ class Claim:
     details: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A claim with what it was measured on.
+
+    Attributes:
+        machine: its description, see `machine.describe`.
+        when: date and commit.
+        claim: what was measured.
+    """
+
+    machine: str
+    when: str
+    claim: Claim
+
+
 def report(claims: list[Claim], file: Path | None) -> None:
-    """Print claims, and append them to a file as JSON lines."""
+    """Print claims, and append them to a file of `Measured` as JSON lines."""
     for claim in claims:
         verdict = {True: "reached", False: "NOT REACHED", None: ""}[claim.reached]
         print(f"{claim.number}. {claim.title}: {claim.found} (aim: {claim.aim}) {verdict}")
         if claim.details:
             print(f"   {claim.details}")
-    if file is not None:
-        with file.open("a", encoding="utf-8") as lines:
-            lines.writelines(json.dumps(asdict(claim)) + "\n" for claim in claims)
+    if file is None:
+        return
+    machine, when = describe(), f"{datetime.now(UTC):%Y-%m-%d}, {_commit()}"
+    with file.open("a", encoding="utf-8") as lines:
+        for claim in claims:
+            measured = Measured(machine=machine, when=when, claim=claim)
+            lines.write(json.dumps(asdict(measured)) + "\n")
+
+
+def read(file: Path) -> list[Measured]:
+    """Return what `report` wrote; nothing without a file."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    rows = map(json.loads, lines)
+    return [Measured(**{**row, "claim": Claim(**row["claim"])}) for row in rows]
+
+
+def _commit() -> str:
+    """Return the commit of this file's repository; "+" behind it: with changes."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parent, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout.strip()

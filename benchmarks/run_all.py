@@ -2,19 +2,19 @@
 
     make bench MODELS=models DATA=data
 
-What a benchmark measured is kept in ``--json``, so that one that failed can be run again alone:
-claims of the same number that are already in the file are not measured again.
+What is measured is kept in ``--json``, of every machine that measured it. A program whose first
+claim is there already, measured on a machine with this description, is not run again: delete its
+lines to measure it anew.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from machine import describe
-from measure import Claim
+from measure import Measured, read
 
 HERE = Path(__file__).parent
 PROGRAMS: tuple[tuple[int, str, tuple[str, ...]], ...] = (
@@ -33,6 +33,8 @@ PROGRAMS: tuple[tuple[int, str, tuple[str, ...]], ...] = (
 )
 """The first claim that each program measures, the program, and its arguments."""
 
+VERDICTS = {True: "reached", False: "**not reached**", None: ""}
+
 
 def main() -> None:
     """Run what is missing and write the results."""
@@ -43,7 +45,7 @@ def main() -> None:
     parser.add_argument("--rounds", default="5")
     parser.add_argument("--json", type=Path, default=HERE / "results.jsonl")
     args = parser.parse_args()
-    done = {claim.number for claim in read(args.json)}
+    done = {row.claim.number for row in read(args.json) if row.machine == describe()}
     failed = []
     for number, program, words in PROGRAMS:
         if number in done:
@@ -54,46 +56,44 @@ def main() -> None:
         print(f"== {program} {' '.join(words)}", flush=True)
         if subprocess.run(command).returncode != 0:
             failed.append(program)
-    (HERE / "RESULTS.md").write_text(results(read(args.json)), encoding="utf-8")
+    args.json.with_name("RESULTS.md").write_text(results(read(args.json)), encoding="utf-8")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 
 
-def read(file: Path) -> list[Claim]:
-    """Return the claims in a file, by number."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return sorted((Claim(**json.loads(line)) for line in lines), key=lambda claim: claim.number)
-
-
-def results(claims: Sequence[Claim]) -> str:
-    """Return the results as Markdown."""
-    rows = [
-        f"| {claim.number} | {claim.title} | {claim.aim} | {claim.found} | {verdict(claim)} |"
-        for claim in claims
+def results(measured: Sequence[Measured]) -> str:
+    """Return the results as Markdown, machine by machine."""
+    machines = dict.fromkeys(row.machine for row in measured)
+    parts = [
+        section(machine, [r for r in measured if r.machine == machine]) for machine in machines
     ]
-    notes = [
-        f"- {claim.number}, {claim.title}: {claim.details}" for claim in claims if claim.details
-    ]
-    table = "\n".join(["| # | what | aim | measured | |", "|---|---|---|---|---|", *rows])
     return f"""# Benchmarks
 
 Each line compares two things that one program ran in turn, in one process or as processes one
 after the other; a ratio is the median over rounds, with the least and the greatest in brackets.
-`make bench` measures everything again; what each program compares is told at its top.
+`make bench` measures what this machine has not measured yet; what each program compares is told at
+its top. The aims are those of two cores with AVX512-BF16: where bfloat16 is not native, extraction
+and heavy heads compute in float32, as the loop by hand does.
 
-{describe()}
-
-{table}
-
-## Details
-
-{chr(10).join(notes)}
-"""
+{"".join(parts)}"""
 
 
-def verdict(claim: Claim) -> str:
-    """Return whether the aim is reached, in words."""
-    return {True: "reached", False: "**not reached**", None: ""}[claim.reached]
+def section(machine: str, measured: Sequence[Measured]) -> str:
+    """Return the results of one machine, by number."""
+    rows = sorted(measured, key=lambda row: row.claim.number)
+    lines = [
+        f"| {row.claim.number} | {row.claim.title} | {row.claim.aim} | {row.claim.found} "
+        f"| {VERDICTS[row.claim.reached]} | {row.when} |"
+        for row in rows
+    ]
+    notes = [
+        f"- {row.claim.number}, {row.claim.title}: {row.claim.details}"
+        for row in rows
+        if row.claim.details
+    ]
+    table = ["| # | what | aim | measured | | when |", "|---|---|---|---|---|---|", *lines]
+    heading = machine.splitlines()[0].removeprefix("- processor: ")
+    return "\n".join([f"## {heading}", "", machine, "", *table, "", *notes, "", ""])
 
 
 if __name__ == "__main__":

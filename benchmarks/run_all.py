@@ -30,6 +30,7 @@ PROGRAMS: tuple[tuple[int, str, tuple[str, ...]], ...] = (
     (13, "larger_than_memory.py", ()),
     (14, "int8.py", ()),
     (15, "startup.py", ()),
+    (16, "batching.py", ("minilm-l6",)),
 )
 """The first claim that each program measures, the program, and its arguments."""
 

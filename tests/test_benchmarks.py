@@ -66,3 +66,16 @@ def test_results_hold_every_claim(measure, tmp_path, capsys):
     )
     assert "- 7, late: 1 s against 3 s" in text
     assert "processor: " in text
+
+
+def test_machines_are_told_apart(measure):
+    run_all = importlib.import_module("run_all")
+    claim = measure.Claim(number=3, title="speed", aim="1 x", found="2 x", reached=True)
+    rows = [
+        measure.Measured(machine=f"- processor: {name}\n- GPU: none", when="today", claim=claim)
+        for name in ("big", "small")
+    ]
+    _, big, small = run_all.results(rows).split("\n## ")
+    assert big.startswith("big\n\n- processor: big\n- GPU: none\n")
+    assert small.startswith("small\n")
+    assert small.count("| 3 | speed | 1 x | 2 x | reached | today |") == 1

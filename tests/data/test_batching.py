@@ -1,13 +1,11 @@
 """Batches hold every window once, under the budget, with little padding."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.data.batching import batches_by_length
+from probekit.data.batching import _OVERHEAD, batches_by_length
 from probekit.errors import OptionError
 
 LENGTHS = st.lists(st.integers(1, 70), max_size=120).map(lambda values: np.array(values, np.int32))
@@ -23,13 +21,47 @@ def test_batches_partition_the_windows_under_the_budget(lengths, budget):
     assert in_order == sorted(in_order, reverse=True)
 
 
+def price(lengths, batches):
+    """Return the tokens computed, padding included, and those that batches cost besides."""
+    return sum(len(batch) * int(lengths[batch].max()) + _OVERHEAD for batch in batches)
+
+
+def filled_up(lengths, budget, *, one_length=False):
+    """Return batches that are filled up, with windows of one length if so wished."""
+    order = np.argsort(-lengths, kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        width = lengths[order[start]]
+        stop = start + max(budget // int(width), 1)
+        if one_length:
+            stop = min(stop, start + np.count_nonzero(lengths[order[start:]] == width))
+        batches.append(order[start:stop])
+        start = stop
+    return batches
+
+
+def least_price(lengths, budget):
+    """Return the price of the best of all ways to cut the descending lengths."""
+    widths = np.sort(lengths)[::-1]
+    least = np.append(np.full(len(widths), np.inf), 0.0)
+    for start in reversed(range(len(widths))):
+        sizes = np.arange(1, min(max(budget // int(widths[start]), 1), len(widths) - start) + 1)
+        least[start] = (sizes * widths[start] + _OVERHEAD + least[start + sizes]).min()
+    return least[0]
+
+
 @given(lengths=LENGTHS, budget=st.integers(1, 400))
-def test_a_batch_ends_early_only_to_save_padding(lengths, budget):
-    batches = batches_by_length(lengths, budget)
-    for batch, after in itertools.pairwise(batches):
-        width = lengths[batch].max()
-        full = (len(batch) + 1) * width > budget
-        assert full or (len(batch) * width >= budget / 8 and lengths[after[0]] < 0.85 * width)
+def test_batches_cost_no_more_than_full_ones_or_those_of_one_length(lengths, budget):
+    found = price(lengths, batches_by_length(lengths, budget))
+    assert found <= price(lengths, filled_up(lengths, budget))
+    assert found <= price(lengths, filled_up(lengths, budget, one_length=True))
+
+
+@pytest.mark.parametrize("budget", [512, 4096])
+def test_batches_cost_nearly_the_least_on_sentences_of_usual_lengths(budget):
+    lengths = np.random.default_rng(0).geometric(1 / 16, size=1400) + 2
+    found, least = price(lengths, batches_by_length(lengths, budget)), least_price(lengths, budget)
+    assert least <= found <= 1.005 * least
 
 
 def test_equal_lengths_keep_their_order():
@@ -45,14 +77,8 @@ def padding_efficiency(lengths, batches):
 
 def test_padding_stays_small_on_sentences_of_usual_lengths():
     lengths = np.random.default_rng(0).geometric(1 / 16, size=1400) + 2
-    filled = np.sort(lengths)[::-1]
-    full, start = [], 0
-    while start < len(filled):
-        stop = start + max(1, 8192 // int(filled[start]))
-        full.append(np.arange(start, min(stop, len(filled))))
-        start = stop
-    ours = padding_efficiency(lengths, batches_by_length(lengths, 8192))
-    assert ours > 0.85 > padding_efficiency(filled, full) + 0.1
+    full = padding_efficiency(lengths, filled_up(lengths, 4096))
+    assert padding_efficiency(lengths, batches_by_length(lengths, 4096)) > 0.95 > full
 
 
 def test_a_budget_of_nothing_is_refused():

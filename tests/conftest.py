@@ -2,6 +2,7 @@
 
 import os
 
+from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 from tests.shape_checks import checked
@@ -14,6 +15,10 @@ CHECKED = (
 # Before torch is imported: tests are small, and several processes often share two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+# How long an example takes says something about the machine, not about the code.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 install_import_hook(
     [f"probekit.{name}" for name in CHECKED], f"{checked.__module__}.{checked.__name__}"

@@ -107,7 +107,7 @@ def test_padding_and_neighbours_do_not_matter(kind, dtype, loaded):
             assert error <= TOLERANCE[dtype], f"row {index}: {error}"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(fill=st.integers(0, 50), extra=st.integers(1, 8), seed=st.integers(0, 99))
 def test_a_decoder_ignores_what_fills_the_padding(fill, extra, seed, loaded):
     backbone = loaded("llama")

@@ -65,7 +65,7 @@ def reference_loss(decoder: CRFDecoder, emissions: Tensor, targets: list[int]) -
 sentences = st.lists(st.integers(0, 5), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sentences, st.integers(1, 4), st.integers(0, 10**6), st.sampled_from([1.0, 100.0]))
 def test_losses_equal_the_sum_over_all_paths(
     lengths: list[int], n_tags: int, seed: int, scale: float
@@ -81,7 +81,7 @@ def test_losses_equal_the_sum_over_all_paths(
     torch.testing.assert_close(losses, expected, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(st.sampled_from([IGNORED, 0, 1, 2, 3, 7]), max_size=4), min_size=1),
     st.integers(0, 10**6),
@@ -97,13 +97,13 @@ def test_unknown_tags_are_summed_out(targets: list[list[int]], seed: int) -> Non
             torch.testing.assert_close(losses[a], reference_loss(decoder, own, sentence))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sentences, st.integers(1, 4), st.integers(0, 10**6))
 def test_predicts_the_best_of_all_paths(lengths: list[int], n_tags: int, seed: int) -> None:
     check_best(crf(n_tags, seed), emissions_for(lengths, n_tags, seed + 1), lengths)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sentences, st.integers(1, 4), st.integers(0, 10**6))
 def test_of_equal_paths_takes_the_smallest_tags_from_the_end(
     lengths: list[int], n_tags: int, seed: int

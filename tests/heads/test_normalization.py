@@ -93,7 +93,7 @@ def test_standardize_equals_numpy() -> None:
     np.testing.assert_allclose(fit("standardize")(rows()).numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     cuts=st.lists(st.integers(0, ROWS), max_size=6).map(sorted),
     shift=st.sampled_from([0.0, 1e3, -3e4]),

@@ -40,7 +40,7 @@ def to_gold(sentences: list[list[int]]) -> Gold:
 
 
 @pytest.mark.filterwarnings("ignore")  # seqeval warns about labels without a prefix
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(labellings)
 @example([[(1, 2), (2, 2)]])
 @example([[(12, 12)], [(12, 12), (2, 2)]])
@@ -58,7 +58,7 @@ def test_equals_seqeval(sentences: list[list[tuple[int, int]]]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(labellings)
 def test_spans_equal_seqeval(sentences: list[list[tuple[int, int]]]) -> None:
     gold = to_gold([[pair[0] for pair in s] for s in sentences])

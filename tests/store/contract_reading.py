@@ -73,7 +73,7 @@ class ReadingContract(Backed):
         assert got.dtype == array.dtype
         assert torch.equal(got, whole[torch.tensor(rows, dtype=torch.int64)][:, at])
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(data=st.data())
     def test_gathers_equal_indexing(self, entry, data):
         array = entry.arrays["words"]

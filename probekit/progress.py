@@ -12,11 +12,26 @@ _Item = TypeVar("_Item")
 _TERMINAL, _FILE = 0.1, 30.0
 """Least seconds between two lines; in a file every one of them stays."""
 
+_LINE = "{desc}: {percentage:.0f}% of {total_fmt} {unit}s, {elapsed} so far, {remaining} left"
+
+
+class _Lines:
+    """Writes what a bar prints to stderr, a line each."""
+
+    def write(self, text: str) -> None:
+        line = text.strip()
+        if line:
+            sys.stderr.write(line + "\n")
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
 
 class ProgressBar:
     """A bar that counts up to a total.
 
-    In a terminal it moves; where stderr is a file or a pipe it says twice a minute where it stands.
+    In a terminal it moves; where stderr is a file or a pipe, a line twice a minute says where it
+    stands, and short work says nothing.
     """
 
     def __init__(
@@ -41,6 +56,7 @@ class ProgressBar:
             unit_scale: whether to write thousands as k.
             leave: whether the bar stays when it is closed.
         """
+        moves = sys.stderr.isatty()
         self._bar: tqdm[NoReturn] = tqdm(
             total=total,
             initial=initial,
@@ -48,9 +64,12 @@ class ProgressBar:
             unit=unit,
             unit_scale=unit_scale,
             leave=leave,
+            file=sys.stderr if moves else _Lines(),
             disable=not shown,
-            mininterval=_TERMINAL if sys.stderr.isatty() else _FILE,
+            mininterval=_TERMINAL if moves else _FILE,
             maxinterval=_FILE,
+            delay=0 if moves else _FILE,
+            bar_format=None if moves else _LINE,
         )
 
     def update(self, units: int) -> None:

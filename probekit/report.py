@@ -8,7 +8,7 @@ from typing import Any, Literal
 from probekit.errors import RecordError
 from probekit.metrics.scale import scale_of
 from probekit.registry import choose
-from probekit.results.columns import Column, interval_cells, markdown_table, text_table
+from probekit.results.columns import NOTHING, Column, interval_cells, markdown_table, text_table
 from probekit.results.comparison import Comparison
 from probekit.results.groups import OPTIONS, check_seeds, follows, grouped, series
 from probekit.results.interval import Interval, interval
@@ -63,6 +63,7 @@ class Row:
         test_score: test score over the seeds that have one; None without any.
         n_params: trained parameters, rounded mean.
         train_seconds: mean wall-clock seconds of training.
+        diverged: how many of the runs diverged.
         beside: scores of baselines that all the records hold, such as ``selectivity``.
     """
 
@@ -74,6 +75,7 @@ class Row:
     test_score: Interval | None
     n_params: int
     train_seconds: float
+    diverged: int = 0
     beside: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
@@ -130,6 +132,7 @@ def _row(group: Sequence[Record], options: dict[str, Any]) -> Row:
         test_score=interval(tests) if tests else None,
         n_params=round(interval(record.n_params for record in group).mean),
         train_seconds=interval(record.train_seconds for record in group).mean,
+        diverged=sum(record.diverged for record in group),
         beside={
             name: interval(record.scores[name] for record in group)
             for name in _BESIDE
@@ -205,15 +208,31 @@ def _are_control(rows: Sequence[Row]) -> bool:
 def _option_columns(rows: Sequence[Row]) -> list[Column]:
     names = list(rows[0].options) if rows else list(_ALWAYS)
     varies = [name for name in names if len({row.options[name] for row in rows}) > 1]
+    always = _always(rows)
     return [
         Column(
             name.replace("_", " "),
-            [value_text(name, row.options[name]) for row in rows],
+            [_option_cell(name, row.options) for row in rows],
             words=name not in _NUMBERS,
         )
         for name in names
-        if name in _ALWAYS or (name in varies and not _is_settled(name, rows))
+        if name in always or (name in varies and not _is_settled(name, rows))
     ]
+
+
+def _always(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the columns that every table has: head, and how much of train was read."""
+    fractions = [row.options.get("fraction") is not None for row in rows]
+    if not any(fractions):
+        return _ALWAYS
+    return ("head", "fraction") if all(fractions) else (*_ALWAYS, "fraction")
+
+
+def _option_cell(name: str, options: Mapping[str, Any]) -> str:
+    """Return an option's value; a run on a fraction has no shots, and one of shots no fraction."""
+    other = {"shots": "fraction", "fraction": "shots"}.get(name)
+    by_the_other = options[name] is None and other and options.get(other) is not None
+    return NOTHING if by_the_other else value_text(name, options[name])
 
 
 def _is_settled(name: str, rows: Sequence[Row]) -> bool:
@@ -229,9 +248,17 @@ def _result_columns(rows: Sequence[Row]) -> list[Column]:
         Column("dev last", _scores(rows, [row.eval_last for row in rows])),
         Column("test", _scores(rows, [row.test_score for row in rows])),
         *_beside_columns(rows),
+        *_diverged_column(rows),
         Column("params", [f"{row.n_params:,}" for row in rows]),
         Column("seconds", [f"{row.train_seconds:.1f}" for row in rows]),
     ]
+
+
+def _diverged_column(rows: Sequence[Row]) -> list[Column]:
+    """Return how many runs diverged, where some did."""
+    if not any(row.diverged for row in rows):
+        return []
+    return [Column("diverged", [f"{row.diverged} of {row.n}" for row in rows])]
 
 
 def _beside_columns(rows: Sequence[Row]) -> list[Column]:

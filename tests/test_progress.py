@@ -1,17 +1,40 @@
-"""Progress bars: quiet in a file, silent when hidden."""
+"""Progress bars: lines in a file, nothing of short work there, silent when hidden."""
+
+import sys
+import time
 
 import pytest
 
+from probekit import progress
 from probekit.progress import ProgressBar
 
 
-def test_a_file_gets_few_lines(capsys):
-    with ProgressBar(total=10_000, desc="train", unit="step", shown=True) as bar:
-        for _ in range(1_000):
+def test_a_file_gets_lines_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_FILE", 0.05)
+    with ProgressBar(total=100, desc="train", unit="step", shown=True) as bar:
+        for _ in range(10):
+            time.sleep(0.02)
             bar.update(10)
     printed = capsys.readouterr().err
+    assert "\r" not in printed
+    lines = printed.splitlines()
+    assert 1 < len(lines) < 10
+    assert all(line.startswith("train: ") and line.endswith(" left") for line in lines)
+    assert lines[-1].startswith("train: 100% of 100 steps, ")
+
+
+def test_a_file_gets_nothing_of_short_work(capsys):
+    with ProgressBar(total=3, desc="train", unit="step", shown=True) as bar:
+        bar.update(3)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_keeps_the_last_state(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with ProgressBar(total=10_000, desc="train", unit="step", shown=True) as bar:
+        bar.update(10_000)
+    printed = capsys.readouterr().err
     assert "train: 100%" in printed and "10000/10000" in printed
-    assert printed.count("\r") <= 3
 
 
 def test_a_hidden_bar_prints_nothing(capsys):
@@ -20,7 +43,8 @@ def test_a_hidden_bar_prints_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_items_are_counted_when_they_are_done(capsys):
+def test_items_are_counted_when_they_are_done(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     bar = ProgressBar(total=3, desc="x", unit="chunk", shown=True)
     with pytest.raises(ZeroDivisionError), bar:
         for item in bar.over([1, 2, 0]):

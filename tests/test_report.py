@@ -256,3 +256,21 @@ def test_weights_before_the_softmax():
     assert text.splitlines()[0].split() == ["layer", "p32"]
     with pytest.raises(RecordError, match=r"weights before the softmax; run `probekit train`"):
         weights_table([make_record("last")], raw=True)
+
+
+def test_a_table_says_how_much_of_train_was_read():
+    def cells(*records):
+        header, _, *lines = table(summarise(records)).splitlines()
+        return [header.split()[:3], *(line.split()[:3] for line in lines)]
+
+    tenth, shots, full = (
+        make_record("p32", **options) for options in ({"fraction": 0.1}, {"shots": 8}, {})
+    )
+    assert cells(tenth) == [["head", "fraction", "seeds"], ["p32", "0.1", "1"]]
+    assert cells(full) == [["head", "shots", "seeds"], ["p32", "all", "1"]]
+    assert cells(tenth, shots, full) == [
+        ["head", "shots", "fraction"],
+        ["p32", "8", "-"],
+        ["p32", "-", "0.1"],
+        ["p32", "all", "all"],
+    ]

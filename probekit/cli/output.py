@@ -2,7 +2,6 @@
 
 import json as json_module
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +19,10 @@ _EPOCHS = 50
 
 
 def progress_wanted() -> bool:
-    """Say whether bars should be drawn: stderr is a terminal and ``--quiet`` was not given."""
+    """Say whether progress should be shown: ``--quiet`` was not given."""
     import logging
 
-    return sys.stderr.isatty() and logging.getLogger("probekit").isEnabledFor(logging.INFO)
+    return logging.getLogger("probekit").isEnabledFor(logging.INFO)
 
 
 def print_json(rows: Sequence[Mapping[str, Any]]) -> None:

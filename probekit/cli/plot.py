@@ -5,6 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
+_KINDS_WITH = {
+    "raw": ("weights",),
+    "along": ("learning",),
+    "split": ("classes",),
+    "classes": ("classes", "attention"),
+}
+"""The figures that take an option."""
+
 _KINDS = "weights, depth, fewshot, fraction, learning, classes, confusion or attention."
 Kind = Annotated[str, typer.Argument(metavar="KIND", help=_KINDS)]
 Runs = Annotated[
@@ -24,8 +32,12 @@ def plot(
         typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")] = False,
-    along: Annotated[str, typer.Option("--along", help="learning: step or epoch.")] = "step",
-    split: Annotated[str, typer.Option("--split", help="classes: dev or test.")] = "dev",
+    along: Annotated[
+        str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", help="classes: dev (the default) or test.")
+    ] = None,
     classes: Annotated[
         str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
     ] = "",
@@ -39,18 +51,15 @@ def plot(
 
     draw = choose("plot", kind, PLOTS)
     chosen = [name.strip() for name in classes.split(",") if name.strip()]
-    options: dict[str, dict[str, Any]] = {
-        "weights": {"raw": raw},
-        "learning": {"along": along},
-        "classes": {"split": split, "classes": chosen},
-        "attention": {"classes": chosen},
-    }
-    if chosen and "classes" not in options.get(kind, {}):
-        raise OptionError(
-            f"--classes {classes}: plot {kind} draws no single classes; leave it out, or plot "
-            "classes or attention."
-        )
+    given: dict[str, Any] = {"raw": raw, "along": along, "split": split, "classes": chosen}
+    options = {name: value for name, value in given.items() if value}
+    for name in options:
+        if kind not in _KINDS_WITH[name]:
+            raise OptionError(
+                f"--{name}: plot {kind} has no such option; it is one of plot "
+                f"{' and '.join(_KINDS_WITH[name])}. Leave it out."
+            )
     records = select(load_records(runs), where or [])
     path = output or Path(f"{kind}.png")
-    save_figure(draw(records, **options.get(kind, {})), path)
+    save_figure(draw(records, **options), path)
     typer.echo(str(path))

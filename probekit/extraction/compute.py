@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from probekit.backbone import Backbone, add_rows
+from probekit.buffers import empty_buffer
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.data.units import Unit
 from probekit.extraction.plan import Plan, buffer_dtype
@@ -40,12 +40,10 @@ def compute_unit(
         on_tokens: called after each batch with its number of real subwords.
     """
     blocks = {
-        name: torch.zeros(
-            len(array.layers),
-            unit.rows[name],
-            array.dim,
-            dtype=buffer_dtype(name, backbone.compute_dtype, plan.pooling),
-        )
+        name: empty_buffer(
+            (len(array.layers), unit.rows[name], array.dim),
+            buffer_dtype(name, backbone.compute_dtype, plan.pooling),
+        ).zero_()
         for name, array in plan.arrays.items()
     }
     layers = {name: array.layers for name, array in plan.arrays.items()}

@@ -59,6 +59,8 @@ class Record:
         weights: weight of each layer, by layer number; empty for a head that has none.
         raw_weights: the same before the softmax; None when the head has no such values.
         class_weights: mean weight of each layer over the dev rows of each gold class, by name.
+        diverged: whether the loss or a trained value ceased to be finite. The best checkpoint is
+            from before; where none was, the scores are arbitrary and there are no weights.
         confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``.
         n_params: trained parameters, head and decoder together.
         train_seconds: wall-clock seconds of training.
@@ -104,6 +106,7 @@ class Record:
     weights: Mapping[int, float] = field(default_factory=dict)
     raw_weights: Mapping[int, float] | None = None
     class_weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    diverged: bool = False
     confusion: Mapping[str, Any] | None = None
     n_params: int
     train_seconds: float
@@ -197,4 +200,6 @@ _REQUIRED = tuple(
     for item in fields(Record)
     if item.default is MISSING and item.default_factory is MISSING
 )
-_WRITTEN_IF_SET = ("evals", "pooling", "options", "init", "freeze", "class_weights", "confusion")
+_WRITTEN_IF_SET = (
+    "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
+)  # fmt: skip

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from probekit.buffers import empty_buffer
 from probekit.errors import OptionError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends.base import ChunkPlaces
@@ -61,7 +62,7 @@ class FeatureArray:
 
     def empty(self, n_rows: int, n_layers: int) -> Float[Tensor, "rows layers dim"]:
         """Return an uninitialised buffer that `read` accepts as ``out``."""
-        return torch.empty(n_layers, n_rows, self.dim, dtype=self.dtype).permute(1, 0, 2)
+        return empty_buffer((n_layers, n_rows, self.dim), self.dtype).permute(1, 0, 2)
 
     def read(
         self,

@@ -192,6 +192,7 @@ def make_record(run: Run, result: FitResult, splits: Splits, outputs: Outputs) -
         weights=result.weights,
         raw_weights=result.raw_weights,
         class_weights=result.class_weights,
+        diverged=result.diverged,
         confusion=result.confusion,
         n_params=result.n_params,
         train_seconds=result.train_seconds,

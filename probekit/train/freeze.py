@@ -1,5 +1,6 @@
 """Turn a trained member into a frozen result."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,10 @@ def freeze(
     by_split = {"dev": best.scores, **outcome.scores}
     normalization = member.treatment.cut(member.spec.layers)
     head, decoder = member.probe.head, member.probe.decoder
+    weights, raw_weights = outcome.weights.by_layer(), outcome.weights.raw_by_layer()
+    class_weights = outcome.by_class
+    if member.diverged and not all(map(math.isfinite, weights.values())):
+        weights, raw_weights, class_weights = {}, None, {}
     return FitResult(
         state=_state({"head": head, "decoder": decoder, "normalization": normalization}),
         modules={
@@ -69,9 +74,10 @@ def freeze(
             for name, score in scores.items()
         },
         curve=tuple(member.curve),
-        weights=outcome.weights.by_layer(),
-        raw_weights=outcome.weights.raw_by_layer(),
-        class_weights=outcome.by_class,
+        weights=weights,
+        raw_weights=raw_weights,
+        class_weights=class_weights,
+        diverged=member.diverged,
         confusion=outcome.confusion,
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),

@@ -23,6 +23,9 @@ from probekit.train.probe import Probe, start_from
 
 logger = logging.getLogger(__name__)
 
+_ENDLESS = sys.float_info.max
+"""A loss that is not finite, in a curve: JSON has no infinity."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemberSpec:
@@ -74,7 +77,12 @@ class Checkpoint:
 
 
 class Member:
-    """A head in training, with everything that is its own."""
+    """A head in training, with everything that is its own.
+
+    Attributes:
+        diverged: whether its loss or a trained value is no longer finite; it takes no more steps,
+            and what follows is no checkpoint unless there is no other.
+    """
 
     def __init__(
         self,
@@ -111,6 +119,7 @@ class Member:
         self.dropout = torch.Generator(device).manual_seed(derive(seed, "dropout"))
         self.curve: list[tuple[int, float, float]] = []
         self.best: Checkpoint | None = None
+        self.diverged = False
         self.seconds = 0.0
         self._loss = torch.zeros((), device=device)
         self._steps = 0
@@ -125,8 +134,11 @@ class Member:
     ) -> None:
         """Take one step; ``remaining`` is the share of the run that is left, in (0, 1].
 
-        A probe without trainable values (the frozen output head on one layer) only notes its loss.
+        A probe without trainable values (the frozen output head on one layer) only notes its loss;
+        one that has diverged does nothing.
         """
+        if self.diverged:
+            return
         start = time.perf_counter()
         with torch.set_grad_enabled(not self.optimizer.idle):
             logits = self.probe.logits(z, self.dropout)
@@ -149,25 +161,32 @@ class Member:
     ) -> None:
         """Record the dev scores after ``step``, and keep the state if it is the best so far."""
         score = scores[metric.name]
-        self.curve.append((step, self._mean_loss(), score))
+        loss = self._mean_loss()
+        self.curve.append((step, loss if math.isfinite(loss) else _ENDLESS, score))
+        self._note_divergence(loss)
+        if self.diverged and self.best is not None:
+            return
         sign = 1 if metric.greater_is_better else -1
         if self.best is None or sign * score > sign * self.best.scores[metric.name]:
             state = {name: value.clone() for name, value in self.probe.state_dict().items()}
             self.best = Checkpoint(step, dict(scores), predicted, state)
 
     def _mean_loss(self) -> float:
-        """Return the mean training loss since the last call."""
-        loss = float(self._loss) / self._steps
+        """Return the mean training loss since the last call; infinite without a step."""
+        loss = float(self._loss) / self._steps if self._steps else math.inf
         self._loss.zero_()
         self._steps = 0
-        if math.isfinite(loss):
-            return loss
+        return loss
+
+    def _note_divergence(self, loss: float) -> None:
+        if self.diverged or (math.isfinite(loss) and _all_finite(self.probe)):
+            return
+        self.diverged = True
         logger.warning(
             "%s at lr %g: the loss is no longer finite; lower --lr or use --normalize.",
             self.spec.head.name,
             self.spec.lr,
         )
-        return sys.float_info.max  # JSON has no infinity
 
     def restore_best(self) -> None:
         """Return to the best checkpoint."""
@@ -178,3 +197,7 @@ class Member:
     def weigh(self, z: HeadInput | None) -> LayerWeights:
         """Return the weight of each layer."""
         return self.probe.head.layer_weights(z)
+
+
+def _all_finite(probe: Probe) -> bool:
+    return all(bool(values.isfinite().all()) for values in probe.parameters())

@@ -29,6 +29,8 @@ class FitResult:
         raw_weights: the same before softmax; ``None`` for a head without one.
         class_weights: weight of each layer, averaged over the dev rows of each gold class; empty
             for a head that gives all rows the same weights.
+        diverged: whether the loss or a trained value ceased to be finite. The best checkpoint is
+            from before; where none was, the scores are arbitrary and there are no weights.
         confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``;
             ``None`` where no classes are predicted.
         n_params: trained values, head and decoder together.
@@ -51,6 +53,7 @@ class FitResult:
     weights: Mapping[int, float]
     raw_weights: Mapping[int, float] | None
     class_weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    diverged: bool = False
     confusion: Mapping[str, Any] | None = None
     n_params: int
     n_head_params: int

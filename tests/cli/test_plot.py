@@ -46,14 +46,28 @@ def test_classes_and_fractions(made_up, here, kind, options):
 def test_a_class_that_does_not_occur(made_up):
     message = refused("plot", "classes", made_up, "--classes", "PERS")
     assert message == "no class PERS in these records; choose from LOC, MISC, ORG, PER."
-    message = refused("plot", "weights", made_up, "--classes", "PER")
-    assert message.startswith("--classes PER: plot weights draws no single classes;")
 
 
 def test_the_name_follows_the_kind(records, here):
     where = ("--where", "head=p32", "--where", "shots=8")
     assert done("plot", "weights", records, *where).out == "weights.png\n"
     assert (here / "weights.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "taken"),
+    [
+        (("--classes", "PER"), "classes and attention"),
+        (("--split", "banana"), "classes"),
+        (("--along", "epoch"), "learning"),
+        (("--raw",), "weights"),
+    ],
+)
+def test_options_of_other_figures(records, option, taken):
+    message = refused("plot", "confusion", records, *option)
+    assert message == (
+        f"{option[0]}: plot confusion has no such option; it is one of plot {taken}. Leave it out."
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import torch
 from probekit.depth import depths
 from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location
+from probekit.report import summarise, table
 from probekit.results import load_records
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import run as run_module
@@ -43,6 +44,23 @@ def test_records_come_in_the_order_of_the_plan_and_are_written(location, tmp_pat
     assert record.layers == (3,) and record.protocol == "full" and record.lr == 2e-3
     assert records[1].protocol == "few-shot"
     assert record.scores["test/span-f1"] == record.test_score
+
+
+def test_a_run_that_diverges_is_recorded_as_such_and_not_run_again(location, tmp_path, caplog):
+    plan = product(base(head="p32"), {"lr": [1e38, 2e-3], "seed": [0, 1]})
+    out = tmp_path / "runs.jsonl"
+    records = sweep(plan, out=out, location=location)
+    assert [record.diverged for record in records] == [True, True, False, False]
+    assert [len(record.weights) for record in records] == [0, 0, 3, 3]
+    assert caplog.text.count("no longer finite") == 2
+    assert "diverged" not in records[2].to_json()
+    assert comparable(load_records(out)) == comparable(records)
+    caplog.clear()
+    sweep(plan, out=out, location=location)
+    assert "no longer finite" not in caplog.text
+    header, _, *lines = table(summarise(records)).splitlines()
+    assert "diverged" in header
+    assert ["2 of 2" in line for line in lines] == [False, True]
 
 
 def test_a_plan_opens_each_source_once_whatever_its_order(location, monkeypatch):

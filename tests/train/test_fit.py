@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from probekit.heads import HEADS, BackboneFacts
 from probekit.layers import parse_layers
 from probekit.metrics import METRICS
 from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train.optimizer import Optimizer
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 
 ACCURACY = METRICS["accuracy"]()
@@ -167,7 +170,37 @@ def test_without_test_there_is_no_test_score(splits):
     assert (result.predictions["dev"] == view.targets).mean() == result.eval_score
 
 
-def test_a_loss_that_is_no_number_is_noticed(splits, caplog):
-    (result,) = fit(splits, stream(splits, member(lr=1e38), epochs=2))[0]
-    assert "no longer finite" in caplog.text
+@pytest.mark.parametrize("head", HEADS)
+def test_a_run_that_diverges_stops_and_says_so_once(splits, caplog, head):
+    (result,) = fit(splits, stream(splits, member(head, lr=1e38), epochs=2))[0]
+    assert result.diverged
+    assert caplog.text.count(f"{head} at lr 1e+38: the loss is no longer finite") == 1
     assert all(np.isfinite(point).all() for point in result.curve)
+    assert all(np.isfinite(list(result.weights.values())))
+    assert all(np.isfinite(list((result.raw_weights or {}).values())))
+
+
+def test_a_run_that_diverges_leaves_the_others_alone(splits):
+    together = fit(splits, stream(splits, member("p32", lr=1e38), member("p32"), epochs=2))[0]
+    (alone,) = fit(splits, stream(splits, member("p32"), epochs=2))[0]
+    assert [result.diverged for result in together] == [True, False]
+    assert together[1].curve == alone.curve
+    assert together[1].weights == alone.weights
+
+
+def test_the_best_checkpoint_is_from_before_the_divergence(splits, monkeypatch):
+    steps = 0
+
+    def stepping(self, loss, *, remaining):
+        nonlocal steps
+        steps += 1
+        factor = math.inf if steps > 6 else 1.0
+        real(self, loss * factor, remaining=remaining)
+
+    real = Optimizer.step
+    monkeypatch.setattr(Optimizer, "step", stepping)
+    (result,) = fit(splits, stream(splits, member("p32"), epochs=4))[0]
+    assert result.diverged
+    assert result.best_step <= 6 < result.curve[-1][0]
+    assert all(torch.isfinite(values).all() for values in result.state.values())
+    assert sum(result.weights.values()) == pytest.approx(1)

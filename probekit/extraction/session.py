@@ -118,6 +118,13 @@ class Session:
                 values=labels,
                 fingerprint=split.labels_fingerprint(column),
             )
+        if not split.labels and self.task.kind != "language-modelling":
+            logger.info(
+                "%s: no labels in %s, so there is nothing to train on. Once there are some, "
+                "extract again: the model does not run a second time.",
+                split.name,
+                split.origin,
+            )
         return entry
 
     def state(self, split: Split) -> tuple[Path, bool]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from probekit.cli import cache, catalogue, compare, demo, extract, plot, predict, train
+from probekit.cli import cache, catalogue, compare, demo, extract, plot, predict, table, train
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")
@@ -109,6 +109,7 @@ app.command("sweep")(train.sweep)
 app.command("depth")(train.depth)
 app.command("predict")(predict.predict)
 app.command("plot")(plot.plot)
+app.command("table")(table.table)
 app.command("compare")(compare.compare)
 app.add_typer(cache.app, name="cache")
 app.command("tasks")(catalogue.tasks)

@@ -8,7 +8,7 @@ import typer
 _KINDS_WITH = {
     "raw": ("weights",),
     "along": ("learning",),
-    "split": ("classes",),
+    "split": ("depth", "fewshot", "fraction", "classes"),
     "classes": ("classes", "attention"),
 }
 """The figures that take an option."""
@@ -36,7 +36,10 @@ def plot(
         str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
     ] = None,
     split: Annotated[
-        str | None, typer.Option("--split", help="classes: dev (the default) or test.")
+        str | None,
+        typer.Option(
+            "--split", help="depth, fewshot, fraction, classes: dev (the default) or test."
+        ),
     ] = None,
     classes: Annotated[
         str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
@@ -56,8 +59,8 @@ def plot(
     for name in options:
         if kind not in _KINDS_WITH[name]:
             raise OptionError(
-                f"--{name}: plot {kind} has no such option; it is one of plot "
-                f"{' and '.join(_KINDS_WITH[name])}. Leave it out."
+                f"--{name}: plot {kind} has no such option; these have: "
+                f"{', '.join(_KINDS_WITH[name])}. Leave it out."
             )
     records = select(load_records(runs), where or [])
     path = output or Path(f"{kind}.png")

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from probekit.plots.axis import score_axis
 from probekit.plots.lines import draw_bars
 from probekit.plots.panels import add_legend, panel_figure, split_panels
+from probekit.plots.scored import Split, mean_score
 from probekit.plots.style import RC
 from probekit.results.groups import check_seeds, grouped
-from probekit.results.interval import Interval, interval
+from probekit.results.interval import Interval
 from probekit.results.names import option_text
 from probekit.results.record import Record
 
@@ -22,24 +23,30 @@ _SPREAD = 0.24  # octaves over which the curves of one point are spread, so that
 
 
 def draw_amounts(
-    records: Sequence[Record], amount: Amount, label_axis: Callable[[Axes, Sequence[float]], None]
+    records: Sequence[Record],
+    amount: Amount,
+    label_axis: Callable[[Axes, Sequence[float]], None],
+    split: Split,
 ) -> Figure:
-    """Draw the best dev score against the amount, with 95 % intervals over seeds.
+    """Draw the score against the amount, with 95 % intervals over seeds.
 
     Args:
-        records: records that were trained with such an amount.
+        records: records that were trained with such an amount, and have a score on the split.
         amount: the option along the x axis.
         label_axis: given axes and the amounts that were run, makes the x axis (in octaves).
+        split: whose scores.
 
     Raises:
         RecordError: a point would average over more than seeds.
     """
     with matplotlib.rc_context(RC):
-        drawn = panel_figure(split_panels(records, by=["depth"], along=[amount]))
+        drawn = panel_figure(split_panels(records, by=["depth"], along=[amount]), split=split)
         counts: set[int] = set()
         for axes, panel in drawn.panels:
             shifts = _shifts(len(panel.curves))
-            curves = [_curve(*item, amount, panel.scale.factor) for item in panel.curves.items()]
+            curves = [
+                _curve(*item, amount, split, panel.scale.factor) for item in panel.curves.items()
+            ]
             for name, curve, shift in zip(panel.curves, curves, shifts, strict=True):
                 shifted = {place * 2**shift: point for place, point in curve.items()}
                 draw_bars(axes, shifted, drawn.styles[name], panel.scale)
@@ -57,10 +64,10 @@ def _shifts(count: int) -> list[float]:
 
 
 def _curve(
-    name: str, members: Sequence[Record], amount: Amount, factor: float
+    name: str, members: Sequence[Record], amount: Amount, split: Split, factor: float
 ) -> dict[float, Interval]:
     curve = {}
     for (value,), group in grouped(members, [amount]).items():
         check_seeds(group, f"{name}, {option_text(amount, value)}")
-        curve[value] = interval(record.eval_score for record in group).scaled(factor)
+        curve[value] = mean_score(group, split).scaled(factor)
     return curve

@@ -12,33 +12,38 @@ from probekit.metrics.scale import Scale
 from probekit.plots.axis import layer_axis, score_axis
 from probekit.plots.lines import draw_band
 from probekit.plots.panels import add_legend, panel_figure, split_panels
+from probekit.plots.scored import Split, mean_score, scored_on
 from probekit.plots.style import RC, CurveStyle
 from probekit.results.groups import check_seeds, grouped
-from probekit.results.interval import Interval, interval
+from probekit.results.interval import Interval
 from probekit.results.record import Record
 
 
-def plot_depth(records: Sequence[Record]) -> Figure:
-    """Draw the best dev score against the truncated depth, one curve per head and normalisation.
+def plot_depth(records: Sequence[Record], split: Split = "dev") -> Figure:
+    """Draw the score against the truncated depth, one curve per head and normalisation.
 
-    A ring marks the best depth of each curve; bands are 95 % intervals over seeds.
+    Scores are the best ones on dev, or those of the same checkpoints on test. A ring marks the best
+    depth of each curve; bands are 95 % intervals over seeds.
 
     Args:
         records: records; those that are not of a truncated depth are left out.
+        split: whose scores.
 
     Raises:
-        RecordError: fewer than two depths, or a point would average over more than seeds.
+        UnknownNameError: there is no such split.
+        RecordError: no record has such scores, there are fewer than two depths, or a point
+            would average over more than seeds.
     """
-    records = [record for record in records if record.depth is not None]
+    records = scored_on([record for record in records if record.depth is not None], split)
     if len({record.depth for record in records}) < 2:
         raise RecordError(
             "a depth curve needs records of at least two depths; run `probekit depth` first."
         )
     with matplotlib.rc_context(RC):
-        drawn = panel_figure(split_panels(records, by=["shots"], along=["depth"]))
+        drawn = panel_figure(split_panels(records, by=["shots"], along=["depth"]), split=split)
         counts: set[int] = set()
         for axes, panel in drawn.panels:
-            curves = {n: _curve(m, n, panel.scale.factor) for n, m in panel.curves.items()}
+            curves = {n: _curve(m, n, split, panel.scale.factor) for n, m in panel.curves.items()}
             for order, name in enumerate(curves):
                 curve = curves[name]
                 draw_band(axes, curve, drawn.styles[name], order, panel.scale)
@@ -50,11 +55,13 @@ def plot_depth(records: Sequence[Record]) -> Figure:
         return drawn.figure
 
 
-def _curve(members: Sequence[Record], name: str, factor: float) -> dict[float, Interval]:
+def _curve(
+    members: Sequence[Record], name: str, split: Split, factor: float
+) -> dict[float, Interval]:
     curve = {}
     for (depth,), group in grouped(members, ["depth"]).items():
         check_seeds(group, f"{name}, depth {depth}")
-        curve[depth] = interval(record.eval_score for record in group).scaled(factor)
+        curve[depth] = mean_score(group, split).scaled(factor)
     return curve
 
 

@@ -7,22 +7,28 @@ from matplotlib.figure import Figure
 from probekit.errors import RecordError
 from probekit.plots.amount import draw_amounts
 from probekit.plots.axis import shots_axis
+from probekit.plots.scored import Split, scored_on
 from probekit.results.record import Record
 
 
-def plot_fewshot(records: Sequence[Record]) -> Figure:
-    """Draw the best dev score against shots (logarithmic), with 95 % intervals over seeds.
+def plot_fewshot(records: Sequence[Record], split: Split = "dev") -> Figure:
+    """Draw the score against shots (logarithmic), with 95 % intervals over seeds.
+
+    Scores are the best ones on dev, or those of the same checkpoints on test.
 
     Args:
         records: records; those that are not few-shot are left out.
+        split: whose scores.
 
     Raises:
-        RecordError: fewer than two numbers of shots, or a point would average over more than seeds.
+        UnknownNameError: there is no such split.
+        RecordError: no record has such scores, there are fewer than two numbers of shots, or
+            a point would average over more than seeds.
     """
-    records = [record for record in records if record.shots is not None]
+    records = scored_on([one for one in records if one.shots is not None], split)
     if len({record.shots for record in records}) < 2:
         raise RecordError(
             "a few-shot curve needs records of at least two numbers of shots; run "
             "`probekit sweep` with --shots 8,16,32,64,128 first."
         )
-    return draw_amounts(records, "shots", shots_axis)
+    return draw_amounts(records, "shots", shots_axis, split)

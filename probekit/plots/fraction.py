@@ -7,22 +7,28 @@ from matplotlib.figure import Figure
 from probekit.errors import RecordError
 from probekit.plots.amount import draw_amounts
 from probekit.plots.axis import fraction_axis
+from probekit.plots.scored import Split, scored_on
 from probekit.results.record import Record
 
 
-def plot_fraction(records: Sequence[Record]) -> Figure:
-    """Draw the best dev score against the fraction (logarithmic), with 95 % intervals over seeds.
+def plot_fraction(records: Sequence[Record], split: Split = "dev") -> Figure:
+    """Draw the score against the fraction (logarithmic), with 95 % intervals over seeds.
+
+    Scores are the best ones on dev, or those of the same checkpoints on test.
 
     Args:
         records: records; those that were not trained on a fraction are left out.
+        split: whose scores.
 
     Raises:
-        RecordError: fewer than two fractions, or a point would average over more than seeds.
+        UnknownNameError: there is no such split.
+        RecordError: no record has such scores, there are fewer than two fractions, or
+            a point would average over more than seeds.
     """
-    records = [record for record in records if record.fraction is not None]
+    records = scored_on([one for one in records if one.fraction is not None], split)
     if len({record.fraction for record in records}) < 2:
         raise RecordError(
             "a curve over fractions needs records of at least two; run `probekit sweep` with "
             "--fraction 0.01,0.1,1 first."
         )
-    return draw_amounts(records, "fraction", fraction_axis)
+    return draw_amounts(records, "fraction", fraction_axis, split)

@@ -99,12 +99,15 @@ def _panel(
     return Panel(options_text(named), metric, curves)
 
 
-def panel_figure(panels: Sequence[Panel], height: float = _PANEL_HEIGHT) -> PanelFigure:
+def panel_figure(
+    panels: Sequence[Panel], height: float = _PANEL_HEIGHT, split: str = "dev"
+) -> PanelFigure:
     """Return an empty figure for the panels, with titles and y labels; one column wide for one.
 
     Args:
         panels: at least one panel.
         height: of each, in inches.
+        split: whose scores lie along the y axis.
     """
     styles = curve_styles(list(dict.fromkeys(name for panel in panels for name in panel.curves)))
     columns = 2 if len(panels) in (2, 4) else min(len(panels), 3)
@@ -121,7 +124,7 @@ def panel_figure(panels: Sequence[Panel], height: float = _PANEL_HEIGHT) -> Pane
         axes.set_title(title_text(panel.title, width / columns - _AXIS), loc="left")
         axes.grid(axis="y")
         if index % columns == 0 or panel.metric != pairs[index - 1][1].metric:
-            axes.set_ylabel(f"dev {metric_text(panel.metric, panel.scale.percent)}")
+            axes.set_ylabel(f"{split} {metric_text(panel.metric, panel.scale.percent)}")
     return PanelFigure(figure, pairs[: len(panels)], styles)
 
 

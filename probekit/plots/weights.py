@@ -48,7 +48,7 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         height = grid.height() + LINE * f"{title}{label}".count("\n") + _AROUND
         figure = new_figure(width, height)
         axes, bar = figure.subplots(2, 1, gridspec_kw={"height_ratios": [grid.height(), BAR]})
-        mesh = draw_cells(axes, grid, low=None if raw else 0.0)
+        mesh = draw_cells(axes, grid, *((None, None) if raw else (0.0, _darkest(grid))))
         label_layers(axes, grid)
         axes.set_title(title, loc="left")
         figure.colorbar(mesh, cax=bar, orientation="horizontal", label=label)
@@ -74,6 +74,12 @@ def _grid(means: Mapping[str, Mapping[int, Interval]]) -> Grid:
         for layer, weight in row.items():
             values[index, layer] = weight.mean
     return Grid(list(means), values)
+
+
+def _darkest(grid: Grid) -> float:
+    """Return the largest weight, but at least twice an even share of the row with most layers."""
+    most = np.count_nonzero(~np.isnan(grid.values), axis=1).max()
+    return float(max(np.nanmax(grid.values), min(1.0, 2 / most)))
 
 
 def _label(records: Sequence[Record], raw: bool) -> str:

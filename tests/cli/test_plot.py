@@ -57,8 +57,8 @@ def test_the_name_follows_the_kind(records, here):
 @pytest.mark.parametrize(
     ("option", "taken"),
     [
-        (("--classes", "PER"), "classes and attention"),
-        (("--split", "banana"), "classes"),
+        (("--classes", "PER"), "classes, attention"),
+        (("--split", "banana"), "depth, fewshot, fraction, classes"),
         (("--along", "epoch"), "learning"),
         (("--raw",), "weights"),
     ],
@@ -66,7 +66,7 @@ def test_the_name_follows_the_kind(records, here):
 def test_options_of_other_figures(records, option, taken):
     message = refused("plot", "confusion", records, *option)
     assert message == (
-        f"{option[0]}: plot confusion has no such option; it is one of plot {taken}. Leave it out."
+        f"{option[0]}: plot confusion has no such option; these have: {taken}. Leave it out."
     )
 
 

@@ -169,3 +169,25 @@ def test_unknown_learning_axis():
 def test_learning_needs_a_curve():
     with pytest.raises(RecordError, match="--evals 2"):
         plot_learning([make_record(curve=[(1, 0.5, 0.5)])])
+
+
+@pytest.mark.parametrize("draw", [plot_depth, plot_fewshot, plot_fraction])
+def test_curves_of_test_scores(draw):
+    options = [{"depth": 1}, {"depth": 2}]
+    if draw is plot_fewshot:
+        options = [{"shots": 8}, {"shots": 16}]
+    if draw is plot_fraction:
+        options = [{"fraction": 0.1}, {"fraction": 0.5}]
+    scores = [0.25, 0.5]
+    records = [
+        make_record("last", test_score=score, **option)
+        for option, score in zip(options, scores, strict=True)
+    ]
+    axes = draw(records, split="test").axes[0]
+    assert axes.get_ylabel() == "test span F1 (%)"
+    assert list(axes.lines[0].get_ydata()) == [25, 50]
+    untested = [make_record("last", test_score=None, **option) for option in options]
+    with pytest.raises(RecordError, match="none of 2 records has a test score; extract the test"):
+        draw(untested, split="test")
+    with pytest.raises(UnknownNameError, match="unknown split 'tset'"):
+        draw(records, split="tset")

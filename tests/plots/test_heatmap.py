@@ -143,3 +143,11 @@ def test_heads_that_are_left_out_do_not_lengthen_names():
     )
     assert names == ["p32", "dwatt"]
     assert title == "tiny-model, conll, ner"
+
+
+def test_even_weights_do_not_look_extreme():
+    even = make_record("p32", weights={layer: 1 / 30 for layer in range(1, 31)}, raw_weights=None)
+    mesh = plot_weights([even]).axes[0].collections[0]
+    assert mesh.norm.vmin == 0 and mesh.norm.vmax == pytest.approx(2 / 30)
+    both = plot_weights([even, make_record("concat", weights={1: 0.4, 2: 0.6})])
+    assert both.axes[0].collections[0].norm.vmax == 0.6

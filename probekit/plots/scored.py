@@ -1,0 +1,35 @@
+"""Whose scores a curve shows: the best ones on dev, or those of the same checkpoints on test."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from probekit.errors import RecordError
+from probekit.registry import choose
+from probekit.results.interval import Interval, interval
+from probekit.results.record import Record
+
+Split = Literal["dev", "test"]
+
+_FIELDS = {"dev": "eval_score", "test": "test_score"}
+
+
+def scored_on(records: Sequence[Record], split: Split) -> list[Record]:
+    """Return the records that have a score on a split.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        RecordError: there were records, and none of them has.
+    """
+    field = choose("split", split, _FIELDS)
+    found = [record for record in records if getattr(record, field) is not None]
+    if records and not found:
+        raise RecordError(
+            f"none of {len(records)} records has a {split} score; extract the {split} split "
+            "(--split) and train again."
+        )
+    return found
+
+
+def mean_score(group: Sequence[Record], split: Split) -> Interval:
+    """Return the mean score of some seeds, as in the records."""
+    return interval(getattr(record, _FIELDS[split]) for record in group)

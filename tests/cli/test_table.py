@@ -1,0 +1,60 @@
+"""``probekit table``: what records hold, as text, without training."""
+
+import json
+
+import pytest
+
+from probekit.report import caption, depth_table, summarise, table, weights_table
+from probekit.results import append_record, load_records
+from tests.cli.console import done, refused
+from tests.results.samples import make_record
+
+
+@pytest.fixture
+def few(here):
+    for seed in (0, 1):
+        append_record("few.jsonl", make_record("p32", seed, shots=8))
+        append_record("few.jsonl", make_record("last", seed, shots=8))
+        for depth in (1, 2):
+            append_record("deep.jsonl", make_record("last", seed, depth=depth))
+    return ["few.jsonl", "deep.jsonl"]
+
+
+def test_scores_are_those_of_the_library(few):
+    rows = summarise(load_records(few[:1]))
+    assert done("table", few[0]).out == table(rows) + caption(rows) + "\n"
+    assert done("table", few[0], "--style", "markdown").out == (
+        table(rows, "markdown") + "\n" + caption(rows) + "\n"
+    )
+    lines = done("table", *few, "--style", "jsonl").out.splitlines()
+    assert [json.loads(line)["seeds"] for line in lines] == [[0, 1]] * 4
+
+
+@pytest.mark.parametrize(("split", "score"), [("dev", "eval_score"), ("test", "test_score")])
+def test_depths_have_a_row_each(few, split, score):
+    records = load_records(few)
+    rows = summarise([record for record in records if record.depth is not None])
+    printed = done("table", *few, "--of", "depth", "--split", split).out
+    assert printed == depth_table(records, score) + caption(rows, score) + "\n"
+
+
+def test_weights_and_conditions(few):
+    records = [record for record in load_records(few) if record.head == "p32"]
+    printed = done("table", *few, "--of", "weights", "--where", "head=p32").out
+    assert printed == weights_table(records)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--of", "layers"), "unknown table 'layers'. Choose from: depth, scores, weights."),
+        (("--style", "latex"), "unknown style 'latex'. Did you mean 'text'? Choose from: jsonl"),
+        (("--split", "test"), "--split: a table of scores has no such option; leave it out."),
+        (("--of", "depth", "--split", "tset"), "unknown split 'tset'. Did you mean 'test'?"),
+        (("--of", "depth", "--where", "shots=8"), "no records with a depth and eval_score; run `p"),
+        (("--where", "head=crf"), "no records with head=crf; head is "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_printed(few, words, message):
+    assert refused("table", *few, *words).startswith(message)

@@ -32,7 +32,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile
 
 test-slow: $(STAMP)  ## the long tests: 20 kills per backend, real models and data
 	$(BIN)/python -m pytest -q -m slow --timeout 3600

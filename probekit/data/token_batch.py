@@ -62,14 +62,13 @@ def token_batches(
     """
     run = _Run(split, start, stop)
     for windows in batches_by_length(run.lengths, batch_tokens):
-        yield TokenBatch(
-            input_ids=torch.from_numpy(run.padded(windows, run.subwords, pad_id)),
-            lengths=torch.from_numpy(run.lengths[windows].astype(np.int64)),
-            plans={name: run.plan(name, windows, pooling) for name in arrays},
-            token_types=None
-            if run.token_types is None
-            else torch.from_numpy(run.padded(windows, run.token_types, 0)),
-        )
+        yield run.batch(windows, pad_id, {n: run.plan(n, windows, pooling) for n in arrays})
+
+
+def whole_batch(split: EncodedSplit, start: int, stop: int, *, pad_id: int) -> TokenBatch:
+    """Return the examples ``start`` to ``stop`` (excluded) as one batch without plans, in order."""
+    run = _Run(split, start, stop)
+    return run.batch(np.arange(len(run.lengths)), pad_id, {})
 
 
 class _Run:
@@ -90,6 +89,17 @@ class _Run:
         owner = split.word_window[words].astype(np.int64) - windows.start
         self._words = np.argsort(owner, kind="stable")
         self._word_bounds = np.searchsorted(owner[self._words], np.arange(len(self.lengths) + 1))
+
+    def batch(
+        self, windows: Int64[np.ndarray, " batch"], pad_id: int, plans: Mapping[str, PoolPlan]
+    ) -> TokenBatch:
+        types = self.token_types
+        return TokenBatch(
+            input_ids=torch.from_numpy(self.padded(windows, self.subwords, pad_id)),
+            lengths=torch.from_numpy(self.lengths[windows].astype(np.int64)),
+            plans=plans,
+            token_types=None if types is None else torch.from_numpy(self.padded(windows, types, 0)),
+        )
 
     def padded(
         self,

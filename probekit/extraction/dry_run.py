@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from probekit.backbone import Backbone
-from probekit.data.token_batch import TokenBatch, token_batches
+from probekit.data.token_batch import TokenBatch, whole_batch
 from probekit.extraction.disk import DiskSpeed, measure_disk
 from probekit.extraction.plan import Plan
 from probekit.extraction.run import forward_seconds, tokens_per_second
@@ -133,18 +133,7 @@ def _training_speed(backbone: Backbone, plan: Plan) -> float:
 
 def _batch(backbone: Backbone, plan: Plan, start: int) -> TokenBatch:
     stop = min(start + _BATCH, len(plan.encoded.ids))
-    first, last = plan.encoded.example_windows[[start, stop]].tolist()
-    room = int(plan.encoded.window_lengths[first:last].max()) * (last - first)
-    (batch,) = token_batches(
-        plan.encoded,
-        start,
-        stop,
-        batch_tokens=8 * room,  # nothing is cut off for being shorter
-        pad_id=backbone.pad_id,
-        pooling=plan.pooling,
-        arrays=(),
-    )
-    return batch
+    return whole_batch(plan.encoded, start, stop, pad_id=backbone.pad_id)
 
 
 def _run(backbone: Backbone, batch: TokenBatch) -> float:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.data.token_batch import token_batches
+from probekit.data.token_batch import token_batches, whole_batch
 from probekit.data.words import encode_words
 from probekit.pooling import pool
 from tests.data.samples import SENTENCES, tokenizer
@@ -91,6 +91,18 @@ def test_batches_depend_on_their_examples_alone():
         for key in ("words", "tokens"):
             assert torch.equal(left.plans[key].source, right.plans[key].source)
             assert torch.equal(left.plans[key].target, right.plans[key].target)
+
+
+def test_a_whole_batch_holds_all_windows_in_order():
+    split = _split("bert", [["a"], ["a", "river", "bank"], ["Maria", "left"]])
+    batch = whole_batch(split, 1, 3, pad_id=7)
+    assert batch.lengths.tolist() == split.window_lengths[1:3].tolist()
+    assert batch.input_ids.shape == (2, split.window_lengths[1:3].max())
+    starts = split.example_tokens[1:3]
+    for row, length, start in zip(batch.input_ids, batch.lengths, starts, strict=True):
+        assert row[:length].tolist() == split.subwords[start : start + int(length)].tolist()
+        assert (row[length:] == 7).all()
+    assert batch.plans == {}
 
 
 def test_only_the_arrays_asked_for():

@@ -133,9 +133,16 @@ def read(file: Path) -> list[Measured]:
 
 
 def _commit() -> str:
-    """Return the commit of this file's repository; "+" behind it: with changes."""
-    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    done = subprocess.run(
-        command, cwd=Path(__file__).parent, check=True, stdout=subprocess.PIPE, text=True
-    )
+    """Return the commit of this file's repository; "+" behind it: with changes, results aside."""
+    changed = _git("status", "--porcelain", "--", "..", ":!results.jsonl", ":!RESULTS.md")
+    return f"{_git('rev-parse', '--short', 'HEAD') or 'no commit'}{'+' if changed else ''}"
+
+
+def _git(*words: str) -> str:
+    """Return what git says; nothing where there is no git or no repository."""
+    folder = Path(__file__).parent
+    try:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
     return done.stdout.strip()

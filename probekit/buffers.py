@@ -11,7 +11,7 @@ _ALIGNMENT = 64  # bytes, as torch's own tensors have
 
 
 def empty_buffer(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Return an uninitialised tensor in the CPU's memory, for values that are written once.
+    """Return an uninitialised tensor in the CPU's memory, for many values.
 
     NumPy asks the system for huge pages (Linux, from 4 MiB on), torch does not: rows are gathered
     into a fresh buffer of 170 MB three times as fast, since the first write to each page of 4 KiB

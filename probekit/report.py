@@ -170,9 +170,11 @@ def caption(rows: Sequence[Row], score: Score | None = None) -> str:
     names = {metric_text(row.metric, scale_of(row.metric).percent) for row in rows}
     which = f"{_SCORE_TEXT[score]} " if score else ""
     scores = f"{_shared_text(rows)}{which}{' or '.join(sorted(names))}"
+    diverged = sum(row.diverged for row in rows)
+    note = f" {diverged} of {sum(row.n for row in rows)} runs diverged." if diverged else ""
     if all(row.n == 1 for row in rows):
-        return f"{scores}; one seed, hence no interval."
-    return f"{scores}; mean ± half width of the 95 % interval over seeds (Student's t)."
+        return f"{scores}; one seed, hence no interval.{note}"
+    return f"{scores}; mean ± half width of the 95 % interval over seeds (Student's t).{note}"
 
 
 def _shared_text(rows: Sequence[Row]) -> str:

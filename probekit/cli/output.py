@@ -10,8 +10,10 @@ import typer
 if TYPE_CHECKING:
     from probekit.extraction import Forecast
     from probekit.maintenance import RowErrors
+    from probekit.report import Style
     from probekit.results import Record
     from probekit.results.comparison import Comparison
+    from probekit.results.scored import Scored
     from probekit.store.entry import Entry
 
 _EPOCHS = 50
@@ -145,14 +147,33 @@ def print_records(
     records: "Sequence[Record]", *, json: bool = False, by_depth: bool = False
 ) -> None:
     """Print the scores of records, grouped over seeds, and what they are."""
-    from probekit.report import caption, depth_table, summarise, table
-
     if json:
         print_json([record.to_json() for record in records])
         return
+    typer.echo(depths_text(records) if by_depth else scores_text(records), nl=False)
+
+
+def scores_text(records: "Sequence[Record]", style: "Style" = "text") -> str:
+    """Return the table of scores, and below it what they are; JSON lines stand alone."""
+    from probekit.report import caption, summarise, table
+
     rows = summarise(records)
-    typer.echo(depth_table(records, "eval_score") if by_depth else table(rows))
-    typer.echo(caption(rows, "eval_score" if by_depth else None))
+    text = table(rows, style)
+    return text if style == "jsonl" else f"{text}\n{caption(rows)}\n"
+
+
+def depths_text(
+    records: "Sequence[Record]", split: "Scored" = "dev", style: "Style" = "text"
+) -> str:
+    """Return the table of scores by depth, and below it what they are; JSON lines stand alone."""
+    from probekit.report import caption, depth_table, summarise
+    from probekit.results.scored import SCORE_OF, scored_on
+
+    records = scored_on([record for record in records if record.depth is not None], split)
+    text = depth_table(records, SCORE_OF[split], style)
+    if style == "jsonl":
+        return text
+    return f"{text}\n{caption(summarise(records), SCORE_OF[split])}\n"
 
 
 def print_comparison(comparison: "Comparison", *, json: bool = False) -> None:

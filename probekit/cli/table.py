@@ -1,14 +1,13 @@
 """``probekit table``: scores or layer weights of records, as text."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from probekit.report import Row, Score, Style
-    from probekit.results import Record
+    from probekit.report import Style
+    from probekit.results.scored import Scored
 
 
 def table(
@@ -29,6 +28,7 @@ def table(
     style: Annotated[str, typer.Option("--style", help="text, markdown or jsonl.")] = "text",
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
+    from probekit.cli.output import depths_text, scores_text
     from probekit.errors import OptionError
     from probekit.registry import choose
     from probekit.report import weights_table
@@ -37,39 +37,15 @@ def table(
 
     choose("table", of, dict.fromkeys(("scores", "depth", "weights")))
     styles: dict[str, Style] = {"text": "text", "markdown": "markdown", "jsonl": "jsonl"}
-    scores: dict[str, Score] = {"dev": "eval_score", "test": "test_score"}
+    splits: dict[str, Scored] = {"dev": "dev", "test": "test"}
     if split is not None and of != "depth":
         raise OptionError(f"--split: a table of {of} has no such option; leave it out.")
-    layout, score = choose("style", style, styles), choose("split", split or "dev", scores)
+    layout, scored = choose("style", style, styles), choose("split", split or "dev", splits)
     records = select(load_records(runs), where or [])
     if of == "weights":
         text = weights_table(records, style=layout)
     elif of == "depth":
-        text = _depths(records, score, layout)
+        text = depths_text(records, scored, layout)
     else:
-        text = _scores(records, layout)
+        text = scores_text(records, layout)
     typer.echo(text, nl=False)
-
-
-def _scores(records: "Sequence[Record]", style: "Style") -> str:
-    from probekit.report import summarise, table
-
-    rows = summarise(records)
-    return table(rows, style) + _caption(rows, style)
-
-
-def _depths(records: "Sequence[Record]", score: "Score", style: "Style") -> str:
-    from probekit.report import depth_table, summarise
-
-    text = depth_table(records, score, style)
-    rows = summarise([record for record in records if record.depth is not None])
-    return text + _caption(rows, style, score)
-
-
-def _caption(rows: "Sequence[Row]", style: "Style", score: "Score | None" = None) -> str:
-    """Return the line below a table; JSON lines have none."""
-    from probekit.report import caption
-
-    if style == "jsonl":
-        return ""
-    return ("\n" if style == "markdown" else "") + caption(rows, score) + "\n"

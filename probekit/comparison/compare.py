@@ -8,8 +8,7 @@ from probekit.registry import choose
 from probekit.results.bootstrap import Counts, Differences, bootstrap
 from probekit.results.comparison import Comparison
 from probekit.results.interval import interval
-
-_SPLITS = {"test": None, "dev": None}
+from probekit.results.scored import SCORE_OF
 
 
 def compare(
@@ -33,7 +32,7 @@ def compare(
         MissingFileError: a side file of predictions does not exist.
         RecordError: the runs cannot be paired; the message says why.
     """
-    choose("split", split, _SPLITS)
+    choose("split", split, SCORE_OF)
     pairing = pair(a, b, split)
     sides = [[pairing.scorer.resampler(p) for p in side] for side in (pairing.a, pairing.b)]
 

@@ -67,7 +67,7 @@ def write_units(
         computed: units that were computed already, by index; taken out as they are written, so
             that their memory is freed.
         remedy: the command to rerun when a value is out of range.
-        progress: draw a bar on stderr.
+        progress: show progress on stderr.
         title: the bar's title.
 
     Raises:

@@ -48,7 +48,7 @@ class Session:
         cache: root of the feature cache.
         overwrite: replace a complete entry of the same key.
         remedy: the command to rerun when a state does not fit the stored dtype.
-        progress: draw bars on stderr.
+        progress: show progress on stderr.
     """
 
     inspection: Inspection
@@ -120,8 +120,8 @@ class Session:
             )
         if not split.labels and self.task.kind != "language-modelling":
             logger.info(
-                "%s: no labels in %s, so there is nothing to train on. Once there are some, "
-                "extract again: the model does not run a second time.",
+                "%s: no labels in %s, so there is nothing to train on or to score. Once there are "
+                "some, extract again: the model does not run a second time.",
                 split.name,
                 split.origin,
             )

@@ -52,7 +52,7 @@ def extract(
         kind: for the user's own data, its kind.
         text: for the user's own data, name or index of the text column.
         label: for the user's own data, name or index of the label column.
-        progress: draw bars on stderr.
+        progress: show progress on stderr.
 
     Returns:
         one entry per split, in the order of the splits.
@@ -112,7 +112,7 @@ def open_session(
         kind: kind of the user's own data.
         text: its text column.
         label: its label column.
-        progress: draw bars on stderr.
+        progress: show progress on stderr.
 
     Returns:
         the session and the splits, in their order.

@@ -1,7 +1,6 @@
 """Perplexity: the exponential of the mean loss per row."""
 
 import math
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,10 @@ from probekit.metrics.contract import Consumes, Metric, Scorer, check_count, exp
 from probekit.metrics.gold import AnyGold, LossGold, Values
 from probekit.metrics.resampling import Additive, Parts, Scores, per_example, ratio
 
-_LARGEST = math.log(sys.float_info.max)
+ENDLESS = 1e150
+"""What stands for infinity in records: JSON has none, and the square of this is finite."""
+
+_LARGEST = math.log(ENDLESS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +22,7 @@ class Perplexity(Metric):
     """exp of the mean negative log-likelihood in nats; smaller is better.
 
     ``loss``, the mean itself, is given beside it. A mean that is not finite, or whose exponential
-    is not, scores the largest float: records have no infinity.
+    is not, scores `ENDLESS`: records have no infinity.
     """
 
     name: ClassVar[str] = "perplexity"
@@ -57,6 +59,6 @@ class PerplexityScorer(Additive, Scorer):
         check_count(predicted, self.gold.n_rows, "row")
         loss = float(np.asarray(predicted, np.float64).mean())
         if not math.isfinite(loss):
-            loss = sys.float_info.max
-        perplexity = math.exp(loss) if loss < _LARGEST else sys.float_info.max
+            loss = ENDLESS
+        perplexity = math.exp(loss) if loss < _LARGEST else ENDLESS
         return {Perplexity.name: perplexity, "loss": loss}

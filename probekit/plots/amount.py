@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from probekit.plots.axis import score_axis
 from probekit.plots.lines import draw_bars
 from probekit.plots.panels import add_legend, panel_figure, split_panels
-from probekit.plots.scored import Split, mean_score
 from probekit.plots.style import RC
 from probekit.results.groups import check_seeds, grouped
 from probekit.results.interval import Interval
 from probekit.results.names import option_text
 from probekit.results.record import Record
+from probekit.results.scored import Scored, mean_score
 
 Amount = Literal["shots", "fraction"]
 
@@ -26,7 +26,7 @@ def draw_amounts(
     records: Sequence[Record],
     amount: Amount,
     label_axis: Callable[[Axes, Sequence[float]], None],
-    split: Split,
+    split: Scored,
 ) -> Figure:
     """Draw the score against the amount, with 95 % intervals over seeds.
 
@@ -64,7 +64,7 @@ def _shifts(count: int) -> list[float]:
 
 
 def _curve(
-    name: str, members: Sequence[Record], amount: Amount, split: Split, factor: float
+    name: str, members: Sequence[Record], amount: Amount, split: Scored, factor: float
 ) -> dict[float, Interval]:
     curve = {}
     for (value,), group in grouped(members, [amount]).items():

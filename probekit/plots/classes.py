@@ -12,16 +12,15 @@ from probekit.plots.panels import Panel, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
 from probekit.registry import choose
 from probekit.results.classes import (
-    Scored,
     check_classes,
     class_order,
     class_scores,
     mean_class_scores,
 )
 from probekit.results.record import Record
+from probekit.results.scored import SCORE_OF, Scored
 
 MAX_CLASSES = 30
-_SPLITS = {"dev": None, "test": None}
 _MARKER = 0.075  # height that each marker takes, inches
 _GAP = 0.13  # height between two classes, inches
 _AROUND = 0.65  # height of a panel's title and axis, inches
@@ -46,7 +45,7 @@ def plot_classes(
         RecordError: no record holds scores of classes, there are too many of these, or a marker
             would average over more than seeds.
     """
-    choose("split", split, _SPLITS)
+    choose("split", split, SCORE_OF)
     records = _scored(records, split, classes)
     with matplotlib.rc_context(RC):
         panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])

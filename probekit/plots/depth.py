@@ -12,14 +12,14 @@ from probekit.metrics.scale import Scale
 from probekit.plots.axis import layer_axis, score_axis
 from probekit.plots.lines import draw_band
 from probekit.plots.panels import add_legend, panel_figure, split_panels
-from probekit.plots.scored import Split, mean_score, scored_on
 from probekit.plots.style import RC, CurveStyle
 from probekit.results.groups import check_seeds, grouped
 from probekit.results.interval import Interval
 from probekit.results.record import Record
+from probekit.results.scored import Scored, mean_score, scored_on
 
 
-def plot_depth(records: Sequence[Record], split: Split = "dev") -> Figure:
+def plot_depth(records: Sequence[Record], split: Scored = "dev") -> Figure:
     """Draw the score against the truncated depth, one curve per head and normalisation.
 
     Scores are the best ones on dev, or those of the same checkpoints on test. A ring marks the best
@@ -56,7 +56,7 @@ def plot_depth(records: Sequence[Record], split: Split = "dev") -> Figure:
 
 
 def _curve(
-    members: Sequence[Record], name: str, split: Split, factor: float
+    members: Sequence[Record], name: str, split: Scored, factor: float
 ) -> dict[float, Interval]:
     curve = {}
     for (depth,), group in grouped(members, ["depth"]).items():

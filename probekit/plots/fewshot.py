@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 from probekit.errors import RecordError
 from probekit.plots.amount import draw_amounts
 from probekit.plots.axis import shots_axis
-from probekit.plots.scored import Split, scored_on
 from probekit.results.record import Record
+from probekit.results.scored import Scored, scored_on
 
 
-def plot_fewshot(records: Sequence[Record], split: Split = "dev") -> Figure:
+def plot_fewshot(records: Sequence[Record], split: Scored = "dev") -> Figure:
     """Draw the score against shots (logarithmic), with 95 % intervals over seeds.
 
     Scores are the best ones on dev, or those of the same checkpoints on test.

@@ -38,7 +38,7 @@ def predict(
             are expected.
         model: where the backbone is now; ``None`` is where it was when the cache was made.
         device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
-        progress: draw a bar on stderr.
+        progress: show progress on stderr.
 
     Returns:
         Per text, a label name for each word (tagging), one label name (sentence, pair) or one

@@ -1,7 +1,6 @@
 """Single classes in records: their F1, their layer weights, and what they are taken for."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -9,8 +8,7 @@ from probekit.errors import OptionError, RecordError
 from probekit.results.groups import check_seeds
 from probekit.results.interval import Interval, interval
 from probekit.results.record import Record
-
-Scored = Literal["dev", "test"]
+from probekit.results.scored import Scored
 
 
 def class_order(name: str) -> tuple[bool, str, str]:

@@ -60,7 +60,8 @@ class Record:
         raw_weights: the same before the softmax; None when the head has no such values.
         class_weights: mean weight of each layer over the dev rows of each gold class, by name.
         diverged: whether the loss or a trained value ceased to be finite. The best checkpoint is
-            from before; where none was, the scores are arbitrary and there are no weights.
+            from before; where none was, the scores are arbitrary, and weights that are not finite
+            are left out.
         confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``.
         n_params: trained parameters, head and decoder together.
         train_seconds: wall-clock seconds of training.

@@ -20,7 +20,7 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
 
     Args:
         path: the entry's folder. It is not opened as an `Entry`, which a missing chunk prevents.
-        progress: draw a bar on stderr.
+        progress: show progress on stderr.
 
     Raises:
         EntryError: manifest, store or checksum table is missing, damaged, or lists other chunks

@@ -59,7 +59,7 @@ def sweep(
             each. A run without its saved head is trained again; its folder may hold one of the
             same task, label and head, which is replaced, but no other.
         predictions: write the dev and test predictions of each run beside ``out``.
-        progress: draw a bar on stderr, counting the steps of all runs.
+        progress: show progress on stderr, counting the steps of all runs.
 
     Returns:
         The records of the plan, in its order, new and old.

@@ -53,7 +53,8 @@ def freeze(
     head, decoder = member.probe.head, member.probe.decoder
     weights, raw_weights = outcome.weights.by_layer(), outcome.weights.raw_by_layer()
     class_weights = outcome.by_class
-    if member.diverged and not all(map(math.isfinite, weights.values())):
+    weighs = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
+    if not weighs:  # huge values may be finite, and what is computed from them not
         weights, raw_weights, class_weights = {}, None, {}
     return FitResult(
         state=_state({"head": head, "decoder": decoder, "normalization": normalization}),
@@ -77,7 +78,7 @@ def freeze(
         weights=weights,
         raw_weights=raw_weights,
         class_weights=class_weights,
-        diverged=member.diverged,
+        diverged=member.diverged or not weighs,
         confusion=outcome.confusion,
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,15 +15,13 @@ from probekit.decoders import DecoderSpec
 from probekit.features import FeatureView
 from probekit.heads import HeadInput, HeadSpec, LayerWeights
 from probekit.metrics import Metric
+from probekit.metrics.perplexity import ENDLESS
 from probekit.seeding import derive, torch_generator
 from probekit.train.normalize import Treatment
 from probekit.train.optimizer import Optimizer
 from probekit.train.probe import Probe, start_from
 
 logger = logging.getLogger(__name__)
-
-_ENDLESS = sys.float_info.max
-"""A loss that is not finite, in a curve: JSON has no infinity."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +159,7 @@ class Member:
         """Record the dev scores after ``step``, and keep the state if it is the best so far."""
         score = scores[metric.name]
         loss = self._mean_loss()
-        self.curve.append((step, loss if math.isfinite(loss) else _ENDLESS, score))
+        self.curve.append((step, loss if math.isfinite(loss) else ENDLESS, score))
         self._note_divergence(loss)
         if self.diverged and self.best is not None:
             return
@@ -183,7 +180,8 @@ class Member:
             return
         self.diverged = True
         logger.warning(
-            "%s at lr %g: the loss is no longer finite; lower --lr or use --normalize.",
+            "%s at lr %g: the loss or a trained value is no longer finite; lower --lr or use "
+            "--normalize.",
             self.spec.head.name,
             self.spec.lr,
         )

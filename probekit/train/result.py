@@ -30,7 +30,8 @@ class FitResult:
         class_weights: weight of each layer, averaged over the dev rows of each gold class; empty
             for a head that gives all rows the same weights.
         diverged: whether the loss or a trained value ceased to be finite. The best checkpoint is
-            from before; where none was, the scores are arbitrary and there are no weights.
+            from before; where none was, the scores are arbitrary, and weights that are not finite
+            are left out.
         confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``;
             ``None`` where no classes are predicted.
         n_params: trained values, head and decoder together.

@@ -22,7 +22,7 @@ def few(here):
 
 def test_scores_are_those_of_the_library(few):
     rows = summarise(load_records(few[:1]))
-    assert done("table", few[0]).out == table(rows) + caption(rows) + "\n"
+    assert done("table", few[0]).out == table(rows) + "\n" + caption(rows) + "\n"
     assert done("table", few[0], "--style", "markdown").out == (
         table(rows, "markdown") + "\n" + caption(rows) + "\n"
     )
@@ -35,7 +35,7 @@ def test_depths_have_a_row_each(few, split, score):
     records = load_records(few)
     rows = summarise([record for record in records if record.depth is not None])
     printed = done("table", *few, "--of", "depth", "--split", split).out
-    assert printed == depth_table(records, score) + caption(rows, score) + "\n"
+    assert printed == depth_table(records, score) + "\n" + caption(rows, score) + "\n"
 
 
 def test_weights_and_conditions(few):
@@ -58,3 +58,17 @@ def test_weights_and_conditions(few):
 )
 def test_what_cannot_be_printed(few, words, message):
     assert refused("table", *few, *words).startswith(message)
+
+
+def test_depths_without_test_scores(here):
+    append_record("deep.jsonl", make_record("last", depth=1, test_score=None))
+    message = refused("table", "deep.jsonl", "--of", "depth", "--split", "test")
+    assert message.startswith("none of 1 records has a test score; extract the test split")
+
+
+def test_runs_that_diverged_are_counted(here):
+    for seed in (0, 1):
+        append_record("r.jsonl", make_record("p32", seed, depth=2, diverged=seed == 1))
+    assert "1 of 2  " in done("table", "r.jsonl").out
+    for of in ("scores", "depth"):
+        assert done("table", "r.jsonl", "--of", of).out.endswith(" 1 of 2 runs diverged.\n")

@@ -74,7 +74,7 @@ def test_rows_land_in_data_set_order(name, sentences, budget, pooling, data):
 
 def test_padding_uses_the_given_id():
     split = _split("bert", [["EU"], ["EU", "rejects", "German", "call"]])
-    (batch,) = token_batches(split, 0, 2, batch_tokens=99, pad_id=7, pooling="first")
+    (batch,) = token_batches(split, 0, 2, batch_tokens=9999, pad_id=7, pooling="first")
     longest, short = batch.input_ids.tolist()
     assert batch.lengths.tolist() == [len(longest), 4]
     assert short[4:] == [7] * (len(longest) - 4)

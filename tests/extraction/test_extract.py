@@ -355,3 +355,14 @@ def test_options_check_themselves():
         with pytest.raises(ValueError, match=r"--|format"):
             ExtractOptions(**wrong)
     assert dataclasses.asdict(ExtractOptions())["format"] == "zarr"
+
+
+def test_a_file_without_labels_is_said_to_have_none(bert, corpus, tmp_path, caplog):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    words = [line.split("\t")[0] for line in (corpus / "dev.conll").read_text().splitlines()]
+    (bare / "train.conll").write_text("\n".join(words) + "\n")
+    caplog.set_level("INFO")
+    extract(bert, str(bare), kind="tagging", splits=["train"], cache=tmp_path, device="cpu")
+    assert "train: no labels in " in caplog.text
+    assert "so there is nothing to train on or to score" in caplog.text

@@ -16,6 +16,7 @@ from probekit.heads import (
     HeadSpec,
     LayerWeights,
     TokenStates,
+    depth_lstm,
     head_from_json,
 )
 from probekit.layers import parse_layers, up_to_depth
@@ -213,6 +214,14 @@ def test_autocast(spec: HeadSpec, dtype: torch.dtype) -> None:
     torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
     exact = head(z.float())
     assert (h - exact).norm() < 0.02 * exact.norm()
+
+
+def test_depth_lstm_stays_in_float32_where_bfloat16_is_not_native(monkeypatch) -> None:
+    monkeypatch.setattr(depth_lstm, "native_bfloat16", lambda device: False)
+    head, z = build(HEADS["depth-lstm"]()), rows()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        under = head(z)
+    assert torch.equal(under, head(z))
 
 
 def test_massive_activations_stay_finite(spec: HeadSpec) -> None:

@@ -1,4 +1,4 @@
-"""Whose scores a curve shows: the best ones on dev, or those of the same checkpoints on test."""
+"""Whose scores are shown: the best ones on dev, or those of the same checkpoints on test."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -8,19 +8,23 @@ from probekit.registry import choose
 from probekit.results.interval import Interval, interval
 from probekit.results.record import Record
 
-Split = Literal["dev", "test"]
+Scored = Literal["dev", "test"]
 
-_FIELDS = {"dev": "eval_score", "test": "test_score"}
+SCORE_OF: dict[str, Literal["eval_score", "test_score"]] = {
+    "dev": "eval_score",
+    "test": "test_score",
+}
+"""The field of a record that holds the score on each split."""
 
 
-def scored_on(records: Sequence[Record], split: Split) -> list[Record]:
+def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
     """Return the records that have a score on a split.
 
     Raises:
         UnknownNameError: there is no such split.
         RecordError: there were records, and none of them has.
     """
-    field = choose("split", split, _FIELDS)
+    field = choose("split", split, SCORE_OF)
     found = [record for record in records if getattr(record, field) is not None]
     if records and not found:
         raise RecordError(
@@ -30,6 +34,6 @@ def scored_on(records: Sequence[Record], split: Split) -> list[Record]:
     return found
 
 
-def mean_score(group: Sequence[Record], split: Split) -> Interval:
+def mean_score(group: Sequence[Record], split: Scored) -> Interval:
     """Return the mean score of some seeds, as in the records."""
-    return interval(getattr(record, _FIELDS[split]) for record in group)
+    return interval(getattr(record, SCORE_OF[split]) for record in group)

@@ -128,9 +128,11 @@ def _gguf_source(model: str, path: Path) -> ModelSource:
 
 def _folder_source(model: str, path: Path, weights: bool) -> ModelSource:
     if not (path / "config.json").is_file():
+        gguf = sorted(path.glob("*.gguf"))
+        file = f"the file itself: {gguf[0]}" if gguf else "a .gguf file"
         raise BackboneError(
             f"model {model!r}: the folder holds no config.json. Save a model there with "
-            "save_pretrained, or name the .gguf file itself."
+            f"save_pretrained, or name {file}."
         )
     folder = path.resolve()
     found = local_weights(folder) if weights else ()

@@ -135,6 +135,9 @@ def test_no_tokenizer_no_weights_no_model(bert, corpus, here):
     bare.mkdir()
     message = refused("extract", bare, corpus)
     assert message.startswith(f"model '{bare}': the folder holds no config.json. Save a model")
+    (bare / "tiny.gguf").touch()
+    assert refused("extract", bare, corpus).endswith(f"or name the file itself: {bare}/tiny.gguf.")
+    (bare / "tiny.gguf").unlink()
     shutil.copy(bert / "config.json", bare)
     message = refused("extract", bare, corpus)
     assert "no weights. Expected model.safetensors" in message

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from probekit.backbone import Backbone, add_rows
-from probekit.buffers import empty_buffer
+from probekit.buffers import ReusedMemory, carve, carved_bytes
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.data.units import Unit
 from probekit.extraction.plan import Plan, buffer_dtype
@@ -21,15 +21,21 @@ class ComputedUnit:
         unit: which one.
         blocks: per array, shape (layers, rows, dim); rows of deleted words are zeros.
         statistics: range of each array, per layer.
+        memory: where the blocks lie, to be given back once they are written.
     """
 
     unit: Unit
     blocks: dict[str, Tensor]
     statistics: dict[str, LayerStatistics]
+    memory: Tensor
 
 
 def compute_unit(
-    backbone: Backbone, plan: Plan, unit: Unit, on_tokens: Callable[[int], object]
+    backbone: Backbone,
+    plan: Plan,
+    unit: Unit,
+    on_tokens: Callable[[int], object],
+    reused: ReusedMemory,
 ) -> ComputedUnit:
     """Run the model over one unit.
 
@@ -38,20 +44,23 @@ def compute_unit(
         plan: layout of the entry.
         unit: which unit.
         on_tokens: called after each batch with its number of real subwords.
+        reused: gives the memory for the blocks.
     """
-    blocks = {
-        name: empty_buffer(
+    buffers = {
+        name: (
             (len(array.layers), unit.rows[name], array.dim),
             buffer_dtype(name, backbone.compute_dtype, plan.pooling),
-        ).zero_()
+        )
         for name, array in plan.arrays.items()
     }
+    memory = reused.take(carved_bytes(buffers))
+    blocks = {name: block.zero_() for name, block in carve(memory, buffers).items()}
     layers = {name: array.layers for name, array in plan.arrays.items()}
     for batch in batches_of(backbone, plan, unit):
         add_rows(backbone, batch, layers, blocks)
         on_tokens(int(batch.lengths.sum()))
     statistics = {name: LayerStatistics.of(block) for name, block in blocks.items()}
-    return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics)
+    return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics, memory=memory)
 
 
 def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:

@@ -9,6 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from probekit.backbone import Backbone
+from probekit.buffers import ReusedMemory
 from probekit.extraction.compute import ComputedUnit, batches_of, compute_unit
 from probekit.extraction.plan import Plan
 from probekit.extraction.statistics import LayerStatistics, check_range
@@ -54,6 +55,7 @@ def write_units(
     builder: EntryBuilder,
     *,
     computed: dict[int, ComputedUnit],
+    reused: ReusedMemory,
     remedy: str,
     progress: bool,
     title: str,
@@ -65,7 +67,8 @@ def write_units(
         plan: layout, in the dtype that is stored.
         builder: the entry under construction.
         computed: units that were computed already, by index; taken out as they are written, so
-            that their memory is freed.
+            that their memory is used again.
+        reused: gives the memory for units, and takes it back.
         remedy: the command to rerun when a value is out of range.
         progress: show progress on stderr.
         title: the bar's title.
@@ -78,12 +81,12 @@ def write_units(
     done = builder.done_units | computed.keys()
     with (
         token_bar(plan, title, done=done, progress=progress) as bar,
-        WriterThread[ComputedUnit](lambda item: _write(builder, item)) as writer,
+        WriterThread[ComputedUnit](lambda item: _write(builder, item, reused)) as writer,
     ):
         for unit in todo:
             item = computed.pop(unit.index, None)
             if item is None:
-                item = compute_unit(backbone, plan, unit, bar.update)
+                item = compute_unit(backbone, plan, unit, bar.update, reused)
             _guard(plan, item, remedy)
             writer.put(item)
             del item  # the next unit is computed while this one is written
@@ -111,7 +114,7 @@ def _guard(plan: Plan, item: ComputedUnit, remedy: str) -> None:
     check_range(item.statistics, layers, dtype, place=plan.describe_unit(item.unit), remedy=remedy)
 
 
-def _write(builder: EntryBuilder, item: ComputedUnit) -> None:
+def _write(builder: EntryBuilder, item: ComputedUnit, reused: ReusedMemory) -> None:
     builder.write_unit(
         item.unit.index,
         item.unit.row_start,
@@ -121,6 +124,7 @@ def _write(builder: EntryBuilder, item: ComputedUnit) -> None:
             for name, part in item.statistics.items()
         },
     )
+    reused.give_back(item.memory)
 
 
 def total_statistics(unit_stats: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from probekit.backbone import Backbone, Inspection, load_backbone
 from probekit.backbone.output_head import OutputHead, read_output_head, tied_to_input
+from probekit.buffers import ReusedMemory
 from probekit.errors import OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
 from probekit.extraction.configuration import check_configuration, computing_options
@@ -195,6 +196,7 @@ class Session:
                 plan,
                 builder,
                 computed=computed,
+                reused=self._reused,
                 remedy=self.remedy,
                 progress=self.progress,
                 title=split.name,
@@ -217,11 +219,16 @@ class Session:
         if earlier is not None:
             return plan.with_dtype(earlier["arrays"][0]["dtype"]), {}
         with token_bar(plan, title, leave=False, progress=self.progress) as bar:
-            first = compute_unit(self.backbone, plan, plan.units[0], bar.update)
+            first = compute_unit(self.backbone, plan, plan.units[0], bar.update, self._reused)
         if fits_float16(first.statistics):
             return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
         return plan.with_dtype("bfloat16"), {first.unit.index: first}
+
+    @cached_property
+    def _reused(self) -> ReusedMemory:
+        """Memory for units, of all splits."""
+        return ReusedMemory()
 
     @property
     def _keep(self) -> tuple[str, ...]:

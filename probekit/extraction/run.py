@@ -10,6 +10,7 @@ from torch import Tensor
 
 from probekit.backbone import Backbone
 from probekit.buffers import ReusedMemory
+from probekit.data.token_batch import TokenBatch
 from probekit.extraction.compute import ComputedUnit, batches_of, compute_unit
 from probekit.extraction.plan import Plan
 from probekit.extraction.statistics import LayerStatistics, check_range
@@ -19,20 +20,28 @@ from probekit.store.builder import EntryBuilder
 
 logger = logging.getLogger(__name__)
 
-_PROBE_TOKENS = 1024
+_PROBE_TOKENS = 512
+"""Tokens of the measured pass on a CPU, where more take long and go no faster."""
 
 
 def tokens_per_second(backbone: Backbone, plan: Plan) -> float:
-    """Measure the forward pass on a few of the entry's own sentences of middling length."""
+    """Measure the forward pass on some of the entry's own sentences of middling length."""
     batches = batches_of(backbone, plan, plan.units[0])
     batch = batches[len(batches) // 2]
-    count = max(1, _PROBE_TOKENS // batch.input_ids.shape[1])
-    ids, lengths = batch.input_ids[:count], batch.lengths[:count]
-    ids = ids[:, : int(lengths.max())]
+    count = len(batch.lengths)
+    if backbone.device.type == "cpu":
+        count = min(count, max(1, _PROBE_TOKENS // batch.input_ids.shape[1]))
+    # a few first: they pay for allocation and kernel selection
+    _, seconds = (_probe_seconds(backbone, plan, batch, n) for n in (-(-count // 4), count))
+    return int(batch.lengths[:count].sum()) / seconds
+
+
+def _probe_seconds(backbone: Backbone, plan: Plan, batch: TokenBatch, count: int) -> float:
+    """Return the seconds of a forward pass over the first windows of a batch."""
+    lengths = batch.lengths[:count]
+    ids = batch.input_ids[:count, : int(lengths.max())]
     types = None if batch.token_types is None else batch.token_types[:count, : ids.shape[1]]
-    # the first run also pays for allocation and kernel selection
-    seconds = [forward_seconds(backbone, ids, lengths, plan.layers, types) for _ in range(2)]
-    return int(lengths.sum()) / min(seconds)
+    return forward_seconds(backbone, ids, lengths, plan.layers, types)
 
 
 def forward_seconds(

@@ -3,7 +3,7 @@
 Forward passes over the sentence lengths of CoNLL-2003 dev (ids of one word, which cost the same),
 in batches as extraction cuts them, in batches that are filled up, and in batches of one length.
 And the overhead of a batch, as a number of tokens, from a straight line through the seconds of
-batches of 128 to 4,096 tokens: extraction counts `probekit.data.batching._OVERHEAD`.
+batches of 128 to 4,096 tokens: extraction counts 64 at this budget.
 
     python benchmarks/batching.py minilm-l6 --models MODELS --data DATA
 """

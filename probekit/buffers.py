@@ -13,9 +13,8 @@ _ALIGNMENT = 64  # bytes, as torch's own tensors have
 def empty_buffer(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """Return an uninitialised tensor in the CPU's memory, for many values.
 
-    NumPy asks the system for huge pages (Linux, from 4 MiB on), torch does not: rows are gathered
-    into a fresh buffer of 170 MB three times as fast, since the first write to each page of 4 KiB
-    costs more than filling it.
+    NumPy asks the system for huge pages (Linux, from 4 MiB on), torch does not; and the first write
+    to each page of 4 KiB costs more than filling it (``benchmarks/reading.py``).
     """
     size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + _ALIGNMENT, np.uint8)
@@ -26,8 +25,8 @@ def empty_buffer(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 class ReusedMemory:
     """Memory that one thread takes and another may give back.
 
-    What is given back serves again, while the system may take long to find fresh memory (0.3 GB/s
-    were seen in a virtual machine, against 40 GB/s for memory that is written a second time).
+    What is given back serves again: the first write to memory that the system has just found takes
+    many times as long as the next one, above all in a virtual machine.
     """
 
     def __init__(self) -> None:

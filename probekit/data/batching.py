@@ -12,8 +12,9 @@ from probekit.errors import OptionError
 _OVERHEAD = 64
 """What a batch costs beyond its tokens, one token in so many of the budget.
 
-On a CPU, reading the weights costs what 50 to 100 tokens do; the default budget of 4,096 counts 64.
-Where a larger budget is right, as on a GPU, the next batch costs more tokens as well.
+On a CPU, reading the weights costs what some tens of tokens do (``benchmarks/batching.py``); the
+default budget of 4,096 counts 64. Where a larger budget is right, as on a GPU, the next batch costs
+more tokens as well.
 """
 
 

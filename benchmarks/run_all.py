@@ -46,7 +46,8 @@ def main() -> None:
     parser.add_argument("--rounds", default="5")
     parser.add_argument("--json", type=Path, default=HERE / "results.jsonl")
     args = parser.parse_args()
-    done = {row.claim.number for row in read(args.json) if row.machine == describe()}
+    machine = describe()
+    done = {row.claim.number for row in read(args.json) if row.machine == machine}
     failed = []
     for number, program, words in PROGRAMS:
         if number in done:

@@ -14,6 +14,7 @@ from probekit.results.groups import OPTIONS, check_seeds, follows, grouped, seri
 from probekit.results.interval import Interval, interval
 from probekit.results.names import layer_text, metric_text, option_text, options_text, value_text
 from probekit.results.record import Record
+from probekit.results.scored import mean_score
 from probekit.results.weights import mean_weights, with_weights
 
 Style = Literal["text", "markdown", "jsonl"]
@@ -302,7 +303,7 @@ def depth_table(
     named = series(records, given=["depth"])
     columns = {
         name: {
-            depth: _mean_score(group, score, f"{name}, depth {depth}")
+            depth: mean_score(group, score, f"{name}, depth {depth}")
             for (depth,), group in grouped(members, ["depth"]).items()
         }
         for name, members in named.items()
@@ -310,11 +311,6 @@ def depth_table(
     factors = [scale_of(members[0].metric).factor for members in named.values()]
     heading = f"layer, {_SCORE_TEXT[score]}"
     return _layer_table(columns, style, decimals=2, factors=factors, heading=heading)
-
-
-def _mean_score(group: Sequence[Record], score: Score, what: str) -> Interval:
-    check_seeds(group, what)
-    return interval(getattr(record, score) for record in group)
 
 
 def weights_table(records: Sequence[Record], raw: bool = False, style: Style = "text") -> str:

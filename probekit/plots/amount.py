@@ -11,11 +11,11 @@ from probekit.plots.axis import score_axis
 from probekit.plots.lines import draw_bars
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
-from probekit.results.groups import check_seeds, grouped
+from probekit.results.groups import grouped
 from probekit.results.interval import Interval
 from probekit.results.names import option_text
 from probekit.results.record import Record
-from probekit.results.scored import Scored, mean_score
+from probekit.results.scored import SCORE_OF, Scored, mean_score
 
 Amount = Literal["shots", "fraction"]
 
@@ -68,6 +68,6 @@ def _curve(
 ) -> dict[float, Interval]:
     curve = {}
     for (value,), group in grouped(members, [amount]).items():
-        check_seeds(group, f"{name}, {option_text(amount, value)}")
-        curve[value] = mean_score(group, split).scaled(factor)
+        what = f"{name}, {option_text(amount, value)}"
+        curve[value] = mean_score(group, SCORE_OF[split], what).scaled(factor)
     return curve

@@ -13,10 +13,10 @@ from probekit.plots.axis import layer_axis, score_axis
 from probekit.plots.lines import draw_band
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
-from probekit.results.groups import check_seeds, grouped
+from probekit.results.groups import grouped
 from probekit.results.interval import Interval
 from probekit.results.record import Record
-from probekit.results.scored import Scored, mean_score, scored_on
+from probekit.results.scored import SCORE_OF, Scored, mean_score, scored_on
 
 
 def plot_depth(records: Sequence[Record], split: Scored = "dev") -> Figure:
@@ -60,8 +60,8 @@ def _curve(
 ) -> dict[float, Interval]:
     curve = {}
     for (depth,), group in grouped(members, ["depth"]).items():
-        check_seeds(group, f"{name}, depth {depth}")
-        curve[depth] = mean_score(group, split).scaled(factor)
+        what = f"{name}, depth {depth}"
+        curve[depth] = mean_score(group, SCORE_OF[split], what).scaled(factor)
     return curve
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from probekit.errors import RecordError
 from probekit.registry import choose
+from probekit.results.groups import check_seeds
 from probekit.results.interval import Interval, interval
 from probekit.results.record import Record
 
@@ -34,6 +35,16 @@ def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
     return found
 
 
-def mean_score(group: Sequence[Record], split: Scored) -> Interval:
-    """Return the mean score of some seeds, as in the records."""
-    return interval(getattr(record, SCORE_OF[split]) for record in group)
+def mean_score(group: Sequence[Record], score: str, what: str) -> Interval:
+    """Return the mean over the seeds of one setting, as in the records.
+
+    Args:
+        group: records that differ in their seed alone.
+        score: the field that holds the score.
+        what: the setting in words, for the message.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(group, what)
+    return interval(getattr(record, score) for record in group)

@@ -12,7 +12,8 @@ from transformers import PreTrainedTokenizerBase
 from probekit.data.alignment import Specials, backend, learn_specials
 from probekit.data.encoded import EncodedSplit
 from probekit.data.masking import RATE, choose, learn_mask_vocabulary, mask_draws, replace
-from probekit.errors import DataError, OptionError
+from probekit.data.texts import refuse_broken
+from probekit.errors import OptionError
 from probekit.ragged import bounds_of, ragged_arange
 
 FORMS = ("masked", "next")
@@ -125,7 +126,7 @@ def _tokenize(
         try:
             found = inner.encode_batch_fast(texts[part], add_special_tokens=False)
         except (TypeError, UnicodeEncodeError) as error:
-            _refuse_broken(ids, texts, error)
+            refuse_broken(ids, texts, error)
             raise
         numbers = [encoding.ids for encoding in found]
         pieces.append(np.fromiter(chain.from_iterable(numbers), np.int32))
@@ -138,16 +139,6 @@ def _portions(texts: Sequence[str]) -> Iterator[slice]:
     call = np.cumsum([len(text) for text in texts]) // _CHARACTERS_PER_CALL
     edges = [0, *(np.flatnonzero(np.diff(call)) + 1).tolist(), len(texts)]
     return (slice(start, stop) for start, stop in pairwise(edges))
-
-
-def _refuse_broken(ids: Sequence[str], texts: Sequence[str], cause: Exception) -> None:
-    for name, text in zip(ids, texts, strict=True):
-        for place, character in enumerate(text):
-            if "\ud800" <= character <= "\udfff":
-                raise DataError(
-                    f"example {name}: character {place + 1} ({character!a}) is not valid Unicode: "
-                    "it is half of a surrogate pair. Correct the file."
-                ) from cause
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,6 +1,5 @@
 """The write side: build an entry unit by unit, resume it after a kill, seal it."""
 
-import hashlib
 import logging
 import shutil
 from collections.abc import Mapping
@@ -18,13 +17,13 @@ from probekit.registry import choose
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS
 from probekit.store.checksums import damaged_chunks
-from probekit.store.codec import encode_chunk
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.lock import EntryLock
 from probekit.store.manifest import Manifest
-from probekit.store.marks import ChunkSum, UnitMark, read_marks
+from probekit.store.marks import UnitMark, read_marks
 from probekit.store.names import BUILDING, PARTIAL, PLAN, REPLACED
+from probekit.store.pieces import cut_pieces, write_pieces
 from probekit.store.sealing import install, write_sealed
 from probekit.store.unfinished import unfinished_plan
 
@@ -131,12 +130,13 @@ class EntryBuilder:
         if unit in self._marks or not 0 <= unit < self._n_units:
             raise ValueError(f"unit {unit} is done already or not one of {self._n_units}")
         with storage_errors(self.partial, self.nbytes_left):
-            chunks = [
-                chunk
+            pieces = [
+                piece
                 for name, block in blocks.items()
-                for chunk in self._write_block(self.arrays[name], row_start[name], block)
+                for piece in cut_pieces(self.arrays[name], row_start[name], block)
             ]
-            mark = UnitMark(unit, tuple(chunks), {} if stats is None else dict(stats))
+            chunks = write_pieces(self._writer, pieces)
+            mark = UnitMark(unit, chunks, {} if stats is None else dict(stats))
             mark.write(self._units_folder)
         self._marks[unit] = mark
 
@@ -225,26 +225,6 @@ class EntryBuilder:
             (self._units_folder / f"{unit:06d}.json").unlink()
         self._marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
         logger.info("resuming %s: %d of %d units done", self.path, len(self._marks), self._n_units)
-
-    def _write_block(self, spec: ArraySpec, row_start: int, block: Tensor) -> list[ChunkSum]:
-        size = spec.chunk_rows
-        layers, rows, dim = block.shape
-        first, count = row_start // size, -(-rows // size)
-        if (layers, dim) != (len(spec.layers), spec.dim) or row_start % size:
-            raise ValueError(f"block {tuple(block.shape)} at row {row_start} does not fit {spec}")
-        if first + count > spec.n_row_chunks:
-            raise ValueError(f"{rows} rows at row {row_start} do not fit the {spec.rows} of {spec}")
-        sums = []
-        for at, layer in enumerate(spec.layers):
-            for chunk in range(count):
-                piece = block[at, chunk * size : (chunk + 1) * size]
-                stored = encode_chunk(spec, piece, layer=layer, row_chunk=first + chunk)
-                for plain in spec.plain():
-                    data = stored[plain.name]
-                    self._writer.write(plain, first + chunk, at, data)
-                    sha256 = hashlib.sha256(data.data).hexdigest()
-                    sums.append(ChunkSum(plain.name, first + chunk, at, data.nbytes, sha256))
-        return sums
 
     def _check_complete(self, manifest: Manifest) -> None:
         missing = sorted(set(range(self._n_units)) - self.done_units)

@@ -1,7 +1,7 @@
 """Unit marks: which units of an unfinished entry are whole, with checksums and statistics.
 
-A mark is written, by rename, after all chunks of its unit. What a killed run leaves without a
-mark is written again; what it leaves with one is kept.
+A mark is written, by rename, after all chunks of its unit are on the disk. What a killed run leaves
+without a mark is written again; what it leaves with one is kept.
 """
 
 import json

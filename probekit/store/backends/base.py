@@ -67,10 +67,12 @@ class ChunkPlaces:
 
 @runtime_checkable
 class ChunkWriter(Protocol):
-    """Writes whole chunks into allocated arrays."""
+    """Writes whole chunks into allocated arrays, of several threads at a time."""
 
     def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
-        """Write one whole chunk; ``data`` is C-contiguous, of the array's dtype and chunk shape.
+        """Write one whole chunk and ask the operating system to put it on the disk.
+
+        ``data`` is C-contiguous, of the array's dtype and chunk shape.
 
         Raises:
             OSError: the file system refuses.
@@ -78,7 +80,7 @@ class ChunkWriter(Protocol):
         ...
 
     def sync(self) -> None:
-        """Ask the operating system to put everything written on the disk."""
+        """Put on the disk what `write` left: folders, and chunks of an earlier writer."""
         ...
 
     def close(self) -> None:

@@ -64,6 +64,7 @@ class _Hdf5Writer:
         while view:
             written = os.pwrite(self._descriptor, view, offset)
             view, offset = view[written:], offset + written
+        os.fsync(self._descriptor)
 
     def sync(self) -> None:
         os.fsync(self._descriptor)

@@ -85,6 +85,7 @@ class _ZarrWriter:
             view = data.data.cast("B")
             while view:
                 view = view[sink.write(view) :]
+            os.fsync(sink.fileno())
 
     def sync(self) -> None:
         for folder, _, files in os.walk(self._path):

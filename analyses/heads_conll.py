@@ -8,24 +8,14 @@ that test is what to read. Finished runs are skipped: the script can be stopped 
     python analyses/heads_conll.py MODEL --workers 2
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from probekit import (
-    Location,
-    Record,
-    TrainSpec,
-    plot_weights,
-    product,
-    save_figure,
-    sweep,
-)
-from probekit.report import caption, summarise, table
+from shared import RESULTS, arguments, best_rate, of_head, runner, section, write
 
-RESULTS = Path(__file__).parent / "results"
-RECORDS = RESULTS / "heads_conll.jsonl"
+from probekit import Record, TrainSpec, plot_weights, product, save_figure
+
+NAME = "heads_conll"
 SHOTS = 128
 SEEDS = range(5)
 SEARCH_SEEDS = range(2)
@@ -50,17 +40,9 @@ is narrow, and its rate not searched, because it is the slowest by far."""
 
 def main() -> None:
     """Train what is missing, then write the tables and the figure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model")
-    parser.add_argument("--cache", type=Path, default=Path("cache"))
-    parser.add_argument("--workers", type=int, default=1)
-    args = parser.parse_args()
+    args = arguments(__doc__)
+    run = runner(RESULTS / f"{NAME}.jsonl", args)
     base = TrainSpec(model=args.model, task="conll", head="last", epochs=50, evals=5)
-
-    def run(specs: Sequence[TrainSpec]) -> list[Record]:
-        location = Location(cache=args.cache)
-        return sweep(specs, out=RECORDS, location=location, workers=args.workers, progress=True)
-
     few = replace(base, shots=SHOTS)
     searched = run(
         [
@@ -71,41 +53,22 @@ def main() -> None:
             for seed in SEARCH_SEEDS
         ]
     )
-    chosen = {head: best_rate(searched, head) for head in RATES}
-    own = [replace(few, head=head, lr=rate) for head, rate in chosen.items()]
+    own = [replace(few, head=head, lr=chosen(head, searched)) for head in RATES]
     shot = run([s for one in own for s in product(one, {"decoder": DECODERS, "seed": SEEDS})])
     full = run([replace(one, shots=None, epochs=5, decoder="linear") for one in own])
-    write(shot, full)
-
-
-def best_rate(records: Sequence[Record], head: str) -> float:
-    """Return the learning rate with the best mean dev score; the smallest of equals."""
-
-    def mean(rate: float) -> float:
-        found = [r.eval_score for r in records if (r.head, r.lr) == (head.partition(":")[0], rate)]
-        return sum(found) / len(found)
-
-    return RATES[head][0] if len(RATES[head]) == 1 else max(RATES[head], key=mean)
-
-
-def write(shot: Sequence[Record], full: Sequence[Record]) -> None:
-    """Write the tables and the figure."""
     parts = [f"# NER on CoNLL-2003, every head, {shot[0].model}"]
     for decoder in DECODERS:
-        own = [record for record in shot if record.decoder == decoder]
-        parts.append(section(f"{SHOTS} shots, decoder {decoder}", own))
-    parts.append(section("All of train, 5 epochs, decoder linear", full))
-    text = "\n\n".join(parts)
-    (RESULTS / "heads_conll.md").write_text(text + "\n", encoding="utf-8")
+        of_decoder = [record for record in shot if record.decoder == decoder]
+        parts.append(section(f"{SHOTS} shots, decoder {decoder}", of_decoder))
+    write(NAME, [*parts, section("All of train, 5 epochs, decoder linear", full)])
     linear = [record for record in shot if record.decoder == "linear"]
-    save_figure(plot_weights(linear), RESULTS / "heads_conll_weights.png")
-    print(text)
+    save_figure(plot_weights(linear), RESULTS / f"{NAME}_weights.png")
 
 
-def section(title: str, records: Sequence[Record]) -> str:
-    """Return a titled table with its caption."""
-    rows = summarise(records)
-    return f"## {title}\n\n{table(rows, style='markdown')}\n\n{caption(rows)}"
+def chosen(head: str, searched: Sequence[Record]) -> float:
+    """Return the learning rate of a head that is best on dev; the smallest of equals."""
+    rates = RATES[head]
+    return rates[0] if len(rates) == 1 else best_rate(of_head(searched, head), rates)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_layers, print_values
-from probekit.plots.panels import new_figure, title_text
-from probekit.plots.rows import rows, shared_text
+from probekit.plots.panels import label_text, new_figure, title_text
+from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
 from probekit.results.classes import check_classes, frequent_classes, mean_class_weights
 from probekit.results.record import Record
@@ -51,7 +51,9 @@ def plot_attention(records: Sequence[Record], classes: Sequence[str] = ()) -> Fi
             grid.height() + _AROUND + LINE * title.count("\n")
             for grid, title in zip(grids.values(), titles, strict=True)
         ]
-        figure = new_figure(width, sum(heights) + _BELOW)
+        label = f"mean weight over dev rows of the gold class, {runs_text(records)}"
+        label = label_text(label, width - names)
+        figure = new_figure(width, sum(heights) + _BELOW + LINE * label.count("\n"))
         ratios = [*(grid.height() for grid in grids.values()), BAR]
         *panels_axes, bar = figure.subplots(len(ratios), 1, gridspec_kw={"height_ratios": ratios})
         top = max(float(np.nanmax(grid.values)) for grid in grids.values())
@@ -60,7 +62,6 @@ def plot_attention(records: Sequence[Record], classes: Sequence[str] = ()) -> Fi
             drawn.append((axes, draw_cells(axes, grid, low=0.0, high=top), grid))
             label_layers(axes, grid)
             axes.set_title(title, loc="left")
-        label = "mean weight over dev rows of the gold class"
         figure.colorbar(drawn[0][1], cax=bar, orientation="horizontal", label=label)
         bar.spines[:].set_visible(False)
         for axes, mesh, grid in drawn:

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.heatmap import BAR, CHARACTER, LINE, Grid, draw_cells, print_values
-from probekit.plots.panels import new_figure, title_text
-from probekit.plots.rows import rows, shared_text
+from probekit.plots.panels import label_text, new_figure, title_text
+from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import PAGE_WIDTH, RC
 from probekit.results.classes import confusion_of, most_frequent
 from probekit.results.groups import check_seeds
@@ -68,14 +68,15 @@ def plot_confusion(records: Sequence[Record]) -> Figure:
         lines = -(-len(panels) // columns)
         width = min(PAGE_WIDTH, max(_NARROWEST, columns * widest))
         title = title_text(shared_text(held), width)
+        label = label_text(f"share of the gold class (%), {runs_text(held)}", width)
         heights = [max(panel.height for panel in panels)] * lines
-        figure = new_figure(width, sum(heights) + _BELOW + LINE * (title.count("\n") + 2))
+        text_lines = 2 + f"{title}{label}".count("\n")
+        figure = new_figure(width, sum(heights) + _BELOW + LINE * text_lines)
         grid = figure.add_gridspec(lines + 1, columns, height_ratios=[*heights, BAR])
         places = [grid[index // columns, index % columns] for index in range(len(panels))]
         axes = [figure.add_subplot(place) for place in places]
         meshes = [_draw(*pair) for pair in zip(axes, panels, strict=True)]
         bar = figure.add_subplot(grid[-1, :])
-        label = "share of the gold class (%)"
         figure.colorbar(meshes[0], cax=bar, orientation="horizontal", label=label)
         bar.spines[:].set_visible(False)
         figure.suptitle(title, fontsize=RC["axes.titlesize"])

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
 from probekit.metrics.scale import Scale, scale_of
+from probekit.plots.seeds import diverged_text, seeds_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, CurveStyle, curve_styles
 from probekit.results.groups import Key, grouped, series, varying
 from probekit.results.names import metric_text, options_text
@@ -134,8 +135,13 @@ def title_text(title: str, width: float) -> str:
 
 
 def label_text(label: str, width: float) -> str:
-    """Return an axis label in lines that fit into ``width`` inches, broken between words."""
-    return textwrap.fill(label, int(width / _LABEL_CHARACTER), break_long_words=False)
+    """Return an axis label in lines that fit into ``width`` inches, broken between words.
+
+    A number of seeds stays with its word.
+    """
+    glued = label.replace(" seeds", "\xa0seeds")
+    lines = textwrap.fill(glued, int(width / _LABEL_CHARACTER), break_long_words=False)
+    return lines.replace("\xa0", " ")
 
 
 def wrap_phrases(text: str, characters: int) -> str:
@@ -173,7 +179,7 @@ def add_legend(
         handles=handles,
         loc="outside lower center",
         ncols=_legend_columns(names, drawn.figure.get_figwidth()),
-        title=_points_text(set(counts)),
+        title=_points_text(set(counts)) + diverged_text(_records(drawn)),
         frameon=False,
         handlelength=3.2 if connected else 1.0,
         columnspacing=1.2,
@@ -182,8 +188,9 @@ def add_legend(
 
 
 def _points_text(counts: set[int]) -> str:
-    low, high = min(counts), max(counts)
-    if high == 1:
-        return "one seed"
-    seeds = str(high) if low == high else f"{low} to {high}"
-    return f"mean and 95 % interval over {seeds} seeds"
+    seeds = seeds_text(counts)
+    return seeds if max(counts) == 1 else f"mean and 95 % interval over {seeds}"
+
+
+def _records(drawn: PanelFigure) -> list[Record]:
+    return [r for _, panel in drawn.panels for curve in panel.curves.values() for r in curve]

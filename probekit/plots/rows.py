@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from probekit.plots.panels import wrap_phrases
+from probekit.plots.seeds import diverged_text, seeds_text
 from probekit.results.groups import OPTIONS, follows, grouped, key_of, option_of, varying
 from probekit.results.names import model_text, option_text, options_text
 from probekit.results.record import Record
@@ -61,6 +62,11 @@ def shared_text(records: Sequence[Record]) -> str:
     names = [name for name in ("model", "task", "label", *_UNSAID) if not varying(records, [name])]
     shared = {name: option_of(records[0], name) for name in names}
     return options_text({n: v for n, v in shared.items() if n not in _UNSAID or v != _UNSAID[n]})
+
+
+def runs_text(records: Sequence[Record]) -> str:
+    """Return how many seeds the rows are over, and how many runs diverged, for the label."""
+    return seeds_text(map(len, rows(records).values())) + diverged_text(records)
 
 
 def _heads_of_one_setting(records: Sequence[Record]) -> set[str]:

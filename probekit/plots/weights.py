@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from probekit.errors import RecordError
 from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_layers, print_values
 from probekit.plots.panels import label_text, new_figure, title_text
-from probekit.plots.rows import rows, shared_text
+from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
 from probekit.results.interval import Interval
 from probekit.results.record import Record
@@ -44,7 +44,7 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         names = grid.names_width()
         width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + grid.n_columns * CELL))
         title = title_text(shared_text(records), width - names)
-        label = label_text(_label(records, raw), width - names)
+        label = label_text(f"{_label(records, raw)}, {runs_text(records)}", width - names)
         height = grid.height() + LINE * f"{title}{label}".count("\n") + _AROUND
         figure = new_figure(width, height)
         axes, bar = figure.subplots(2, 1, gridspec_kw={"height_ratios": [grid.height(), BAR]})

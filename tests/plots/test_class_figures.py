@@ -81,7 +81,7 @@ def test_confusion_shows_shares_of_gold_and_how_many():
     assert [text.get_text() for text in axes.get_xticklabels()] == ["A", "B", "O"]
     assert _cells(axes).tolist() == [[60, 20, 20], [0, 0, 100]]
     assert [text.get_text() for text in axes.texts] == ["60", "20", "20", "0", "0", "100"]
-    assert bar.get_xlabel() == "share of the gold class (%)"
+    assert bar.get_xlabel() == "share of the gold class (%),\n2 seeds"
 
 
 def test_confusion_has_a_panel_per_head():

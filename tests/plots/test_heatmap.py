@@ -33,7 +33,7 @@ def test_heatmap_shows_mean_weights_and_leaves_out_absent_layers():
     assert axes.patches[0].get_bbox().x0 == -0.5
     assert [t.get_text() for t in axes.texts] == ["0.25", "0.75", "0.00", "0.50", "0.50"]
     assert axes.get_xlabel() == "layer (0 = emb; hatched: not read)"
-    assert figure.axes[1].get_xlabel() == "weight (after softmax)"
+    assert figure.axes[1].get_xlabel() == "weight (after softmax), 1 to\n2 seeds"
 
 
 def test_heatmap_of_one_layer_heads_alone():
@@ -44,7 +44,7 @@ def test_heatmap_of_one_layer_heads_alone():
 def test_heatmap_before_the_softmax():
     figure = plot_weights(sample_records(), raw=True)
     assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["p32"]
-    assert figure.axes[1].get_xlabel() == "weight (before softmax)"
+    assert figure.axes[1].get_xlabel() == "weight (before softmax), 3 seeds"
 
 
 def test_heatmap_says_that_concat_has_norm_shares():
@@ -57,7 +57,8 @@ def test_heatmap_says_that_concat_has_norm_shares():
     figure.draw_without_rendering()
     label = figure.axes[1].xaxis.label
     assert label.get_text().split() == [
-        "weight", "(after", "softmax;", "concat,", "concat-ffn:", "share", "of", "norm)",
+        "weight", "(after", "softmax;", "concat,", "concat-ffn:", "share", "of", "norm),",
+            "3", "seeds",
     ]  # fmt: skip
     box = label.get_window_extent(figure.canvas.get_renderer())
     assert box.x0 >= 0 and box.x1 <= figure.bbox.x1

@@ -1,0 +1,43 @@
+"""Every figure says how many seeds it is over, and that runs diverged."""
+
+import pytest
+
+from probekit.plots import PLOTS
+from probekit.plots.seeds import seeds_text
+from tests.plots.samples import fewshot_records, fraction_records, sample_records
+from tests.results.samples import make_record
+
+RECORDS = {
+    "depth": lambda: sample_records(("last",), seeds=3, depths=(0, 1, 2)),
+    "fewshot": lambda: fewshot_records(heads=("last",), seeds=3),
+    "fraction": lambda: fraction_records(heads=("last",), seeds=3),
+    "attention": lambda: [
+        make_record("dwatt", seed, class_weights={"O": {1: 0.25, 2: 0.75}}) for seed in range(3)
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [([1, 1], "one seed"), ([5, 5], "5 seeds"), ([5, 3, 4], "3 to 5 seeds")],
+    ids=str,
+)
+def test_seeds(counts, text):
+    assert seeds_text(counts) == text
+
+
+def _texts(figure):
+    """Return what the figure says of what is drawn: legends' titles and axes' labels."""
+    found = [legend.get_title().get_text() for legend in figure.legends]
+    return " ".join([*found, *(axes.get_xlabel() for axes in figure.axes)]).replace("\n", " ")
+
+
+@pytest.mark.parametrize("kind", sorted(PLOTS))
+@pytest.mark.parametrize("diverged", [0, 1])
+def test_every_figure_says_how_many_seeds_and_diverged_runs(kind, diverged):
+    make = RECORDS.get(kind, lambda: [make_record("p32", seed) for seed in range(3)])
+    records = make()
+    object.__setattr__(records[-1], "diverged", bool(diverged))
+    text = _texts(PLOTS[kind](records))
+    assert "3 seeds" in text
+    assert (f"; 1 of {len(records)} runs diverged" in text) == bool(diverged)

@@ -15,14 +15,14 @@ from probekit.results.interval import Interval, interval
 from probekit.results.names import layer_text, metric_text, option_text, options_text, value_text
 from probekit.results.record import Record
 from probekit.results.scored import mean_score
-from probekit.results.weights import mean_weights, with_weights
+from probekit.results.weights import lost_weights, mean_weights, with_weights
 
 Style = Literal["text", "markdown", "jsonl"]
 Score = Literal["eval_score", "eval_last", "test_score"]
 
 _SCORE_TEXT = {"eval_score": "dev best", "eval_last": "dev last", "test_score": "test"}
 _LAYOUTS = {"text": text_table, "markdown": markdown_table}
-_STYLES = {**_LAYOUTS, "jsonl": None}
+STYLES: dict[str, Style] = {"text": "text", "markdown": "markdown", "jsonl": "jsonl"}
 _ALWAYS = ("head", "shots")
 _NUMBERS = ("shots", "fraction", "depth", "epochs", "evals", "lr", "mix_lr", "batch_size")
 _SETTLED_BY = {
@@ -155,7 +155,7 @@ def table(rows: Sequence[Row], style: Style = "text") -> str:
     Raises:
         UnknownNameError: there is no such style.
     """
-    choose("table style", style, _STYLES)
+    choose("table style", style, STYLES)
     if style == "jsonl":
         return "".join(json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in rows)
     return _LAYOUTS[style]([*_option_columns(rows), *_result_columns(rows)])
@@ -171,11 +171,28 @@ def caption(rows: Sequence[Row], score: Score | None = None) -> str:
     names = {metric_text(row.metric, scale_of(row.metric).percent) for row in rows}
     which = f"{_SCORE_TEXT[score]} " if score else ""
     scores = f"{_shared_text(rows)}{which}{' or '.join(sorted(names))}"
+    return f"{scores}; {_over_seeds(rows)}"
+
+
+def weights_caption(records: Sequence[Record], raw: bool = False) -> str:
+    """Return one line that says what the weights of a table are.
+
+    Args:
+        records: as for ``weights_table``.
+        raw: weights before the softmax.
+    """
+    held = with_weights(records, raw)
+    rows = summarise([*held, *lost_weights(records, held)])
+    which = "before" if raw else "after"
+    return f"{_shared_text(rows)}weight of each layer {which} the softmax; {_over_seeds(rows)}"
+
+
+def _over_seeds(rows: Sequence[Row]) -> str:
     diverged = sum(row.diverged for row in rows)
     note = f" {diverged} of {sum(row.n for row in rows)} runs diverged." if diverged else ""
     if all(row.n == 1 for row in rows):
-        return f"{scores}; one seed, hence no interval.{note}"
-    return f"{scores}; mean ± half width of the 95 % interval over seeds (Student's t).{note}"
+        return f"one seed, hence no interval.{note}"
+    return f"mean ± half width of the 95 % interval over seeds (Student's t).{note}"
 
 
 def _shared_text(rows: Sequence[Row]) -> str:
@@ -299,7 +316,9 @@ def depth_table(
     """
     records = [r for r in records if r.depth is not None and getattr(r, score) is not None]
     if not records:
-        raise RecordError(f"no records with a depth and {score}; run `probekit depth` first.")
+        raise RecordError(
+            f"no records with a depth and a {_SCORE_TEXT[score]} score; run `probekit depth` first."
+        )
     named = series(records, given=["depth"])
     columns = {
         name: {
@@ -338,7 +357,7 @@ def _layer_table(
     factors: Sequence[float],
     heading: str = "layer",
 ) -> str:
-    choose("table style", style, _STYLES)
+    choose("table style", style, STYLES)
     layers = sorted({layer for column in columns.values() for layer in column})
     if style == "jsonl":
         return "".join(

@@ -36,11 +36,13 @@ class CodeLength:
         bits: length L of the online code.
         uniform_bits: length of the uniform code, rows times log2 C.
         n_rows: labels that were sent.
+        diverged: whether the training of a probe did, so that some labels may cost without end.
     """
 
     bits: float
     uniform_bits: float
     n_rows: int
+    diverged: bool = False
 
     @property
     def compression(self) -> float:
@@ -86,6 +88,7 @@ def online_code(
     n_classes = train.n_outputs
     first = len(train.take(order[: ends[0]]))
     nats = np.full(len(members), first * math.log(n_classes))
+    diverged = [False] * len(members)
     for start, stop in itertools.pairwise(ends):
         sent, following = train.take(order[:start]), train.take(order[start:stop])
         stream = StreamSpec(
@@ -106,10 +109,16 @@ def online_code(
             memory=memory,
         )
         nats += [result.scores[f"{_NEXT}/loss"] * len(following) for result in results]
+        diverged = [a or result.diverged for a, result in zip(diverged, results, strict=True)]
     uniform = len(train) * math.log2(n_classes)
     return [
-        CodeLength(bits=float(one) / math.log(2), uniform_bits=uniform, n_rows=len(train))
-        for one in nats
+        CodeLength(
+            bits=float(one) / math.log(2),
+            uniform_bits=uniform,
+            n_rows=len(train),
+            diverged=endless,
+        )
+        for one, endless in zip(nats, diverged, strict=True)
     ]
 
 

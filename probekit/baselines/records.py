@@ -136,6 +136,7 @@ def _code(run: Run, splits: Splits, key: str, code: CodeLength) -> Record:
         {"dev": code.compression},
         metric=COMPRESSION,
         protocol=f"online code, {run.spec.protocol}",
+        diverged=code.diverged,
         scores={"bits": code.bits, **dict(zip(CODE_SCORES, _shown(code), strict=True))},
     )
 

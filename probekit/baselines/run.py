@@ -184,7 +184,10 @@ def random_models(model: str, splits: Splits, location: Location) -> list[str]:
 
 
 def _held_against(record: Record, control: Record | None, code: Record | None) -> Record:
-    """Return a head's record with the scores of its baselines among its own."""
+    """Return a head's record with the scores of its baselines among its own.
+
+    It counts as diverged where one of them did.
+    """
     scores = dict(record.scores)
     split = "test" if record.test_score is not None else "dev"
     if control is not None:
@@ -192,4 +195,5 @@ def _held_against(record: Record, control: Record | None, code: Record | None) -
         scores |= {"accuracy": real, "control/accuracy": random, "selectivity": real - random}
     if code is not None:
         scores |= {name: code.scores[name] for name in CODE_SCORES}
-    return replace(record, scores=scores)
+    held = [one for one in (record, control, code) if one is not None]
+    return replace(record, scores=scores, diverged=any(one.diverged for one in held))

@@ -176,6 +176,14 @@ def depths_text(
     return f"{text}\n{caption(summarise(records), SCORE_OF[split])}\n"
 
 
+def weights_text(records: "Sequence[Record]", *, raw: bool = False, style: "Style" = "text") -> str:
+    """Return the table of layer weights, and below it what they are; JSON lines stand alone."""
+    from probekit.report import weights_caption, weights_table
+
+    text = weights_table(records, raw, style)
+    return text if style == "jsonl" else f"{text}\n{weights_caption(records, raw)}\n"
+
+
 def print_comparison(comparison: "Comparison", *, json: bool = False) -> None:
     """Print the scores of two runs, their difference, and how sure it is."""
     from probekit.report import comparison_table

@@ -1,12 +1,9 @@
 """``probekit plot``: figures from records."""
 
-import logging
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-logger = logging.getLogger(__name__)
 
 _KINDS_WITH = {
     "raw": ("weights",),
@@ -66,9 +63,6 @@ def plot(
                 f"{', '.join(_KINDS_WITH[name])}. Leave it out."
             )
     records = select(load_records(runs), where or [])
-    diverged = sum(record.diverged for record in records)
-    if diverged:
-        logger.warning("%d of %d runs in this figure diverged.", diverged, len(records))
     path = output or Path(f"{kind}.png")
     save_figure(draw(records, **options), path)
     typer.echo(str(path))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from probekit.report import Style
     from probekit.results.scored import Scored
 
 
@@ -25,25 +24,30 @@ def table(
     split: Annotated[
         str | None, typer.Option("--split", help="depth: dev (the default) or test.")
     ] = None,
-    style: Annotated[str, typer.Option("--style", help="text, markdown or jsonl.")] = "text",
+    raw: Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")] = False,
+    style: Annotated[
+        str,
+        typer.Option("--style", help="text, markdown or jsonl (scores as in the records)."),
+    ] = "text",
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
-    from probekit.cli.output import depths_text, scores_text
+    from probekit.cli.output import depths_text, scores_text, weights_text
     from probekit.errors import OptionError
     from probekit.registry import choose
-    from probekit.report import weights_table
+    from probekit.report import STYLES
     from probekit.results import load_records
     from probekit.results.select import select
 
     choose("table", of, dict.fromkeys(("scores", "depth", "weights")))
-    styles: dict[str, Style] = {"text": "text", "markdown": "markdown", "jsonl": "jsonl"}
     splits: dict[str, Scored] = {"dev": "dev", "test": "test"}
     if split is not None and of != "depth":
         raise OptionError(f"--split: a table of {of} has no such option; leave it out.")
-    layout, scored = choose("style", style, styles), choose("split", split or "dev", splits)
+    if raw and of != "weights":
+        raise OptionError(f"--raw: a table of {of} has no such option; leave it out.")
+    layout, scored = choose("table style", style, STYLES), choose("split", split or "dev", splits)
     records = select(load_records(runs), where or [])
     if of == "weights":
-        text = weights_table(records, style=layout)
+        text = weights_text(records, raw=raw, style=layout)
     elif of == "depth":
         text = depths_text(records, scored, layout)
     else:

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 
 from probekit.metrics.contract import Consumes, Metric, Scorer, check_count, expect
 from probekit.metrics.gold import AnyGold, LossGold, Values
-from probekit.metrics.resampling import Additive, Parts, Scores, per_example, ratio
+from probekit.metrics.resampling import Additive, Parts, Resampler, Scores, per_example, ratio
 
 ENDLESS = 1e150
 """What stands for infinity in records: JSON has none, and the square of this is finite."""
@@ -22,7 +22,7 @@ class Perplexity(Metric):
     """exp of the mean negative log-likelihood in nats; smaller is better.
 
     ``loss``, the mean itself, is given beside it. A mean that is not finite, or whose exponential
-    is not, scores `ENDLESS`: records have no infinity.
+    is above `ENDLESS`, scores that: records have no infinity.
     """
 
     name: ClassVar[str] = "perplexity"
@@ -49,6 +49,13 @@ class PerplexityScorer(Additive, Scorer):
         offsets = self.gold.offsets
         rows = np.stack([np.asarray(predicted, np.float64), np.ones(len(predicted))], axis=1)
         return per_example(rows, np.arange(len(rows) + 1) if offsets is None else offsets)
+
+    def resampler(self, predicted: Values) -> Resampler:
+        """Return the function from samples to their scores; of losses without end, `ENDLESS`."""
+        if not np.isfinite(predicted).all():
+            check_count(predicted, self.gold.n_rows, "row")
+            return lambda counts: np.full(len(counts), ENDLESS)
+        return super().resampler(predicted)
 
     def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
         """Return exp of the mean loss; of no rows, 1."""

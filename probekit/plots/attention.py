@@ -13,7 +13,7 @@ from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
 from probekit.results.classes import check_classes, frequent_classes, mean_class_weights
 from probekit.results.record import Record
-from probekit.results.weights import mean_weights
+from probekit.results.weights import lost_weights, mean_weights
 
 MAX_PANELS = 6
 MAX_CLASSES = 60
@@ -38,7 +38,7 @@ def plot_attention(records: Sequence[Record], classes: Sequence[str] = ()) -> Fi
         RecordError: no record has such weights, a cell would average over more than seeds, or
             there are too many panels or named classes.
     """
-    records = _weighed(records, classes)
+    given, records = records, _weighed(records, classes)
     panels = _panels(records, classes)
     grids = {name: _grid(weights) for name, weights in panels.items()}
     with matplotlib.rc_context(RC):
@@ -51,8 +51,8 @@ def plot_attention(records: Sequence[Record], classes: Sequence[str] = ()) -> Fi
             grid.height() + _AROUND + LINE * title.count("\n")
             for grid, title in zip(grids.values(), titles, strict=True)
         ]
-        label = f"mean weight over dev rows of the gold class, {runs_text(records)}"
-        label = label_text(label, width - names)
+        runs = runs_text(records, lost_weights(given, records))
+        label = label_text(f"mean weight over dev rows of the gold class, {runs}", width - names)
         figure = new_figure(width, sum(heights) + _BELOW + LINE * label.count("\n"))
         ratios = [*(grid.height() for grid in grids.values()), BAR]
         *panels_axes, bar = figure.subplots(len(ratios), 1, gridspec_kw={"height_ratios": ratios})

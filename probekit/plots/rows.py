@@ -64,9 +64,14 @@ def shared_text(records: Sequence[Record]) -> str:
     return options_text({n: v for n, v in shared.items() if n not in _UNSAID or v != _UNSAID[n]})
 
 
-def runs_text(records: Sequence[Record]) -> str:
-    """Return how many seeds the rows are over, and how many runs diverged, for the label."""
-    return seeds_text(map(len, rows(records).values())) + diverged_text(records)
+def runs_text(records: Sequence[Record], lost: Sequence[Record] = ()) -> str:
+    """Return how many seeds the rows are over, and how many runs diverged, for the label.
+
+    Args:
+        records: those that are drawn.
+        lost: those that diverged, so that there is nothing to draw of them.
+    """
+    return seeds_text(map(len, rows(records).values())) + diverged_text([*records, *lost])
 
 
 def _heads_of_one_setting(records: Sequence[Record]) -> set[str]:

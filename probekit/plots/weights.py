@@ -13,7 +13,7 @@ from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
 from probekit.results.interval import Interval
 from probekit.results.record import Record
-from probekit.results.weights import layer_weights, mean_weights, with_weights
+from probekit.results.weights import layer_weights, lost_weights, mean_weights, with_weights
 
 MAX_ROWS = 60
 _AROUND = 1.05  # height of title, axis and colour bar, inches
@@ -34,7 +34,7 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         RecordError: no record has such weights, a row would average over more than seeds, or
             there are too many rows.
     """
-    records = _drawn(with_weights(records, raw), raw)
+    given, records = records, _drawn(with_weights(records, raw), raw)
     means = {
         name: mean_weights(group, raw, " ".join(name.split()))
         for name, group in rows(records).items()
@@ -44,7 +44,8 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         names = grid.names_width()
         width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + grid.n_columns * CELL))
         title = title_text(shared_text(records), width - names)
-        label = label_text(f"{_label(records, raw)}, {runs_text(records)}", width - names)
+        runs = runs_text(records, lost_weights(given, records))
+        label = label_text(f"{_label(records, raw)}, {runs}", width - names)
         height = grid.height() + LINE * f"{title}{label}".count("\n") + _AROUND
         figure = new_figure(width, height)
         axes, bar = figure.subplots(2, 1, gridspec_kw={"height_ratios": [grid.height(), BAR]})

@@ -29,6 +29,12 @@ def with_weights(records: Sequence[Record], raw: bool) -> list[Record]:
     return [record for record in held if record.depth is None] or held
 
 
+def lost_weights(records: Sequence[Record], held: Sequence[Record]) -> list[Record]:
+    """Return the records that have no weights because they diverged, of the heads of ``held``."""
+    heads = {record.head for record in held}
+    return [r for r in records if r.diverged and not r.weights and r.head in heads]
+
+
 def mean_weights(records: Sequence[Record], raw: bool, what: str) -> dict[int, Interval]:
     """Return every layer's mean weight over the seeds of one setting, by layer number.
 

@@ -113,6 +113,12 @@ def test_a_probe_that_knows_nothing_sends_with_a_uniform_code(splits, monkeypatc
     assert found.compression == pytest.approx(1, rel=1e-6)
 
 
+def test_a_probe_that_diverges_says_so(splits):
+    sound, endless = code(splits, member(), member(lr=1e38))
+    assert endless.diverged and not sound.diverged
+    assert endless.bits > 1e100 and endless.compression >= 0
+
+
 def test_sentences_that_lost_all_their_words_cost_nothing(tmp_path):
     # The first block is one sentence: half of them are empty, so some seed would train on none.
     splits = splits_in(tmp_path, invalid=0.8)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from probekit.baselines import run_baselines
+from probekit.baselines.run import _held_against
 from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.results import load_records
@@ -13,6 +14,7 @@ from probekit.sweeps import sweep
 from tests.cli.console import done, refused
 from tests.planted import MODEL, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
+from tests.results.samples import make_record
 
 BESIDE = ("accuracy", "control/accuracy", "selectivity", "bits per label", "compression")
 
@@ -241,3 +243,13 @@ def test_control_labels_are_not_asked_of_texts(tmp_path):
             out=tmp_path / "r.jsonl",
             location=Location(cache=cache),
         )
+
+
+@pytest.mark.parametrize("diverged", ["control", "code", None])
+def test_a_baseline_that_diverged_is_told_of_the_head(diverged):
+    scores = {"test/accuracy": 0.9, "bits per label": 1.0, "compression": 2.0}
+    head = make_record(scores=scores)
+    control = make_record(scores=scores, diverged=diverged == "control")
+    code = make_record(scores=scores, diverged=diverged == "code")
+    assert _held_against(head, control, code).diverged == (diverged is not None)
+    assert not _held_against(head, None, None).diverged

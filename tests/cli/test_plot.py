@@ -96,9 +96,3 @@ def test_files_that_hold_no_records(here):
     assert refused("plot", "depth", "other.jsonl").startswith(
         "other.jsonl, line 1: not a probekit record"
     )
-
-
-def test_runs_that_diverged_are_counted(here):
-    for seed in (0, 1):
-        append_record("r.jsonl", make_record("p32", seed, diverged=seed == 1))
-    assert done("plot", "weights", "r.jsonl").err == "1 of 2 runs in this figure diverged.\n"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from probekit.report import caption, depth_table, summarise, table, weights_table
+from probekit.report import caption, depth_table, summarise, table, weights_caption, weights_table
 from probekit.results import append_record, load_records
 from tests.cli.console import done, refused
 from tests.results.samples import make_record
@@ -41,17 +41,24 @@ def test_depths_have_a_row_each(few, split, score):
 def test_weights_and_conditions(few):
     records = [record for record in load_records(few) if record.head == "p32"]
     printed = done("table", *few, "--of", "weights", "--where", "head=p32").out
-    assert printed == weights_table(records)
+    assert printed == weights_table(records) + "\n" + weights_caption(records) + "\n"
+    assert " weight of each layer after the softmax; mean ± half width of the 95 %" in printed
+    raw = done("table", *few, "--of", "weights", "--where", "head=p32", "--raw").out
+    assert raw.startswith(weights_table(records, raw=True)) and "before the softmax" in raw
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--of", "layers"), "unknown table 'layers'. Choose from: depth, scores, weights."),
-        (("--style", "latex"), "unknown style 'latex'. Did you mean 'text'? Choose from: jsonl"),
+        (
+            ("--style", "latex"),
+            "unknown table style 'latex'. Did you mean 'text'? Choose from: jsonl",
+        ),
+        (("--raw",), "--raw: a table of scores has no such option; leave it out."),
         (("--split", "test"), "--split: a table of scores has no such option; leave it out."),
         (("--of", "depth", "--split", "tset"), "unknown split 'tset'. Did you mean 'test'?"),
-        (("--of", "depth", "--where", "shots=8"), "no records with a depth and eval_score; run `p"),
+        (("--of", "depth", "--where", "shots=8"), "no records with a depth and a dev best s"),
         (("--where", "head=crf"), "no records with head=crf; head is "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -70,5 +77,8 @@ def test_runs_that_diverged_are_counted(here):
     for seed in (0, 1):
         append_record("r.jsonl", make_record("p32", seed, depth=2, diverged=seed == 1))
     assert "1 of 2  " in done("table", "r.jsonl").out
+    append_record("r.jsonl", make_record("p32", 2, depth=2, weights={}, diverged=True))
+    text = done("table", "r.jsonl", "--of", "weights").out
+    assert text.endswith(" 2 of 3 runs diverged.\n")
     for of in ("scores", "depth"):
-        assert done("table", "r.jsonl", "--of", of).out.endswith(" 1 of 2 runs diverged.\n")
+        assert done("table", "r.jsonl", "--of", of).out.endswith(" 2 of 3 runs diverged.\n")

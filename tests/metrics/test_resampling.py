@@ -91,3 +91,11 @@ def test_losses_without_bounds_are_an_example_each():
 def test_predictions_that_are_no_numbers_have_no_rank_correlation():
     scorer = METRICS["spearman"]().prepare(ValueGold(np.arange(3.0), np.arange(4)))
     assert scorer.resampler(np.array([0, np.nan, 1]))(np.ones((2, 3))).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("loss", [math.inf, math.nan])
+def test_losses_without_end_are_the_same_in_every_sample(loss):
+    scorer = METRICS["perplexity"]().prepare(LossGold(3))
+    losses = np.array([1.0, loss, 4.0])
+    expected = scorer.score(losses)["perplexity"]
+    assert scorer.resampler(losses)(np.ones((2, 3))).tolist() == [expected] * 2

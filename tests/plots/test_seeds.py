@@ -41,3 +41,12 @@ def test_every_figure_says_how_many_seeds_and_diverged_runs(kind, diverged):
     text = _texts(PLOTS[kind](records))
     assert "3 seeds" in text
     assert (f"; 1 of {len(records)} runs diverged" in text) == bool(diverged)
+
+
+@pytest.mark.parametrize("kind", ["weights", "attention"])
+def test_runs_that_diverged_without_weights_are_counted(kind):
+    records = RECORDS["attention"]()
+    lost = {"weights": {}, "class_weights": {}, "diverged": True}
+    records += [make_record("dwatt", 3, **lost), make_record("last", 3, **lost)]
+    text = _texts(PLOTS[kind](records))
+    assert "3 seeds; 1 of 4 runs diverged" in text

@@ -23,7 +23,8 @@ def test_a_saved_standardisation_is_taken_over():
 
 @pytest.mark.parametrize("name", ["none", "layernorm"])
 def test_what_is_not_fitted_is_not_taken_over(name):
-    assert saved_treatment(name, {}, (1,), CPU) is None
+    kept = state(mean=torch.ones(1, 3), scale=torch.ones(1, 3))
+    assert saved_treatment(name, kept, (1,), CPU) is None
 
 
 @pytest.mark.parametrize(

@@ -50,22 +50,24 @@ def available_memory() -> int:
 def pick_device(name: str) -> str:
     """Turn ``--device`` into a torch device string; ``auto`` is CUDA where there is some.
 
+    A CUDA device always has its number: which one is meant without it depends on the thread.
+
     Raises:
-        OptionError: torch knows no such device, or this machine has none.
+        OptionError: torch knows no such device, this machine has none, or it has no float64.
     """
     import torch
 
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise OptionError(
-            f"--device {name!r} is unknown. Write cpu, cuda, cuda:1 or mps."
-        ) from None
+        raise OptionError(f"--device {name!r} is unknown. Write cpu, cuda or cuda:1.") from None
+    if device.type == "mps":
+        raise OptionError("--device mps has no float64, in which sums are taken. Use cpu.")
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
         raise OptionError(f"--device {name!r}: {count} CUDA devices are available. Use cpu.")
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise OptionError(f"--device {name!r}: this machine has no such device. Use cpu.")
+    if device.type == "cuda" and ":" not in name:
+        return f"cuda:{torch.cuda.current_device()}"
     return name

@@ -53,6 +53,11 @@ def _one_line(error: Exception) -> str:
     text = " ".join(str(error).splitlines())
     if isinstance(error, ProbekitError):
         return text
+    if type(error).__name__ == "OutOfMemoryError":  # of torch, which is not imported here
+        return (
+            f"the device's memory is full ({text[:200]}). Give it less at a time: a smaller "
+            "--batch-tokens when extracting, a smaller --memory or fewer --workers when training."
+        )
     return (
         f"unexpected {type(error).__name__}: {text[:300]}. This may be a fault of probekit: run "
         "the command again with --debug, and report what it prints."

@@ -57,7 +57,7 @@ TextColumn = Annotated[
         "--text", help="For your own data: name or index of the text column; A,B for pairs."
     ),
 ]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 EntryKey = Annotated[
     str | None,

@@ -1,9 +1,10 @@
 """Vocabulary decoder: the backbone's own output head, frozen or trained, over any fused row."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
 from jaxtyping import Float
@@ -20,6 +21,10 @@ Transform = Literal["own", "none", "new"]
 
 _heads: WeakValueDictionary[tuple[Path, int], OutputHead] = WeakValueDictionary()
 """Output heads in use: decoders side by side share one copy of the frozen numbers."""
+
+_moved: WeakKeyDictionary[OutputHead, dict[tuple[torch.device, torch.dtype], Tensor]]
+_moved = WeakKeyDictionary()
+"""Their matrices on the devices where decoders are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +118,19 @@ class VocabularyDecoder(Classifier):
         self._shared = head  # keeps the frozen numbers in `_heads`
         _hold(self, "weight", head.weight, trained)
         _hold(self, "bias", head.bias, trained)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move the module as torch does, but a frozen W only once for all decoders."""
+        weight = self._buffers.pop("weight", None)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if weight is not None:
+            moved = _moved.setdefault(self._shared, {})
+            like = fn(weight.new_empty(0))
+            key = like.device, like.dtype
+            if key not in moved:
+                moved[key] = fn(self._shared.weight)
+            self._buffers["weight"] = moved[key]
+        return self
 
     def forward(
         self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None

@@ -131,6 +131,7 @@ def plan_json(
         "backend": request["format"],
         "compute_dtype": backbone.compute_dtype_name,
         "compiled": backbone.compiled,
+        "device": backbone.device.type,
         "configuration": dict(configuration),
         "batch_tokens": plan.batch_tokens,
         "arrays": [array.to_json() for array in plan.arrays.values()],

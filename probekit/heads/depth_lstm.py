@@ -66,13 +66,15 @@ class DepthLSTMHead(RowHead):
             setattr(self.lstm, name, drawn)
 
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
-        """Return the last hidden state; in float32 where bfloat16 is not native to the device.
+        """Return the last hidden state; under autocast in bfloat16 where the processor has it.
 
-        There oneDNN has no LSTM in bfloat16.
+        Elsewhere oneDNN has no such LSTM, and PyTorch's autocast would run cuDNN's in float16,
+        which ends at 65,504.
         """
         if not z.shape[1]:  # oneDNN refuses an empty batch
             return full(z[-1])
-        with nullcontext() if native_bfloat16(str(z.device)) else no_autocast(z):
+        native = z.device.type == "cpu" and native_bfloat16()
+        with nullcontext() if native else no_autocast(z):
             _, (state, _) = self.lstm(full(z))
         return full(state[-1])
 

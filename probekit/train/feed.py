@@ -44,6 +44,7 @@ def feed(rows: Rows, steps: Iterator[Step], *, memory: int) -> Generator[Batch, 
         for step in group:
             local = torch.from_numpy(np.searchsorted(wanted, rows.view.places(step)))
             yield Batch(step, gather(block, local.to(rows.device)))
+        del block  # while the next one is fetched, a third is being read
 
 
 _Loaded = tuple[list[Step], Int64[np.ndarray, " wanted"], Shaped[Tensor, "layers wanted dim"]]

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from probekit.seeding import derive, torch_generator
 from probekit.train.normalize import Treatment
 from probekit.train.optimizer import Optimizer
 from probekit.train.probe import Probe, start_from
+from probekit.train.stopwatch import Stopwatch
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Member:
         self.curve: list[tuple[int, float, float]] = []
         self.best: Checkpoint | None = None
         self.diverged = False
-        self.seconds = 0.0
+        self.stopwatch = Stopwatch(device)
         self._loss = torch.zeros((), device=device)
         self._steps = 0
 
@@ -136,14 +136,13 @@ class Member:
         """
         if self.diverged:
             return
-        start = time.perf_counter()
-        with torch.set_grad_enabled(not self.optimizer.idle):
-            logits = self.probe.logits(z, self.dropout)
-            loss = self.probe.decoder.loss(logits, targets, offsets)
-        self.optimizer.step(loss, remaining=remaining)
-        self._loss += loss.detach()
+        with self.stopwatch.running():
+            with torch.set_grad_enabled(not self.optimizer.idle):
+                logits = self.probe.logits(z, self.dropout)
+                loss = self.probe.decoder.loss(logits, targets, offsets)
+            self.optimizer.step(loss, remaining=remaining)
+            self._loss += loss.detach()
         self._steps += 1
-        self.seconds += time.perf_counter() - start
 
     def train(self) -> None:
         """Switch to training mode (dropout on)."""

@@ -18,6 +18,8 @@ from probekit.features import FeatureView
 # as blocks of 2**21 values.
 _BLOCK_VALUES = 2**19
 _LEAST_BLOCK = 256
+_PART = 256 * 2**20
+"""Bytes that are copied to another device at a time."""
 
 
 class Rows:
@@ -39,12 +41,23 @@ class Rows:
         self.device = device
         self.resident: Tensor | None = None
         if resident:
-            self.resident = self.read(np.arange(len(view))).to(device)
+            on_host = device.type == "cpu"
+            self.resident = self.read(np.arange(len(view))) if on_host else self.copied()
 
     def read(self, places: Int64[np.ndarray, " rows"]) -> Shaped[Tensor, "layers rows dim"]:
         """Read rows of the view from the cache, as stored (int8 becomes float32)."""
         rows = torch.from_numpy(self.view.rows[places])
         return self.view.array.read(rows, self.layers).permute(1, 0, 2)
+
+    def copied(self) -> Shaped[Tensor, "layers rows dim"]:
+        """Return all rows on the device, of which the host never holds more than a part."""
+        n_rows, part = len(self.view), max(_PART // (len(self.layers) * row_bytes(self.view)), 1)
+        shape = (len(self.layers), n_rows, self.view.array.dim)
+        out = torch.empty(shape, dtype=self.view.array.dtype, device=self.device)
+        for start in range(0, n_rows, part):
+            stop = min(start + part, n_rows)
+            out[:, start:stop].copy_(self.read(np.arange(start, stop)))
+        return out
 
     def blocks(self) -> Iterator[tuple[slice, Float[Tensor, "layers rows dim"]]]:
         """Yield all rows in order, in blocks of whole examples, in float32.

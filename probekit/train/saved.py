@@ -287,18 +287,25 @@ def read_saved(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
     Raises:
         MissingFileError: the folder holds no saved head.
-        RecordError: its files are damaged, or of a newer format.
+        RecordError: its files are damaged, or of a newer format, or its run diverged.
     """
     config = _read_config(folder)
     missing = {"head", "decoder", "normalization", "layers", "labels", "features"} - set(config)
     if missing:
         raise RecordError(_damaged(folder, f"{CONFIG} lacks {sorted(missing)[0]!r}"))
     try:
-        return config, load_file(folder / WEIGHTS)
+        state = load_file(folder / WEIGHTS)
     except FileNotFoundError:
         raise MissingFileError(f"{folder}: no saved head here ({WEIGHTS} is missing).") from None
     except (SafetensorError, ValueError) as error:
         raise RecordError(_damaged(folder, error)) from None
+    endless = [name for name, value in state.items() if not torch.isfinite(value).all()]
+    if endless:
+        raise RecordError(
+            f"{folder}: {endless[0]} of the saved head is not finite, so its run diverged. Train "
+            "it again with a lower --lr or with --normalize."
+        )
+    return config, state
 
 
 def _damaged(folder: Path, reason: object) -> str:

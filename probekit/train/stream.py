@@ -111,7 +111,7 @@ class Stream:
         for member in members:
             z = inputs.of(member.treatment, member.spec.layers)
             member.step(z, targets, offsets, remaining=remaining)
-            member.seconds += share
+            member.stopwatch.add(share)
 
     def _targets_of(self, step: Step) -> tuple[Tensor, Tensor]:
         """Return the targets of some sentences, and the bounds of the sentences in them."""

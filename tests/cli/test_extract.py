@@ -88,7 +88,7 @@ def test_a_tokenizer_without_a_pad_token_is_no_obstacle(corpus, here):
         (("--max-length", "65"), r"--max-length 65: .*bert reads at most 64 subwords"),
         (("--max-length", "2"), r"leaves no room for text .*; give at least 3"),
         (("--limit", "0"), r"--limit must be a positive number; found 0"),
-        (("--device", "gpu"), r"--device 'gpu' is unknown. Write cpu, cuda, cuda:1 or mps"),
+        (("--device", "gpu"), r"--device 'gpu' is unknown. Write cpu, cuda or cuda:1"),
         (("--revision", "v1"), r"--revision v1 applies to a Hub repository.* Leave it out"),
         (("--data", "x"), r"corpus is the data already; leave --data x out"),
         (("--kind", "pair"), r"no file is named after a split; expected .*\.jsonl, \.parquet"),

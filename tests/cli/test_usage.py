@@ -1,6 +1,7 @@
 """What the command line says of itself, and of words it does not understand."""
 
 import pytest
+import torch
 
 from probekit import __version__
 from tests.cli.console import done, refused, run
@@ -71,6 +72,16 @@ def test_debug_lets_the_traceback_through_wherever_it_stands():
 def test_quiet_is_quiet_wherever_it_stands(bert, corpus, here):
     for words in (("-q", "extract"), ("extract", "--quiet")):
         assert done(*words, bert, corpus, "--cache", here / str(len(words[0]))).err == ""
+
+
+def test_a_full_device_is_told_with_what_to_do(monkeypatch):
+    def full(*arguments):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr("probekit.maintenance.list_cache", full)
+    message = refused("cache", "ls")
+    assert message.startswith("the device's memory is full (CUDA out of memory. Tried to allocate")
+    assert "--batch-tokens" in message and "--memory" in message
 
 
 def test_a_fault_of_the_program_is_one_line_too(monkeypatch):

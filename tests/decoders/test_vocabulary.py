@@ -76,6 +76,17 @@ def test_decoders_share_the_frozen_numbers_while_one_lives(backbone: Path) -> No
     assert read_shared(backbone / FILE) is first._shared
 
 
+def test_a_frozen_matrix_is_moved_once_for_all_decoders(backbone: Path) -> None:
+    first, second = (Vocabulary().bind(backbone).build(WIDTH, 0, generator()) for _ in range(2))
+    here = first.weight
+    assert first.to("cpu").weight is here and second.weight is here
+    assert first.to("meta").weight.device.type == "meta"
+    assert first.weight is second.to("meta").weight
+    assert second.double().weight.dtype == torch.float64
+    trained = Vocabulary(trained=True).bind(backbone).build(WIDTH, 0, generator()).to("meta")
+    assert trained.weight is not first.weight and trained.weight.requires_grad
+
+
 def test_half_precision_files_are_read_in_float32(tmp_path: Path) -> None:
     head = output_head("causal")
     object.__setattr__(head, "weight", head.weight.bfloat16())

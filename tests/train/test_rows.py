@@ -40,6 +40,17 @@ def test_blocks_cover_the_view_in_order(view, resident, monkeypatch):
     assert all(block.is_contiguous() and block.dtype == torch.float32 for _, block in blocks)
 
 
+@pytest.mark.parametrize("part", [1, 3_000, 10**9])
+def test_rows_are_copied_to_a_device_in_parts(view, monkeypatch, part):
+    monkeypatch.setattr("probekit.train.rows._PART", part)
+    rows = Rows(view, (0, 2), device=CPU, resident=False)
+    read, sizes = rows.read, []
+    monkeypatch.setattr(rows, "read", lambda places: sizes.append(len(places)) or read(places))
+    assert torch.equal(rows.copied().float(), expected(view, np.arange(len(view)), (0, 2)))
+    most = max(part // (2 * view.array.dim * view.array.dtype.itemsize), 1)
+    assert max(sizes) == min(most, len(view)) and sum(sizes) == len(view)
+
+
 @pytest.mark.parametrize("memory", [0, 20_000, 10**9])
 @pytest.mark.parametrize("resident", [True, False])
 def test_batches_hold_their_sentences_whatever_the_memory(view, resident, memory):

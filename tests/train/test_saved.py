@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from probekit.errors import MissingFileError, OptionError, RecordError
 from probekit.features import Location, open_features
@@ -69,6 +70,14 @@ def test_missing_and_damaged_files(copy, tmp_path):
         TrainedHead.from_pretrained(copy)
     (copy / "model.safetensors").unlink()
     with pytest.raises(MissingFileError, match=r"model.safetensors is missing"):
+        TrainedHead.from_pretrained(copy)
+
+
+def test_a_head_that_diverged_is_refused(copy):
+    state = load_file(copy / "model.safetensors")
+    state["head.weight" if "head.weight" in state else next(iter(state))].fill_(torch.nan)
+    save_file(state, copy / "model.safetensors")
+    with pytest.raises(RecordError, match=r"is not finite, so its run diverged\. Train it again"):
         TrainedHead.from_pretrained(copy)
 
 

@@ -1,0 +1,54 @@
+"""The stopwatch counts its stretches, on CUDA by events of the device's queue."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from probekit.train.stopwatch import Stopwatch
+
+
+def test_counts_what_lies_inside():
+    watch = Stopwatch(torch.device("cpu"))
+    with watch.running():
+        time.sleep(0.05)
+    inside = watch.seconds
+    time.sleep(0.05)
+    assert 0.05 <= inside == watch.seconds < 5
+    watch.add(2.0)
+    assert watch.seconds == inside + 2
+
+
+def test_cuda_events_are_read_after_the_work(monkeypatch):
+    """A stand-in for a device: its queue is at second ``clock`` when an event is recorded."""
+    queue = SimpleNamespace(clock=0.0)
+
+    class Event(torch.cuda.Event):
+        def __new__(cls, enable_timing):
+            assert enable_timing
+            return object.__new__(cls)
+
+        def __init__(self, enable_timing):
+            self.done = False
+
+        def record(self, stream):
+            assert stream is queue
+            self.at = queue.clock
+
+        def synchronize(self):
+            self.done = True
+
+        def elapsed_time(self, last):
+            assert last.done
+            return 1e3 * (last.at - self.at)
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: queue)
+    watch = Stopwatch(torch.device("cuda:0"))
+    for seconds in (1.0, 2.0):
+        with watch.running():
+            queue.clock += seconds
+        queue.clock += 10  # of others
+    assert watch.seconds == pytest.approx(3.0)
+    assert watch.seconds == pytest.approx(3.0)

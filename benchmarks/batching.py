@@ -32,7 +32,7 @@ def main() -> None:
     args = options.parse_args()
     with work_folder(args) as cache:
         session, split = conll_session(args, args.model, "dev", limit=args.limit, cache=cache)
-        report([measure(session.backbone, session.plan(split), args)], args.json)
+        report([measure(session.backbone, session.plan(split), args)], args)
 
 
 def measure(backbone: Backbone, plan, args) -> Claim:

@@ -31,7 +31,7 @@ def main() -> None:
     """Measure and report."""
     args = parser(__doc__).parse_args()
     with work_folder(args) as folder:
-        report([measure(args, folder)], args.json)
+        report([measure(args, folder)], args)
 
 
 def measure(args: argparse.Namespace, folder: Path) -> Claim:

@@ -134,7 +134,7 @@ def main() -> None:
                 details=f"{times}; {rows:,} words; reading them once took {loading[name]:.1f} s",
             )
         )
-    report(claims, args.json)
+    report(claims, args)
 
 
 def measure(args: argparse.Namespace, cache: Path) -> tuple[Timings, dict[str, float], int]:

@@ -132,7 +132,7 @@ def main() -> None:
         found = claims(args.model, setting, timings)
         if args.model == MPNET:
             found += mpnet_claims(setting, timings, operations)
-    report(found, args.json)
+    report(found, args)
 
 
 def prepare(args: argparse.Namespace, cache: Path, *, compile: bool = False) -> Setting:

@@ -45,7 +45,7 @@ def main() -> None:
         reached=large <= AIM and large <= FLAT * small,
         details=f"growth {large / small:.2f} x; called flat up to {FLAT} x",
     )
-    report([claim], args.json)
+    report([claim], args)
 
 
 def peak(args: argparse.Namespace, size: int, folder: Path) -> int:

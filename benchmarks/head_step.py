@@ -109,7 +109,7 @@ def main() -> None:
                 f"{bandwidth / 1e9:.1f} GB/s",
             )
         )
-    report(claims, args.json)
+    report(claims, args)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def main() -> None:
     args = parser(__doc__).parse_args()
     with work_folder(args) as folder:
         claims = [claim for name in (MINILM, SMOLLM) for claim in measure(args, folder, name)]
-    report(claims, args.json)
+    report(claims, args)
 
 
 def measure(args: argparse.Namespace, folder: Path, name: str) -> list[Claim]:

@@ -35,7 +35,7 @@ def main() -> None:
         train(args)
         return
     with work_folder(args) as folder:
-        report(measure(args, folder), args.json)
+        report(measure(args, folder), args)
 
 
 def train(args: argparse.Namespace) -> None:

@@ -17,8 +17,12 @@ _PRODUCTS = 200
 _SETS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
 
 
-def describe() -> str:
-    """Return processor, cores, instruction sets, memory, GPU and versions as a Markdown list."""
+def describe(device: str) -> str:
+    """Return processor, cores, instruction sets, memory, GPU and versions as a Markdown list.
+
+    Args:
+        device: what computes; measurements on another one than the processor are not its own.
+    """
     lines = [
         f"processor: {_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
         f"instruction sets: {', '.join(_instruction_sets()) or 'unknown'}",
@@ -26,6 +30,8 @@ def describe() -> str:
         f"GPU: {torch.cuda.get_device_name() if torch.cuda.is_available() else 'none'}",
         f"Python {platform.python_version()}, torch {torch.__version__}, {platform.system()}",
     ]
+    if device != "cpu":
+        lines.insert(0, f"measured on: {device}")
     return "\n".join(f"- {line}" for line in lines)
 
 
@@ -66,4 +72,4 @@ def _cpuinfo(field: str) -> str:
 
 
 if __name__ == "__main__":
-    print(describe())
+    print(describe("cpu"))

@@ -1,5 +1,6 @@
 """Time two or more ways of doing one thing side by side, and state a claim about their ratio."""
 
+import argparse
 import gc
 import json
 import statistics
@@ -109,16 +110,17 @@ class Measured:
     claim: Claim
 
 
-def report(claims: list[Claim], file: Path | None) -> None:
-    """Print claims, and append them to a file of `Measured` as JSON lines."""
+def report(claims: list[Claim], args: argparse.Namespace) -> None:
+    """Print claims, and append them to ``args.json``, a file of `Measured` as JSON lines."""
     for claim in claims:
         verdict = {True: "reached", False: "NOT REACHED", None: ""}[claim.reached]
         print(f"{claim.number}. {claim.title}: {claim.found} (aim: {claim.aim}) {verdict}")
         if claim.details:
             print(f"   {claim.details}")
+    file: Path | None = args.json
     if file is None:
         return
-    machine, when = describe(), f"{datetime.now(UTC):%Y-%m-%d}, {_commit()}"
+    machine, when = describe(args.device), f"{datetime.now(UTC):%Y-%m-%d}, {_commit()}"
     with file.open("a", encoding="utf-8") as lines:
         for claim in claims:
             measured = Measured(machine=machine, when=when, claim=claim)

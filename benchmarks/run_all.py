@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--rounds", default="5")
     parser.add_argument("--json", type=Path, default=HERE / "results.jsonl")
     args = parser.parse_args()
-    machine = describe()
+    machine = describe(args.device)
     done = {row.claim.number for row in read(args.json) if row.machine == machine}
     failed = []
     for number, program, words in PROGRAMS:
@@ -94,8 +94,14 @@ def section(machine: str, measured: Sequence[Measured]) -> str:
         if row.claim.details
     ]
     table = ["| # | what | aim | measured | | when |", "|---|---|---|---|---|---|", *lines]
-    heading = machine.splitlines()[0].removeprefix("- processor: ")
+    heading = next(line for line in machine.splitlines() if line.startswith("- processor: "))
+    heading = heading.removeprefix("- processor: ") + _device(machine)
     return "\n".join([f"## {heading}", "", machine, "", *table, "", *notes, "", ""])
+
+
+def _device(machine: str) -> str:
+    first = machine.splitlines()[0]
+    return f", on {first.removeprefix('- measured on: ')}" if "measured on" in first else ""
 
 
 if __name__ == "__main__":

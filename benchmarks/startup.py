@@ -32,7 +32,7 @@ def main() -> None:
         reached=ratio.median <= AIM,
         details=times,
     )
-    report([claim], args.json)
+    report([claim], args)
 
 
 def run(*words: str) -> None:

@@ -37,7 +37,7 @@ def main() -> None:
             device=args.device,
             cache=cache,
         )
-        report(measure(args, folder, Location(cache=cache)), args.json)
+        report(measure(args, folder, Location(cache=cache)), args)
 
 
 def measure(args: argparse.Namespace, folder: Path, location: Location) -> list[Claim]:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,8 @@ def test_results_hold_every_claim(measure, tmp_path, capsys):
         measure.Claim(number=7, title="late", found="3 x", reached=True, **options),
         measure.Claim(number=1, title="early", found="1 x", reached=False, **options),
     ]
-    measure.report(claims, file)
+    measure.report(claims, Namespace(json=file, device="cpu"))
+    assert "measured on" not in file.read_text()
     assert "1. early: 1 x (aim: >= 2 x) NOT REACHED" in capsys.readouterr().out
     assert len([json.loads(line) for line in file.read_text().splitlines()]) == 2
     text = run_all.results(run_all.read(file))
@@ -78,4 +80,7 @@ def test_machines_are_told_apart(measure):
     _, big, small = run_all.results(rows).split("\n## ")
     assert big.startswith("big\n\n- processor: big\n- GPU: none\n")
     assert small.startswith("small\n")
+    gpu = measure.Measured(machine="- measured on: cuda\n" + rows[0].machine, when="", claim=claim)
+    assert "\n## big, on cuda\n" in run_all.results([*rows, gpu])
+    assert importlib.import_module("machine").describe("cuda").startswith("- measured on: cuda\n")
     assert small.count("| 3 | speed | 1 x | 2 x | reached | today |") == 1

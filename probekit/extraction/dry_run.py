@@ -34,7 +34,8 @@ class Forecast:
         seconds: time to extract it, that of ``--compile`` included in the first; 0 if it is
             complete.
         rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
-            of the data; the heads' own time comes on top of this and of ``read_seconds``.
+            of the data, compiled where the extraction is (which is not counted here); the heads'
+            own time comes on top of this and of ``read_seconds``.
         read_seconds: an epoch that reads every stored layer from the cache.
     """
 

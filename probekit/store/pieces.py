@@ -15,7 +15,7 @@ from probekit.store.backends import ChunkWriter
 from probekit.store.codec import encode_chunk
 from probekit.store.marks import ChunkSum
 
-_MOST_THREADS = 8
+_MOST_THREADS = 4  # torch gives each of them helpers of its own
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -34,7 +34,7 @@ def fit_group(
 
     A member's result depends on its own options, its stream's sample and seed, and the data; not
     on the other members, nor on ``memory``. (Another device or number of threads may move the
-    last bits.)
+    last bits; so may, on CUDA, kernels that add in no fixed order.)
 
     Args:
         streams: what to train.

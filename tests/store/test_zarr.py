@@ -2,10 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
+import torch
 import zarr
 
 from probekit.errors import EntryError, StorageError
+from probekit.store.backends.zarr_folder import _FILL
 from probekit.store.entry import Entry
 from tests.store import synthetic
 from tests.store.contract import StoreContract
@@ -34,6 +37,8 @@ class TestZarr(StoreContract):
         """Readers that do not check see NaN, not plausible zeros."""
         metadata = json.loads((self.store(fresh.path) / "words" / "zarr.json").read_text())
         assert metadata["fill_value"] == "NaN"
+        bits = np.array(_FILL["uint16"], np.uint16).view(np.int16)
+        assert torch.from_numpy(bits).view(torch.bfloat16).isnan()
 
     @pytest.mark.parametrize(
         ("field", "value"),

@@ -6,6 +6,7 @@ that equals the fill value is written like any other, so that a missing file mea
 """
 
 import json
+import math
 import os
 import shutil
 import warnings
@@ -23,6 +24,9 @@ from probekit.store.files import sync_path
 
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
 _SEPARATOR = "."
+
+# What other readers see where a chunk is missing: NaN where there is one.
+_FILL = {"float16": math.nan, "float32": math.nan, "uint16": 0x7FC0, "int8": 0}
 
 
 class ZarrFolder:
@@ -48,7 +52,7 @@ class ZarrFolder:
                     dtype=array.dtype,
                     compressors=None,
                     filters=None,
-                    fill_value=0 if np.dtype(array.dtype).kind in "iu" else float("nan"),
+                    fill_value=_FILL[array.dtype],
                     chunk_key_encoding={"name": "default", "separator": _SEPARATOR},
                     dimension_names=("rows", "layers", "dim")[: len(array.shape)],
                     config={"write_empty_chunks": True},

@@ -1,0 +1,36 @@
+"""The table of two compared runs."""
+
+from probekit.metrics.scale import scale_of
+from probekit.results.columns import Column, text_table
+from probekit.results.comparison import Comparison
+from probekit.results.interval import Interval
+from probekit.results.names import metric_text
+
+
+def comparison_table(found: Comparison) -> str:
+    """Return the scores of two compared runs, their difference, and what can be said of it."""
+    scale = scale_of(found.metric)
+    scores = [found.score_a, found.score_b, found.difference]
+    columns = [
+        Column("", [found.a, found.b, "difference"], words=True),
+        Column(
+            f"{found.split} {metric_text(found.metric, scale.percent)}",
+            [f"{score * scale.factor:.2f}" for score in scores],
+        ),
+    ]
+    low, high = (f"{end * scale.factor:+.2f}" for end in (found.low, found.high))
+    lines = [
+        f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
+        f"{found.samples:,} samples of {found.n_sentences:,} sentences)",
+        _seeds_text(found.over_seeds.scaled(scale.factor)),
+    ]
+    return text_table(columns) + "\n" + "\n".join(lines)
+
+
+def _seeds_text(over: Interval) -> str:
+    if over.half is None:
+        return "one seed each: how much another seed would change is not known"
+    return (
+        f"over {over.n} paired seeds: {over.mean:+.2f} ± {over.half:.2f} "
+        "(95 % interval, Student's t)"
+    )

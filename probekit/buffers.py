@@ -29,8 +29,9 @@ class ReusedMemory:
     many times as long as the next one, above all in a virtual machine.
     """
 
-    def __init__(self) -> None:
-        """Hold nothing yet."""
+    def __init__(self, *, pinned: bool = False) -> None:
+        """Hold nothing yet; ``pinned`` memory is what CUDA copies to fastest."""
+        self._pinned = pinned
         self._spare: list[Tensor] = []
 
     def take(self, size: int) -> Tensor:
@@ -39,6 +40,8 @@ class ReusedMemory:
         if memory is not None and len(memory) >= size:
             return memory
         del memory  # before there is more
+        if self._pinned:
+            return torch.empty(size, dtype=torch.uint8, pin_memory=True)
         return empty_buffer((size,), torch.uint8)
 
     def give_back(self, memory: Tensor) -> None:

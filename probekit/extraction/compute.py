@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from probekit.backbone import Backbone, add_rows
@@ -39,6 +40,9 @@ def compute_unit(
 ) -> ComputedUnit:
     """Run the model over one unit.
 
+    On an accelerator the rows are gathered there and fetched at the end, all of them at once: a
+    copy of each layer of each batch would make it wait.
+
     Args:
         backbone: the frozen model.
         plan: layout of the entry.
@@ -53,14 +57,25 @@ def compute_unit(
         )
         for name, array in plan.arrays.items()
     }
-    memory = reused.take(carved_bytes(buffers))
-    blocks = {name: block.zero_() for name, block in carve(memory, buffers).items()}
+    size = carved_bytes(buffers)
+    memory = reused.take(size)
+    far = _is_far(backbone)
+    near = torch.empty(size, dtype=memory.dtype, device=backbone.device) if far else memory
+    blocks = {name: block.zero_() for name, block in carve(near, buffers).items()}
     layers = {name: array.layers for name, array in plan.arrays.items()}
     for batch in batches_of(backbone, plan, unit):
         add_rows(backbone, batch, layers, blocks)
         on_tokens(int(batch.lengths.sum()))
     statistics = {name: LayerStatistics.of(block) for name, block in blocks.items()}
+    if far:
+        memory[:size].copy_(near)
+        blocks = carve(memory, buffers)
     return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics, memory=memory)
+
+
+def _is_far(backbone: Backbone) -> bool:
+    """Say whether the model is elsewhere than the memory that is written from."""
+    return backbone.device.type != "cpu"
 
 
 def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:

@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from probekit.backbone import Backbone, Inspection, load_backbone
 from probekit.backbone.output_head import OutputHead, read_output_head, tied_to_input
 from probekit.buffers import ReusedMemory
@@ -228,7 +230,7 @@ class Session:
     @cached_property
     def _reused(self) -> ReusedMemory:
         """Memory for units, of all splits."""
-        return ReusedMemory()
+        return ReusedMemory(pinned=torch.device(self.device).type == "cuda")
 
     @property
     def _keep(self) -> tuple[str, ...]:

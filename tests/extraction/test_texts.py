@@ -12,6 +12,7 @@ from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, bounds, extract
 from probekit.extraction import plan as plan_module
 from probekit.store.builder import EntryBuilder
+from probekit.store.names import CHECKSUMS
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.passages import write_pairs, write_texts
@@ -263,3 +264,16 @@ def test_a_run_that_stopped_resumes_to_the_same_bytes(bert, root, tmp_path, monk
     assert not mark.exists() and len(whole.arrays["cls"].spec.plain()) == 1
     for name in ("checksums.parquet", "examples.parquet"):
         assert (resumed.path / name).read_bytes() == (whole.path / name).read_bytes()
+
+
+@pytest.mark.usefixtures("small_units")
+def test_rows_that_are_gathered_elsewhere_first_are_the_same(model, root, tmp_path, monkeypatch):
+    """As on an accelerator, which fetches a unit at a time; here it is the same device."""
+    options = {"keep": (*POOLED, "tokens"), "overlong": "stride", "max_length": 24}
+    direct = run(model, root / "texts", tmp_path / "direct", **options)
+    monkeypatch.setattr("probekit.extraction.compute._is_far", lambda backbone: True)
+    fetched = run(model, root / "texts", tmp_path / "fetched", **options)
+    assert direct.path != fetched.path
+    sums = [(entry.path / CHECKSUMS).read_bytes() for entry in (direct, fetched)]
+    assert sums[0] == sums[1]
+    assert fetched.manifest.statistics == direct.manifest.statistics

@@ -31,6 +31,7 @@ PROGRAMS: tuple[tuple[int, str, tuple[str, ...]], ...] = (
     (14, "int8.py", ()),
     (15, "startup.py", ()),
     (16, "batching.py", ("minilm-l6",)),
+    (17, "row_sum.py", ()),
 )
 """The first claim that each program measures, the program, and its arguments."""
 

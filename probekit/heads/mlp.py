@@ -19,9 +19,16 @@ class StackedLayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_layers, 1, dim))
 
     def forward(self, x: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "layers rows dim"]:
-        """Normalise every row of every layer."""
-        x = functional.layer_norm(full(x), x.shape[-1:])
-        return torch.addcmul(self.bias, x, self.weight)
+        """Normalise every row of every layer.
+
+        One call for all layers cannot have their scales; on a CPU the passes over memory that this
+        would take, above all in the backward pass, cost more than a call per layer.
+        """
+        x, shape = full(x), x.shape[-1:]
+        if x.device.type != "cpu":
+            return torch.addcmul(self.bias, functional.layer_norm(x, shape), self.weight)
+        layers = zip(x, self.weight.squeeze(1), self.bias.squeeze(1), strict=True)
+        return torch.stack([functional.layer_norm(z, shape, w, b) for z, w, b in layers])
 
 
 class StackedMLP(nn.Module):

@@ -217,7 +217,7 @@ def test_autocast(spec: HeadSpec, dtype: torch.dtype) -> None:
 
 
 def test_depth_lstm_stays_in_float32_where_bfloat16_is_not_native(monkeypatch) -> None:
-    monkeypatch.setattr(depth_lstm, "native_bfloat16", lambda device: False)
+    monkeypatch.setattr(depth_lstm, "native_bfloat16", lambda device="cpu": False)
     head, z = build(HEADS["depth-lstm"]()), rows()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         under = head(z)

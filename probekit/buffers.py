@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -53,18 +54,19 @@ def carve(
     memory: Tensor, buffers: Mapping[str, tuple[Sequence[int], torch.dtype]]
 ) -> dict[str, Tensor]:
     """Return uninitialised tensors of the given shapes and dtypes, side by side in ``memory``."""
-    found, start = {}, 0
-    for name, (shape, dtype) in buffers.items():
-        size = math.prod(shape) * dtype.itemsize
-        found[name] = memory[start : start + size].view(dtype).view(*shape)
-        start += _aligned(size)
-    return found
+    places = pairwise(_bounds(buffers))
+    return {
+        name: memory[start:stop].view(dtype)[: math.prod(shape)].view(*shape)
+        for (name, (shape, dtype)), (start, stop) in zip(buffers.items(), places, strict=True)
+    }
 
 
 def carved_bytes(buffers: Mapping[str, tuple[Sequence[int], torch.dtype]]) -> int:
     """Return the bytes that `carve` needs."""
-    return sum(_aligned(math.prod(shape) * dtype.itemsize) for shape, dtype in buffers.values())
+    return _bounds(buffers)[-1]
 
 
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+def _bounds(buffers: Mapping[str, tuple[Sequence[int], torch.dtype]]) -> list[int]:
+    """Return where each buffer begins, aligned, and where the last one ends."""
+    sizes = (math.prod(shape) * dtype.itemsize for shape, dtype in buffers.values())
+    return [*accumulate((-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes), initial=0)]

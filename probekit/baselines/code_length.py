@@ -20,7 +20,7 @@ import numpy as np
 from probekit.features import FeatureView
 from probekit.metrics import METRICS, Metric
 from probekit.seeding import numpy_generator
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import FitResult, MemberSpec, StreamSpec, fit_group
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks, as shares of the examples."""
@@ -86,9 +86,8 @@ def online_code(
     order = filled[numpy_generator(seed, "online code").permutation(len(filled))]
     ends = block_ends(len(order))
     n_classes = train.n_outputs
-    first = len(train.take(order[: ends[0]]))
-    nats = np.full(len(members), first * math.log(n_classes))
-    diverged = [False] * len(members)
+    sizes = [len(train.take(order[: ends[0]]))]
+    fitted = []
     for start, stop in itertools.pairwise(ends):
         sent, following = train.take(order[:start]), train.take(order[start:stop])
         stream = StreamSpec(
@@ -99,7 +98,7 @@ def online_code(
             evals=evals,
             members=tuple(members),
         )
-        (results,) = fit_group(
+        fitted += fit_group(
             [stream],
             dev,
             {_NEXT: following},
@@ -108,18 +107,29 @@ def online_code(
             device=device,
             memory=memory,
         )
-        nats += [result.scores[f"{_NEXT}/loss"] * len(following) for result in results]
-        diverged = [a or result.diverged for a, result in zip(diverged, results, strict=True)]
-    uniform = len(train) * math.log2(n_classes)
-    return [
-        CodeLength(
-            bits=float(one) / math.log(2),
-            uniform_bits=uniform,
-            n_rows=len(train),
-            diverged=endless,
-        )
-        for one, endless in zip(nats, diverged, strict=True)
-    ]
+        sizes.append(len(following))
+    places = range(len(members))
+    return [_code_length([r[place] for r in fitted], sizes, n_classes) for place in places]
+
+
+def _code_length(results: Sequence[FitResult], sizes: Sequence[int], n_classes: int) -> CodeLength:
+    """Return the code length of one member.
+
+    Args:
+        results: its probes, of all blocks but the last.
+        sizes: labels of each block.
+        n_classes: C.
+    """
+    nats = sizes[0] * math.log(n_classes)
+    for result, size in zip(results, sizes[1:], strict=True):
+        nats += result.scores[f"{_NEXT}/loss"] * size
+    n_rows = sum(sizes)
+    return CodeLength(
+        bits=nats / math.log(2),
+        uniform_bits=n_rows * math.log2(n_classes),
+        n_rows=n_rows,
+        diverged=any(result.diverged for result in results),
+    )
 
 
 def block_ends(n_examples: int) -> list[int]:

@@ -1,7 +1,7 @@
 """``probekit table``: scores or layer weights of records, as text."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -39,17 +39,16 @@ def table(
     from probekit.results.select import select
 
     choose("table", of, dict.fromkeys(("scores", "depth", "weights")))
-    splits: dict[str, Scored] = {"dev": "dev", "test": "test"}
     if split is not None and of != "depth":
         raise OptionError(f"--split: a table of {of} has no such option; leave it out.")
     if raw and of != "weights":
         raise OptionError(f"--raw: a table of {of} has no such option; leave it out.")
-    layout, scored = choose("table style", style, STYLES), choose("split", split or "dev", splits)
+    layout = choose("table style", style, STYLES)
     records = select(load_records(runs), where or [])
     if of == "weights":
         text = weights_text(records, raw=raw, style=layout)
     elif of == "depth":
-        text = depths_text(records, scored, layout)
+        text = depths_text(records, cast("Scored", split or "dev"), layout)
     else:
         text = scores_text(records, layout)
     typer.echo(text, nl=False)

@@ -80,7 +80,7 @@ class ChunkWriter(Protocol):
         ...
 
     def sync(self) -> None:
-        """Put on the disk what `write` left: folders, and chunks of an earlier writer."""
+        """Put on the disk what `write` did not: what `create` made, and the names of chunks."""
         ...
 
     def close(self) -> None:

@@ -81,11 +81,7 @@ def sweep(
     runs = _resolve(plan, place, name)
     outputs = _outputs(runs, file, save, predictions)
     known = _known(file)
-    todo = [run for run in runs if not _is_done(run, known, outputs)]
-    if len(todo) < len(runs):
-        logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), file)
-    if todo:
-        check_appendable(file)
+    todo = _missing(runs, known, outputs, file)
     share = memory // workers // 2  # of one group: half for its heads, half for its rows
     tasks = [
         GroupTask(
@@ -134,6 +130,18 @@ def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> list[
 
 def _known(out: Path) -> dict[str, Record]:
     return {record.key: record for record in load_records(out)} if out.is_file() else {}
+
+
+def _missing(
+    runs: Sequence[Run], known: dict[str, Record], outputs: Outputs, out: Path
+) -> list[Run]:
+    """Return the runs that are to be trained, and say how many are not."""
+    todo = [run for run in runs if not _is_done(run, known, outputs)]
+    if len(todo) < len(runs):
+        logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), out)
+    if todo:
+        check_appendable(out)
+    return todo
 
 
 def _is_done(run: Run, known: dict[str, Record], outputs: Outputs) -> bool:

@@ -11,6 +11,7 @@ from probekit.tasks.bio import is_tag
 from probekit.tasks.options import Choice
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.types import Kind, Metric, Task, slugify
+from probekit.tasks.unlabelled import drop_unlabelled
 from probekit.tasks.user_columns import read_conll, read_conllu, read_table
 from probekit.tasks.user_fields import read_jsonl, read_parquet
 from probekit.tasks.user_texts import read_texts, read_txt
@@ -76,7 +77,8 @@ class UserFiles:
                 f"{split}{self.files[split].suffix}."
             )
         path = files[split]
-        return READERS[self.kind][path.suffix.lower()](path, self.choice)
+        found = READERS[self.kind][path.suffix.lower()](path, self.choice)
+        return drop_unlabelled(found) if self.kind == "tagging" else found
 
 
 def user_task(

@@ -115,6 +115,27 @@ def test_unlabelled_text(tmp_path: Path) -> None:
         assert words(task.read("train")) == [("only", "words")], file
 
 
+@pytest.mark.parametrize("mark", [-1, -100, "-1"])
+def test_a_number_that_means_no_label_is_none(tmp_path: Path, mark: int | str) -> None:
+    rows = [{"tokens": ["a", "b"], "tags": [0, 1]}, {"tokens": ["c"], "tags": [1]}]
+    write(tmp_path / "d/train.jsonl", json_lines(*rows))
+    for file, content in {
+        "test.jsonl": json_lines({"tokens": ["a", "b"], "tags": [mark, mark]}),
+        "dev.tsv": f"token\ttags\na\t{mark}\nb\t{mark}\n",
+    }.items():
+        write(tmp_path / "d" / file, content)
+    task = task_of(tmp_path / "d")
+    assert task.read("train").labels == {"tags": (("0", "1"), ("1",))}
+    assert task.read("test").labels == task.read("dev").labels == {}
+    some = write(tmp_path / "some.jsonl", json_lines(rows[0], {"tokens": ["c"], "tags": [mark]}))
+    with pytest.raises(DataError, match=r"some.jsonl, line 2.*label all of them or none"):
+        train(some)
+    part = json_lines(rows[1], {"tokens": ["c", "d"], "tags": [1, mark]})
+    message = rf"part.jsonl, line 2: word 'd' has the label {mark} in column 'tags', which means"
+    with pytest.raises(DataError, match=message):
+        train(write(tmp_path / "part.jsonl", part))
+
+
 def test_several_label_columns_are_listed(tmp_path: Path) -> None:
     paths = {
         "a.jsonl": json_lines({"tokens": ["a"], "pos": ["X"], "ner": ["O"]}),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -41,11 +42,15 @@ def revive(kind: str, value: Mapping[str, Any], registry: Mapping[str, Callable[
 
     Raises:
         UnknownNameError: the name is unknown.
-        OptionError: an option that the plug-in does not have, or a value that it refuses.
+        OptionError: an option that the plug-in does not have, or a value that it refuses, or an
+            infinite one.
     """
     options = dict(value)
     name = str(options.pop("name", ""))
     make = choose(kind, name, registry)
+    for option, number in options.items():
+        if isinstance(number, float) and not math.isfinite(number):
+            raise OptionError(f"{kind} {name!r}: {option} must be finite; found {number}.")
     try:
         return make(**options)
     except TypeError as error:

@@ -20,6 +20,7 @@ from probekit.heads import (
     head_from_json,
 )
 from probekit.layers import parse_layers, up_to_depth
+from probekit.registry import parse
 
 LAYERS, DIM, ROWS = (1, 2, 4, 6), 12, 9
 
@@ -267,6 +268,13 @@ def test_unknown_head() -> None:
 def test_dwatt_refuses(options: dict[str, float]) -> None:
     with pytest.raises(OptionError, match="dwatt"):
         DWAtt(**options)
+
+
+@pytest.mark.parametrize("text", ["dwatt:bottleneck=inf", "laya:tau=inf", "laya:tau=nan"])
+def test_no_option_is_infinite(text: str) -> None:
+    name, option = text.replace("=", ":").split(":")[:2]
+    with pytest.raises(OptionError, match=f"head '{name}': {option} must be finite; found "):
+        parse("head", text, HEADS)
 
 
 @pytest.mark.parametrize("options", [{"width": 0}, {"scorer": 0}, {"tau": 0.0}])

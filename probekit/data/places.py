@@ -18,7 +18,7 @@ def row_sources(examples: ExampleTable, array: str, pooling: str) -> Ragged:
 
     Args:
         examples: the examples of an entry.
-        array: ``words``, ``cls``, ``mean`` or ``last``.
+        array: ``words``, ``predicted``, ``cls``, ``mean`` or ``last``.
         pooling: what makes a word's row: its ``first`` subword, its ``last``, or their ``mean``.
 
     Returns:
@@ -26,7 +26,7 @@ def row_sources(examples: ExampleTable, array: str, pooling: str) -> Ragged:
         all its windows. A row of a word that the tokenizer deletes has none; a mean has several.
     """
     spans = _Spans(examples)
-    if array == "words":
+    if array in ("words", "predicted"):  # what predicts is numbered as words are, a subword each
         return spans.words(pooling)
     if array == "mean":
         return spans.every_token()

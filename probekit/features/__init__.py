@@ -3,7 +3,7 @@
 from probekit.features.labels import LabelMap
 from probekit.features.location import Location
 from probekit.features.reading import load_labels, view_of
-from probekit.features.rows import OWN_ROWS, choose_array
+from probekit.features.rows import OWN_ROWS, choose_array, missing_array
 from probekit.features.splits import CLASS_KINDS, Splits, open_features
 from probekit.features.view import FeatureView
 
@@ -16,6 +16,7 @@ __all__ = [
     "Splits",
     "choose_array",
     "load_labels",
+    "missing_array",
     "open_features",
     "view_of",
 ]

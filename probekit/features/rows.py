@@ -49,6 +49,15 @@ def choose_array(kind: Kind, pooling: str | None, *, causal: bool, stored: Colle
     return array
 
 
+def missing_array(entry: Entry, array: str) -> str:
+    """Return what an entry holds instead of an array, and how to get it, for messages."""
+    kept = entry.manifest.request.get("keep", list(entry.arrays))
+    return (
+        f"{entry.path} holds only {', '.join(entry.arrays)}. Extract again with "
+        f"--keep {','.join([*kept, array])}."
+    )
+
+
 def example_rows(
     entry: Entry, array: str
 ) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " bounds"], Bool[np.ndarray, " rows"]]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from probekit.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.errors import DataError, OptionError
-from probekit.features import CLASS_KINDS, FeatureView, Splits, choose_array
+from probekit.features import CLASS_KINDS, FeatureView, Splits, choose_array, missing_array
 from probekit.fingerprint import digest
 from probekit.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.layers import parse_layers, up_to_depth
@@ -221,11 +221,6 @@ def _check_stored(
     used: tuple[str, ...],
 ) -> None:
     if head.reads == "tokens":
-        if splits.kind == "language-modelling":
-            raise OptionError(
-                f"head {head.name} reads the subwords of whole texts, and language modelling has "
-                "rows at the predicted ones alone. Choose another head."
-            )
         array = "tokens"
     else:
         array = pooling or choose_array(
@@ -233,16 +228,17 @@ def _check_stored(
         )
     for entry in (splits.entries[split] for split in used):
         if array not in entry.arrays:
-            raise DataError(
-                f"head {head.name} reads {array!r}, and {entry.path} holds only "
-                f"{', '.join(entry.arrays)}. Extract again with "
-                f"--keep {','.join([*entry.arrays, array])}."
-            )
+            raise DataError(f"head {head.name} reads {array!r}: {missing_array(entry, array)}")
         stored = entry.manifest.array(array).layers
-        missing = sorted(set(layers) - set(stored))
-        if missing:
+        absent = sorted(set(layers) - set(stored))
+        if absent and array == "tokens":
             raise OptionError(
-                f"the head reads layer {missing[0]}, but {array!r} of {entry.path} holds layers "
+                f"head {head.name} reads subwords, which the cache has of the last layer alone "
+                f"({stored[0]}), not of layer {absent[0]}. Give it neither --depth nor --layers."
+            )
+        if absent:
+            raise OptionError(
+                f"the head reads layer {absent[0]}, but {array!r} of {entry.path} holds layers "
                 f"{list(stored)}. Extract with all layers, or choose others with --layers."
             )
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from probekit.decoders import DecoderSpec
 from probekit.errors import OptionError
-from probekit.features import Splits
+from probekit.features import OWN_ROWS, Splits
 from probekit.fingerprint import digest, digest_file
 from probekit.heads import HeadSpec
 from probekit.specs import TrainSpec
@@ -52,7 +52,7 @@ def open_start(
     """Read the saved head that a run starts from, if it names one.
 
     Args:
-        spec: with ``fusion_from`` or ``init_from``.
+        spec: with ``fusion_from`` or ``init_from``, its defaults filled in.
         head: the run's head, which must be the saved one's.
         decoder: its decoder, which must be the saved one's under ``init_from``.
         layers: layers that it reads.
@@ -61,8 +61,8 @@ def open_start(
     Raises:
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
-        OptionError: it was saved for another head, width, depth, treatment of the layers, decoder
-            or set of labels.
+        OptionError: it was saved for another head, width, depth or treatment of the layers; or,
+            under ``init_from``, for other rows, another decoder or other labels.
     """
     folder = spec.fusion_from or spec.init_from
     if folder is None:
@@ -79,6 +79,8 @@ def open_start(
         "normalization": (config["normalization"]["name"], spec.normalize),
     }
     if spec.init_from is not None:
+        own = spec.pooling or OWN_ROWS[splits.kind]
+        asked["rows"] = (config["features"].get("array", "words"), own)
         asked["decoder"] = (config["decoder"], decoder.to_json())
         asked["labels"] = (list(config["labels"]), list(splits.label_map.names))
     for what, (found, wanted) in asked.items():

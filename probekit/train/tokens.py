@@ -8,11 +8,11 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.data.places import row_sources, window_lengths
-from probekit.errors import DataError, OptionError
-from probekit.features import FeatureView
+from probekit.errors import DataError
+from probekit.features import FeatureView, missing_array
 from probekit.heads import TokenStates
 from probekit.pooling import POOLED
-from probekit.ragged import bounds_of, ragged_arange
+from probekit.ragged import Ragged, bounds_of, ragged_arange
 
 ARRAY = "tokens"
 
@@ -47,6 +47,9 @@ class TokenPlan:
 class TokenLayout:
     """The subwords of a view's examples: where they lie, and which of them make its rows.
 
+    Of an example that was read in several windows, those from the first to the last that its rows
+    are made of: a piece of a long text for language modelling needs no others.
+
     Attributes:
         view: the same examples, with subwords as their rows (and no targets).
     """
@@ -56,23 +59,26 @@ class TokenLayout:
 
         Raises:
             DataError: the entry does not keep subwords.
-            OptionError: rows at predicted positions, whose texts are cut into pieces.
         """
         entry, examples = rows.entry, rows.entry.examples
         if ARRAY not in entry.arrays:
-            raise DataError(
-                f"this head reads the subwords of whole texts, and {entry.path} holds only "
-                f"{', '.join(entry.arrays)}. Extract again with "
-                f"--keep {','.join([*entry.arrays, ARRAY])}."
-            )
-        if rows.kind == "language-modelling":
-            raise OptionError("a head that reads whole texts cannot be used for language modelling")
+            held = missing_array(entry, ARRAY)
+            raise DataError(f"this head reads the subwords of whole texts: {held}")
         self._rows = rows
-        self._windows = window_lengths(examples)
         sources = row_sources(examples, rows.array.spec.name, entry.manifest.pooling)
-        self._sources = sources.take(_ordinals(rows))
-        counts = examples.n_tokens[rows.positions].astype(np.int64)
-        starts = examples.token_start[rows.positions]
+        sources = sources.take(_ordinals(rows))
+        windows = window_lengths(examples)
+        tokens = bounds_of(windows.values)
+        text_start = tokens[windows.bounds[rows.positions]]
+        owner = np.repeat(np.repeat(np.arange(rows.n_examples), rows.lengths), sources.lengths)
+        place = sources.values + text_start[owner]
+        first, stop = _needed(windows, rows.positions, owner, _window_of(tokens, place))
+        self._windows = Ragged(
+            windows.values[ragged_arange(first, stop - first)], bounds_of(stop - first)
+        )
+        self._sources = Ragged(place - tokens[first[owner]], sources.bounds)
+        counts = tokens[stop] - tokens[first]
+        starts = examples.token_start[rows.positions] + tokens[first] - text_start
         self.view = replace(
             rows,
             array=entry.arrays[ARRAY],
@@ -88,13 +94,37 @@ class TokenLayout:
         shift = bounds_of(self.view.lengths[examples])[:-1]
         shift = np.repeat(np.repeat(shift, self._rows.lengths[examples]), sources.lengths)
         row = np.repeat(np.arange(len(places)), sources.lengths)
-        lengths = self._windows.take(self._rows.positions[examples]).values
         return TokenPlan(
-            lengths=torch.from_numpy(lengths).to(device),
+            lengths=torch.from_numpy(self._windows.take(examples).values).to(device),
             source=torch.from_numpy(sources.values + shift).to(device),
             row=torch.from_numpy(row).to(device),
             n_rows=len(places),
         )
+
+
+def _window_of(
+    tokens: Int64[np.ndarray, " bounds"], place: Int64[np.ndarray, " sources"]
+) -> Int64[np.ndarray, " sources"]:
+    """Return the window of each subword of an entry, given the windows' bounds."""
+    return np.searchsorted(tokens, place, side="right") - 1
+
+
+def _needed(
+    windows: Ragged,
+    positions: Int64[np.ndarray, " examples"],
+    owner: Int64[np.ndarray, " sources"],
+    window: Int64[np.ndarray, " sources"],
+) -> tuple[Int64[np.ndarray, " examples"], Int64[np.ndarray, " examples"]]:
+    """Return the first window of each example that a row is made of, and one past the last.
+
+    An example of which no subword makes a row keeps its first window.
+    """
+    start, end = windows.bounds[positions], windows.bounds[positions + 1]
+    first, stop = start.copy(), np.minimum(start + 1, end)
+    first[owner] = end[owner]
+    np.minimum.at(first, owner, window)
+    np.maximum.at(stop, owner, window + 1)
+    return first, stop
 
 
 def _ordinals(view: FeatureView) -> Int64[np.ndarray, " rows"]:

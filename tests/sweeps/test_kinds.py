@@ -1,5 +1,7 @@
 """Whole texts, pairs and numbers: every head learns what is planted, and nothing that is not."""
 
+from dataclasses import replace
+
 import pytest
 
 from probekit.decoders import DECODERS
@@ -114,6 +116,22 @@ def test_subwords_that_are_not_kept_are_asked_for(tmp_path):
         plant_texts(tmp_path, split=split, keep=("cls", "mean", "last"))
     with pytest.raises(DataError, match=r"'tokens'.*--keep cls,mean,last,tokens"):
         fit(base("glue/sst2", head="extra-layers"), location=Location(cache=tmp_path))
+
+
+def test_a_head_is_not_continued_on_other_rows(cache, tmp_path):
+    spec = base("glue/sst2", epochs=1, pooling="cls")
+    folder, location = tmp_path / "head", Location(cache=cache)
+    sweep([spec], out=tmp_path / "r.jsonl", location=location, save=folder)
+    fit(replace(spec, init_from=str(folder)), location=location)
+    with pytest.raises(OptionError, match="saved with rows cls, but this run has mean"):
+        fit(replace(spec, init_from=str(folder), pooling="mean"), location=location)
+
+
+def test_a_head_of_subwords_cannot_be_cut(cache):
+    for options in ({"depth": 1}, {"layers": "0:"}):
+        spec = base("glue/sst2", head="extra-layers", **options)
+        with pytest.raises(OptionError, match="subwords, which the cache has of the last layer al"):
+            fit(spec, location=Location(cache=cache))
 
 
 @pytest.mark.parametrize("head", ["last", "concat-ffn", "extra-layers"])

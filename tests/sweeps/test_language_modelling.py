@@ -9,15 +9,18 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from probekit.baselines import run_baselines
-from probekit.errors import OptionError
+from probekit.errors import DataError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
+from probekit.features.rows import cut_pieces
+from probekit.ragged import bounds_of
 from probekit.results.predictions import read_predicted
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
 from probekit.sweeps.resolve import resolve
 from probekit.train.predictions import write_predictions
 from probekit.train.saved import TrainedHead
+from probekit.train.tokens import TokenLayout
 from tests import tiny
 from tests.extraction.passages import passages
 
@@ -122,9 +125,38 @@ def test_memory_changes_no_number(place, memory):
     assert other.curve == whole.curve
 
 
-def test_heads_of_whole_texts_are_refused(place):
-    with pytest.raises(OptionError, match=r"extra-layers reads .* Choose another head\."):
+def test_a_head_of_whole_texts_says_what_to_keep(place):
+    again = r"holds only predicted\. .*--keep output-head,predicted,tokens\."
+    with pytest.raises(DataError, match=rf"extra-layers reads 'tokens': .*{again}"):
         fit(spec(place, head="extra-layers"), location=place[2])
+
+
+@pytest.mark.parametrize("family", ["llama", "bert"])
+def test_new_layers_read_the_windows_that_a_piece_predicts_from(place, tmp_path, family):
+    """Next tokens, and hidden ones; texts of several windows, cut into several pieces."""
+    model = tiny.build(family, tmp_path / family)
+    keep = ("predicted", "tokens", "output-head")
+    form = {"every": 2} if family == "llama" else {"passes": 2, "tie": "input"}
+    options = ExtractOptions(dtype="float32", max_length=24, keep=keep, **form)
+    texts, cache = place[1], tmp_path / "cache"
+    extract(str(model), str(texts), kind=KIND, cache=cache, options=options, device="cpu")
+    location = Location(cache=cache, kind=KIND)
+    splits = open_features(str(model), str(texts), None, location)
+    view = splits.view("train")
+    offsets, owner = cut_pieces(bounds_of(view.entry.examples.n_rows), 7)
+    view = replace(view, offsets=offsets, ids=("",) * len(owner), positions=owner)
+    layout, last = TokenLayout(view), splits.n_blocks
+    some = np.array([5, 0, 3])
+    plan = layout.plan(some, torch.device("cpu"))
+    tokens = layout.view.array.read(torch.from_numpy(layout.view.rows[layout.view.places(some)]))
+    own = view.array.read(torch.from_numpy(view.rows[view.places(some)]), [last])
+    found = plan.states(tokens[:, 0])
+    assert torch.equal(found.pool(found.hidden), own[:, 0])
+    windows = view.entry.examples.table["windows"].to_pylist()
+    assert max(map(len, windows)) > 2 and layout.view.lengths.max() < max(map(sum, windows))
+    few = {"model": str(model), "head": "extra-layers", "epochs": 6, "batch_size": 4}
+    losses = [loss for _, loss, _ in fit(spec(place, **few), location=location).curve]
+    assert losses[-1] < losses[0] - 0.05
 
 
 def test_the_baseline_is_the_frequency_of_tokens(place, tmp_path):

@@ -173,7 +173,7 @@ def depths_text(
     text = depth_table(records, SCORE_OF[split], style)
     if style == "jsonl":
         return text
-    return f"{text}\n{caption(summarise(records), SCORE_OF[split])}\n"
+    return f"{text}\n{caption(summarise(records))}\n"
 
 
 def weights_text(records: "Sequence[Record]", *, raw: bool = False, style: "Style" = "text") -> str:

@@ -5,23 +5,15 @@ from typing import Any
 
 from probekit.metrics.scale import scale_of
 from probekit.report.rows import Row, summarise
-from probekit.report.styles import SCORE_TEXT, Score
 from probekit.results.names import metric_text, option_text
 from probekit.results.record import Record
 from probekit.results.weights import lost_weights, with_weights
 
 
-def caption(rows: Sequence[Row], score: Score | None = None) -> str:
-    """Return one line that says what the scores of a table are, and what all its rows share.
-
-    Args:
-        rows: what ``summarise`` returned.
-        score: the score, where the table shows only one, as ``depth_table`` does.
-    """
+def caption(rows: Sequence[Row]) -> str:
+    """Return one line that says what the scores of a table are, and what all its rows share."""
     names = {metric_text(row.metric, scale_of(row.metric).percent) for row in rows}
-    which = f"{SCORE_TEXT[score]} " if score else ""
-    scores = f"{_shared_text(rows)}{which}{' or '.join(sorted(names))}"
-    return f"{scores}; {_over_seeds(rows)}"
+    return f"{_shared_text(rows)}{' or '.join(sorted(names))}; {_over_seeds(rows)}"
 
 
 def weights_caption(records: Sequence[Record], raw: bool = False) -> str:

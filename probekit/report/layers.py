@@ -22,12 +22,13 @@ def depth_table(
 ) -> str:
     """Return scores by depth: layers as rows (``0 = emb``), heads and their options as columns.
 
-    The heading of the layers says which score it is; ``caption(rows, score)`` does as well.
+    Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds. The
+    heading of the layers says which score it is; the last dev score stands beside the best one,
+    where it differs.
 
     Args:
         records: records; those that are not of a truncated depth are left out.
-        score: which score; percent (perplexity: raw) with the half width of its 95 % interval
-            over seeds.
+        score: which score.
         style: as for ``table``; ``jsonl`` gives one object per depth and column.
 
     Raises:
@@ -38,16 +39,18 @@ def depth_table(
         raise RecordError(
             f"no records with a depth and a {SCORE_TEXT[score]} score; run `probekit depth` first."
         )
-    named = series(records, given=["depth"])
-    columns = {
-        name: {
-            depth: mean_score(group, score, f"{name}, depth {depth}")
-            for (depth,), group in grouped(members, ["depth"]).items()
-        }
-        for name, members in named.items()
-    }
-    factors = [scale_of(members[0].metric).factor for members in named.values()]
-    heading = f"layer, {SCORE_TEXT[score]}"
+    both = score == "eval_score" and any(r.eval_last != r.eval_score for r in records)
+    shown: tuple[Score, ...] = ("eval_score", "eval_last") if both else (score,)
+    columns, factors = {}, []
+    for name, members in series(records, given=["depth"]).items():
+        for one in shown:
+            title = f"{name}: {SCORE_TEXT[one]}" if both else name
+            columns[title] = {
+                depth: mean_score(group, one, f"{name}, depth {depth}")
+                for (depth,), group in grouped(members, ["depth"]).items()
+            }
+            factors.append(scale_of(members[0].metric).factor)
+    heading = "layer" if both else f"layer, {SCORE_TEXT[score]}"
     return _layer_table(columns, style, decimals=2, factors=factors, heading=heading)
 
 

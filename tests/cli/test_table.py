@@ -35,7 +35,7 @@ def test_depths_have_a_row_each(few, split, score):
     records = load_records(few)
     rows = summarise([record for record in records if record.depth is not None])
     printed = done("table", *few, "--of", "depth", "--split", split).out
-    assert printed == depth_table(records, score) + "\n" + caption(rows, score) + "\n"
+    assert printed == depth_table(records, score) + "\n" + caption(rows) + "\n"
 
 
 def test_weights_and_conditions(few):

@@ -112,8 +112,6 @@ def test_unknown_style():
 def test_caption_names_metric_and_interval():
     start = "conll ner, decoder linear: span F1 (%); mean ± half width"
     assert caption(summarise(_three_seeds())).startswith(start)
-    start = "conll ner, decoder linear: dev best span F1 (%); mean"
-    assert caption(summarise(_three_seeds()), "eval_score").startswith(start)
     assert "one seed" in caption(summarise([make_record()]))
 
 
@@ -151,13 +149,21 @@ def test_caption_of_rows_by_other_options():
     assert caption(rows) == "span F1 (%); one seed, hence no interval."
 
 
-def test_depth_table():
-    records = [
-        make_record("last", seed, depth=depth, normalize=normalize, eval_score=0.1 * depth + 0.5)
+def by_depth(last):
+    """Records of three depths, whose last dev score is that much below the best."""
+    return [
+        make_record(
+            "last", seed, depth=depth, normalize=normalize,
+            eval_score=0.1 * depth + 0.5, eval_last=0.1 * depth + 0.5 - last,
+        )
         for seed in (0, 1)
         for depth in (0, 1, 2)
         for normalize in ("none", "standardize")
-    ]
+    ]  # fmt: skip
+
+
+def test_depth_table():
+    records = by_depth(last=0.0)
     expected = """\
 layer, dev best     last, raw  last, standardize
 ---------------  ------------  -----------------
@@ -166,6 +172,14 @@ layer, dev best     last, raw  last, standardize
 2                70.00 ± 0.00       70.00 ± 0.00
 """
     assert depth_table([*records, make_record()]) == expected
+    beside = """\
+layer    last: dev best  last: dev last
+-------  --------------  --------------
+0 = emb    50.00 ± 0.00    49.00 ± 0.00
+1          60.00 ± 0.00    59.00 ± 0.00
+2          70.00 ± 0.00    69.00 ± 0.00
+"""
+    assert depth_table([r for r in by_depth(last=0.01) if r.normalize == "none"]) == beside
     rows = [json.loads(line) for line in depth_table(records, style="jsonl").splitlines()]
     assert rows[0] == {"series": "last, raw", "layer": 0, "mean": 0.5, "half": 0.0, "n": 2}
 
@@ -184,7 +198,8 @@ def test_depth_table_needs_depths():
 
 def test_perplexity_is_not_percent():
     records = [
-        make_record("last", depth=d, metric="perplexity", eval_score=30.25 - d) for d in (0, 1)
+        make_record("last", depth=d, metric="perplexity", eval_score=30.25 - d, eval_last=30.25 - d)
+        for d in (0, 1)
     ]
     assert depth_table(records).splitlines()[2:] == [
         "0 = emb          30.25",

@@ -13,7 +13,7 @@ _HELP = (
 def compare(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help=_HELP)],
     run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Likewise.")],
-    split: Annotated[str, typer.Option("--split", help="test or dev.")] = "test",
+    split: Annotated[str, typer.Option("--split", help="test, dev, or dev-mm of MNLI.")] = "test",
     samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 10_000,
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
     where: Annotated[

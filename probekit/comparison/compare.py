@@ -4,11 +4,9 @@ import numpy as np
 
 from probekit.comparison.pairing import pair
 from probekit.comparison.runs import Run, run_names
-from probekit.registry import choose
 from probekit.results.bootstrap import Counts, Differences, bootstrap
 from probekit.results.comparison import Comparison
 from probekit.results.interval import interval
-from probekit.results.scored import SCORE_OF
 
 
 def compare(
@@ -22,17 +20,15 @@ def compare(
     Args:
         a: the first run.
         b: the second run; of the same seeds, or both of one seed.
-        split: ``test`` or ``dev``.
+        split: ``test``, ``dev``, or another that was predicted (``dev-mm`` of MNLI).
         samples: bootstrap samples.
         seed: of the samples.
 
     Raises:
-        UnknownNameError: there is no such split.
         OptionError: both are the same run, or too few samples.
         MissingFileError: a side file of predictions does not exist.
-        RecordError: the runs cannot be paired; the message says why.
+        RecordError: the runs cannot be paired, or predicted no such split; the message says why.
     """
-    choose("split", split, SCORE_OF)
     pairing = pair(a, b, split)
     sides = [[pairing.scorer.resampler(p) for p in side] for side in (pairing.a, pairing.b)]
 

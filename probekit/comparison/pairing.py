@@ -188,7 +188,8 @@ def _gold(found: Predicted, names: tuple[str, ...]) -> AnyGold:
 def _check_scores(run: Run, scores: Sequence[float], split: str) -> None:
     """Refuse side files that do not give the scores of their records."""
     for record, score in zip(run.records, scores, strict=True):
-        expected = record.eval_score if split == "dev" else record.test_score
+        other = record.scores.get(f"{split}/{record.metric}")
+        expected = {"dev": record.eval_score, "test": record.test_score}.get(split, other)
         if expected is None or not math.isclose(
             score, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE
         ):

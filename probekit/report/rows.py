@@ -14,13 +14,15 @@ ALWAYS = ("head", "shots")
 """Options that every row is named by."""
 
 BESIDE = {
+    "dev-mm/accuracy": ("dev-mm", 100),
     "accuracy": ("accuracy", 100),
     "control/accuracy": ("control accuracy", 100),
     "selectivity": ("selectivity", 100),
     "bits per label": ("bits per label", 1),
     "compression": ("compression", 1),
 }
-"""What baselines add to a record's scores: title of the column, and factor."""
+"""Other scores of a record, such as MNLI's mismatched dev and what baselines add: title of the
+column, and factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,7 @@ class Row:
         n_params: trained parameters, rounded mean.
         train_seconds: mean wall-clock seconds of training.
         diverged: how many of the runs diverged.
-        beside: scores of baselines that all the records hold, such as ``selectivity``.
+        beside: other scores that all the records hold, such as ``selectivity``.
     """
 
     options: Mapping[str, Any]

@@ -107,7 +107,7 @@ def _diverged_column(rows: Sequence[Row]) -> list[Column]:
 
 
 def _beside_columns(rows: Sequence[Row]) -> list[Column]:
-    """Return what baselines add, where some row has it."""
+    """Return the other scores, where some row has them."""
     columns = []
     for name, (title, factor) in BESIDE.items():
         values = [row.beside.get(name) for row in rows]

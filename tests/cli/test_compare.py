@@ -53,7 +53,6 @@ def test_conditions_hold_for_both(file):
         ("#head=p32", "#head=p32", (), "FILE#head=p32 and FILE#head=p32 are the same run"),
         ("#head=p32", "#head=mean", (), "FILE#head=p32 has seeds 0, 1, FILE#head=mean has 0: "),
         ("#head=p32", "#head=mean", ("--where", "seed=0"), "FILE#head=mean, seed 0: its predict"),
-        ("#head=p32", "#head=last", ("--split", "train"), "unknown split 'train'."),
         ("#head=p32", "#head=last", ("--samples", "3"), "--samples 3: an interval needs at least"),
         ("#hed=p32", "#head=last", (), "unknown option 'hed'. Did you mean 'head'?"),
         ("#12ab", "#head=last", (), "FILE#12ab: no record has a key that starts with '12ab'."),

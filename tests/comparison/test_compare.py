@@ -218,7 +218,7 @@ def test_a_run_with_itself(file):
 
 
 def test_splits(file):
-    with pytest.raises(UnknownNameError, match="unknown split 'train'"):
+    with pytest.raises(RecordError, match="no predictions for train, only for dev, test; choose"):
         compare(*runs(file), split="train")
     for record in load_records(file):
         table = pq.read_table(record.predictions)

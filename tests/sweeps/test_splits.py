@@ -5,8 +5,10 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
+from probekit.comparison import choose_run, compare
 from probekit.errors import DataError, UnknownNameError
 from probekit.features import Location, open_features
+from probekit.report import summarise, table
 from probekit.specs import TrainSpec
 from probekit.sweeps import fit, sweep
 from probekit.sweeps.resolve import dev_view, resolve, sample
@@ -99,15 +101,24 @@ def test_mismatched_splits_of_mnli_are_scored_as_well(tmp_path):
     for seed, split in enumerate(("dev-mm", "test-mm"), start=7):
         plant_texts(tmp_path, "glue/mnli", split, count=40, seed=seed, labelled=split == "dev-mm")
     spec = base(task="glue/mnli", label=None)
-    (record,) = sweep(
-        [spec], out=tmp_path / "r.jsonl", location=Location(cache=tmp_path), predictions=True
+    file = tmp_path / "r.jsonl"
+    record, _ = sweep(
+        [spec, replace(spec, head="mean")],
+        out=file,
+        location=Location(cache=tmp_path),
+        predictions=True,
     )
     assert record.scores["dev-mm/accuracy"] > 0.6
+    first, *_, line = table(summarise([record])).splitlines()
+    assert "dev-mm" in first and f"{100 * record.scores['dev-mm/accuracy']:.2f}" in line
+    one, two = (choose_run(f"{file}#head={head}") for head in ("last", "mean"))
+    found = compare(one, two, split="dev-mm", samples=100)
+    assert (found.n_sentences, found.score_a) == (40, record.scores["dev-mm/accuracy"])
     assert record.scores["dev/accuracy"] == record.eval_score
     assert record.scores["test/accuracy"] == record.test_score
     assert not any(name.startswith("test-mm") for name in record.scores)
-    table = pq.read_table(record.predictions).to_pylist()
-    right = [row["gold"] == row["predicted"] for row in table if row["split"] == "dev-mm"]
+    rows = pq.read_table(record.predictions).to_pylist()
+    right = [row["gold"] == row["predicted"] for row in rows if row["split"] == "dev-mm"]
     assert len(right) == 40
     assert sum(right) / 40 == pytest.approx(record.scores["dev-mm/accuracy"])
 

@@ -36,15 +36,16 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "dwatt": Protocol(
         summary="AdamW with linear decay, 5e-5 for every head, batches of 16, best dev score of 50 "
         "epochs, 5 seeds; choose --shots",
-        source="DWAtt, sections 5.2 and 9.1",
-        heads=("last", "extra-layers", "concat", "dwatt"),
+        source="DWAtt, sections 5.2 and 9.1, Table 2 (batches of 8 on WikiText-2)",
+        heads=("last", "mean", "extra-layers", "concat", "dwatt"),
         seeds=5,
         options={"lr": 5e-5, "epochs": 50, "batch_size": 16},
     ),
     "attention-fusion": Protocol(
         summary="Adam at a constant 2e-3, two hidden layers of 256 for whole texts and a CRF for "
         "words, batches of 32, 3 seeds",
-        source="attention fusion, section 4 (batches of 16 to 64; epochs not given: 20 here)",
+        source="attention fusion, section 4 (batches of 16 to 64; epochs not given: 20 here; it "
+        "leaves open whether the hidden layers are under the CRF too: crf:hidden=256)",
         heads=("last", "scalar-mix", "concat-ffn", "attention-fusion"),
         seeds=3,
         decoders={"sentence": "mlp", "pair": "mlp", "tagging": "crf"},

@@ -59,7 +59,7 @@ class TrainSpec:
             one.
         seed: decides sample, initialisation, order and dropout.
         epochs: passes over the drawn sentences.
-        lr: peak learning rate; ``None`` is the head's published one.
+        lr: peak learning rate; ``None`` is the head's own.
         mix_lr: peak learning rate of the mixing weights; ``None`` is ``lr``.
         batch_size: sentences per step.
         evals: number of evenly spaced points at which dev is scored.

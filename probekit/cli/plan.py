@@ -17,8 +17,8 @@ DEFAULT_HEADS = ("last", "p32", "concat", "dwatt")
 DEFAULT_EPOCHS = 50
 
 _FIXED = (
-    "hold_out", "layers", "batch_size", "optimizer", "schedule", "fit_on", "control",
-    "fusion_from", "freeze_fusion", "init_from",
+    "hold_out", "layers", "batch_size", "optimizer", "schedule", "weight_decay", "fit_on",
+    "control", "fusion_from", "freeze_fusion", "init_from",
 )  # fmt: skip
 """Options of one value, which a run has as the user gave them."""
 

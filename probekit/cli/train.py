@@ -58,7 +58,7 @@ def train(
     workers: Workers = 1,
     shared: TrainingOptions,
 ) -> None:
-    """Train one head from the cache and print its scores."""
+    """Train a head (or several) from the cache and print the scores."""
     start = with_baselines if baselines else run
     records = start(
         Target.of(model, task, shared),

@@ -12,7 +12,7 @@ Head = Annotated[
     str | None,
     typer.Option(
         "--head",
-        help="Name of the head (see `probekit heads`), with options: extra-layers:n=2.",
+        help="Head (see `probekit heads`), with options: extra-layers:n=2; several with commas.",
         show_default="dwatt",
     ),
 ]
@@ -64,9 +64,7 @@ HoldOut = Annotated[
 ]
 Lr = Annotated[
     str | None,
-    typer.Option(
-        "--lr", help="Peak learning rate; auto is the published one.", show_default="auto"
-    ),
+    typer.Option("--lr", help="Peak learning rate; auto is the head's own.", show_default="auto"),
 ]
 MixLr = Annotated[
     str, typer.Option("--mix-lr", help="Learning rate of the mixing weights; auto is --lr.")
@@ -100,6 +98,10 @@ Schedule = Annotated[
     typer.Option(
         "--schedule", help="Learning rate over time: linear or constant.", show_default="linear"
     ),
+]
+WeightDecay = Annotated[
+    float | None,
+    typer.Option("--weight-decay", help="AdamW's decoupled weight decay.", show_default="0.01"),
 ]
 FitOn = Annotated[
     str, typer.Option("--fit-on", help="Split to fit on, for data without a train split.")
@@ -152,6 +154,7 @@ class TrainingOptions:
     pooling: PooledRow = None
     optimizer: Optimizer = None
     schedule: Schedule = None
+    weight_decay: WeightDecay = None
     fit_on: FitOn = "train"
     control: Control = None
     fusion_from: FusionFrom = None

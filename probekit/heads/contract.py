@@ -217,7 +217,7 @@ class HeadSpec(ABC):
     Attributes:
         name: key in ``HEADS``.
         default_layers: published layer set, for ``parse_layers``.
-        learning_rate: published learning rate, what ``--lr auto`` means.
+        learning_rate: what ``--lr auto`` means: the published one, or ours where there is none.
         source: paper and equation.
         summary: one line for people.
         formula: h in one line.

@@ -17,7 +17,7 @@ def fit(
     """Train one head from the cache.
 
     Args:
-        spec: the options; what is ``None`` takes the published value.
+        spec: the options; what is ``None`` takes its default.
         location: where entries and labels lie; ``None`` is the folder ``cache``.
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         memory: bytes that rows may take; more are streamed. ``None`` is half of what is free.

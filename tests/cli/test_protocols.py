@@ -27,7 +27,7 @@ FILLED = {
     "p32": {"lr": 2e-3, "epochs": 20, "batch_size": 16},
 }
 HEADS = {
-    "dwatt": ["last", "extra-layers", "concat", "dwatt"],
+    "dwatt": ["last", "mean", "extra-layers", "concat", "dwatt"],
     "attention-fusion": ["last", "scalar-mix", "concat-ffn", "attention-fusion"],
     "p32": ["last", "mean", "p32"],
 }

@@ -29,10 +29,6 @@ from probekit.seeding import numpy_generator
 
 NAME = "depth_overthinking"
 TASKS = ("glue/rte", "glue/sst2")
-SIZES: Mapping[str, Mapping[str, Any]] = {
-    "128 shots": {"shots": 128, "epochs": 50},
-    "all of train": {"epochs": 5},
-}
 NORMALIZE = ("none", "standardize")
 FUSIONS = ("p32", "attention-fusion")
 SEEDS = range(5)
@@ -70,12 +66,12 @@ def main() -> None:
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     parts, lines = [], []
     for task in TASKS:
-        n_blocks = open_features(args.model, task, None, Location(cache=args.cache)).n_blocks
+        splits = open_features(args.model, task, None, Location(cache=args.cache))
         everything: list[Record] = []
-        for size, options in SIZES.items():
+        for size, options in sizes(splits.n_train).items():
             base = TrainSpec(model=args.model, task=task, head="last", evals=1, **options)
             choices = {"normalize": NORMALIZE, "seed": SEEDS}
-            last = run(product(base, {"depth": depths(n_blocks), **choices}))
+            last = run(product(base, {"depth": depths(splits.n_blocks), **choices}))
             fused = run(product(base, {"head": FUSIONS, **choices}))
             everything += last
             for normalize in NORMALIZE:
@@ -89,6 +85,11 @@ def main() -> None:
     verdicts = f"## Does it overthink, and does fusion repair it?\n\n{claims}"
     title = f"# Overthinking, {last[0].model}, head `last` by depth"
     write(NAME, [title, INTRODUCTION, verdicts, *parts])
+
+
+def sizes(n_train: int) -> Mapping[str, Mapping[str, Any]]:
+    """Return how much of train is drawn: a few sentences, and all that the cache holds."""
+    return {"128 shots": {"shots": 128, "epochs": 50}, f"{n_train:,} of train": {"epochs": 5}}
 
 
 def judge(last: Sequence[Record], fused: Sequence[Record]) -> list[list[str]]:

@@ -97,7 +97,18 @@ def section(machine: str, measured: Sequence[Measured]) -> str:
     table = ["| # | what | aim | measured | | when |", "|---|---|---|---|---|---|", *lines]
     heading = next(line for line in machine.splitlines() if line.startswith("- processor: "))
     heading = heading.removeprefix("- processor: ") + _device(machine)
-    return "\n".join([f"## {heading}", "", machine, "", *table, "", *notes, "", ""])
+    return "\n".join([f"## {heading}", "", machine, "", *table, "", *notes, *_left(rows), "", ""])
+
+
+def _left(rows: Sequence[Measured]) -> list[str]:
+    """Return a line that names the programs that have not run on a machine, if any."""
+    done = {row.claim.number for row in rows}
+    left = [
+        f"{number} (`{' '.join((program, *words))}`)"
+        for number, program, words in PROGRAMS
+        if number not in done
+    ]
+    return ["", f"Not measured on this machine yet: {', '.join(left)}."] if left else []
 
 
 def _device(machine: str) -> str:

@@ -67,6 +67,8 @@ def test_results_hold_every_claim(measure, tmp_path, capsys):
         "| 7 | late | >= 2 x | 3 x | reached |"
     )
     assert "- 7, late: 1 s against 3 s" in text
+    left = text.partition("Not measured on this machine yet: ")[2]
+    assert left.startswith("2 (`extraction.py minilm-l6`), 5 (") and "`epochs.py`" not in left
     assert "processor: " in text
 
 

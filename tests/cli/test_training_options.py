@@ -25,10 +25,11 @@ def test_shared_options_reach_the_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plant_all(tmp_path / "cache")
     words = ("--head", "last,mean", "--lr", "1e-3,auto", "--seeds", "2", "--epochs", "1", "--json")
-    outcome = done("sweep", "planted", "conll", *words)
+    outcome = done("sweep", "planted", "conll", *words, "--weight-decay", "0.5")
     records = [json.loads(line) for line in outcome.out.splitlines()]
     settings = [(record["head"], record["lr"], record["seed"]) for record in records]
     assert settings == [(h, lr, s) for h in ("last", "mean") for lr in (1e-3, 2e-3) for s in (0, 1)]
+    assert {record["optimizer"] for record in records} == {"AdamW, weight decay 0.5, linear decay"}
     assert len((tmp_path / "runs/planted/conll.jsonl").read_text().splitlines()) == 8
 
 

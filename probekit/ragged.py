@@ -1,6 +1,7 @@
 """Index arithmetic over runs of different lengths that lie one after the other."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Int, Int64
@@ -33,7 +34,7 @@ class Ragged:
     values: Int64[np.ndarray, " items"]
     bounds: Int64[np.ndarray, " bounds"]
 
-    @property
+    @cached_property
     def lengths(self) -> Int64[np.ndarray, " runs"]:
         """Values of each run."""
         return np.diff(self.bounds)

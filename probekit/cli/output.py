@@ -64,11 +64,13 @@ def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
 
 
 def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> None:
-    """Print what an extraction would take, and when it has paid for itself."""
+    """Print what an extraction would take, and when it has paid for itself (``null``: never)."""
+    from probekit.extraction import break_even
     from probekit.quantities import human_bytes, human_time, short_time
 
     if json:
-        print_json([forecast.to_json() for forecast in forecasts])
+        epochs = break_even(forecasts)
+        print_json([{**one.to_json(), "break_even_epochs": epochs} for one in forecasts])
     else:
         print_table(
             [

@@ -1,18 +1,23 @@
 """What an extraction would take, and after how many epochs it has paid for itself."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from probekit.backbone import Backbone
 from probekit.data.token_batch import TokenBatch, whole_batch
+from probekit.errors import StorageError
 from probekit.extraction.disk import DiskSpeed, measure_disk
+from probekit.extraction.estimate import check_free_space
 from probekit.extraction.plan import Plan
 from probekit.extraction.run import forward_seconds, tokens_per_second
 from probekit.extraction.session import Session
 from probekit.hardware import available_memory
 from probekit.seeding import numpy_generator
 from probekit.tasks import Split
+
+logger = logging.getLogger(__name__)
 
 _BATCH = 16
 _BATCHES = 4
@@ -36,7 +41,8 @@ class Forecast:
         rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
             of the data, compiled where the extraction is (which is not counted here); the heads'
             own time comes on top of this and of ``read_seconds``.
-        read_seconds: an epoch that reads every stored layer from the cache.
+        read_seconds: an epoch that reads every stored layer of the rows that most heads read: of a
+            text's first token, mean and last token the largest alone, and no single subwords.
     """
 
     split: str
@@ -88,6 +94,7 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     """
     disk = measure_disk(session.cache)
     plans = {split.name: session.plan(split) for split in splits}
+    _warn_of_space(session, splits, plans)
     total = sum(plan.nbytes for plan in plans.values())
     resident = total <= _MEMORY * available_memory()
     read = disk.cached if resident else disk.read
@@ -102,13 +109,23 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     return found
 
 
+def _warn_of_space(session: Session, splits: Sequence[Split], plans: Mapping[str, Plan]) -> None:
+    """Say that the disk cannot hold what is not there yet, where it cannot."""
+    todo = [split.name for split in splits if not session.state(split)[1]]
+    try:
+        check_free_space(session.cache, sum(plans[name].nbytes for name in todo))
+    except StorageError as error:
+        logger.warning("%s", error)
+
+
 def _forecast(
     session: Session, split: Split, plan: Plan, *, disk: DiskSpeed, read: float
 ) -> Forecast:
     folder, complete = session.state(split)
     tokens = int(plan.encoded.counts["tokens"])
     forward = tokens / tokens_per_second(session.backbone, plan)
-    writing = plan.nbytes / disk.write  # side by side with the model
+    last = _unit_bytes(plan) / disk.write  # the others are written side by side with the model
+    writing = max(plan.nbytes / disk.write - last, 0.0)
     return Forecast(
         split=split.name,
         path=str(folder),
@@ -116,10 +133,22 @@ def _forecast(
         examples=len(split.examples),
         rows={name: int(plan.encoded.rows[name].sum()) for name in plan.arrays},
         nbytes=plan.nbytes,
-        seconds=0.0 if complete else max(forward, writing),
+        seconds=0.0 if complete else max(forward, writing) + last,
         rerun_seconds=tokens / _training_speed(session.backbone, plan),
-        read_seconds=plan.nbytes / read,
+        read_seconds=_epoch_bytes(plan) / read,
     )
+
+
+def _unit_bytes(plan: Plan) -> float:
+    """Return the bytes of the last unit, which is written when the model has nothing to do."""
+    rows = plan.units[-1].rows
+    return sum(array.nbytes / array.rows * rows[name] for name, array in plan.arrays.items())
+
+
+def _epoch_bytes(plan: Plan) -> int:
+    """Return the bytes that an epoch of most heads reads."""
+    rows = [array.nbytes for name, array in plan.arrays.items() if name != "tokens"]
+    return max(rows, default=plan.nbytes)
 
 
 def _training_speed(backbone: Backbone, plan: Plan) -> float:

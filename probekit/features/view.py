@@ -1,6 +1,7 @@
 """A view of features: which rows of an array to read, and the target of each."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -59,7 +60,7 @@ class FeatureView:
         """Number of examples."""
         return len(self.ids)
 
-    @property
+    @cached_property
     def lengths(self) -> Int64[np.ndarray, " examples"]:
         """Rows of each example."""
         return np.diff(self.offsets)

@@ -161,3 +161,5 @@ def test_dry_run_warns_of_a_cache_that_loses(bert, corpus, monkeypatch):
     verdict = done("extract", bert, corpus, "--dry-run").out.splitlines()[-1]
     assert verdict.startswith("Caching would lose: an epoch over train takes longer to read (")
     assert verdict.endswith("or choose a faster disk with --cache.")
+    rows = done("extract", bert, corpus, "--dry-run", "--json").rows
+    assert [row["break_even_epochs"] for row in rows] == [None, None]

@@ -1,5 +1,7 @@
 """Forecasts: what would be written is what is written, and when a cache pays."""
 
+import shutil
+
 import pytest
 
 from probekit.errors import StorageError
@@ -12,9 +14,11 @@ from probekit.extraction import (
     open_session,
     training_split,
 )
-from probekit.extraction.disk import measure_disk
+from probekit.extraction.disk import DiskSpeed, measure_disk
 from tests import tiny
 from tests.extraction.corpus import write_corpus
+
+SPEED = DiskSpeed(write=1e6, read=2e6, cached=4e6)
 
 
 def made(split="train", *, seconds=10.0, rerun=5.0, read=1.0):
@@ -50,6 +54,34 @@ def test_what_is_forecast_is_written(place, dtype):
     assert all(one.complete and one.seconds == 0 for one in again)
     session, splits = open_session(str(model), str(corpus), **asked, overwrite=True)
     assert not any(one.complete for one in forecast(session, splits))
+
+
+def test_an_epoch_reads_one_row_of_a_text_and_no_subwords(place, tmp_path, monkeypatch):
+    model, _, _ = place
+    (tmp_path / "train.csv").write_text("text,label\n" + "one two three,a\nfour five,b\n" * 40)
+    monkeypatch.setattr("probekit.extraction.dry_run.measure_disk", lambda folder: SPEED)
+    for keep, arrays in ((None, 3), (("cls", "tokens"), 2)):
+        session, splits = open_session(
+            str(model), str(tmp_path), kind="sentence", cache=tmp_path / "cache", device="cpu",
+            options=ExtractOptions(compute_dtype="float32", keep=keep),
+        )  # fmt: skip
+        (one,), plan = forecast(session, splits), session.plan(splits[0])
+        assert len(plan.arrays) == arrays
+        assert one.read_seconds == plan.arrays["cls"].nbytes / SPEED.cached
+        # One unit, so that nothing is written while the model runs.
+        assert one.seconds > one.nbytes / SPEED.write / 2 > 0
+
+
+def test_a_full_disk_is_told(place, caplog, monkeypatch):
+    model, corpus, cache = place
+    session, splits = open_session(
+        str(model), str(corpus), cache=cache / "other", device="cpu",
+        options=ExtractOptions(compute_dtype="float32"),
+    )  # fmt: skip
+    usage = shutil.disk_usage(cache.parent)._replace(free=1000)
+    monkeypatch.setattr("probekit.extraction.estimate.shutil.disk_usage", lambda path: usage)
+    assert forecast(session, splits)
+    assert "has 1.0 kB free, and this extraction writes" in caplog.text
 
 
 def test_break_even():

@@ -24,6 +24,7 @@ from probekit.store.files import sync_path
 
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
 _SEPARATOR = "."
+_METADATA = "zarr.json"
 
 # What other readers see where a chunk is missing: NaN where there is one.
 _FILL = {"float16": math.nan, "float32": math.nan, "uint16": 0x7FC0, "int8": 0}
@@ -67,7 +68,7 @@ class ZarrFolder:
 
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
         """Return the chunk files, after comparing the array's metadata with ``array``."""
-        check_layout(path, array, _read_layout(path / array.name / "zarr.json"))
+        check_layout(path, array, _read_layout(path / array.name / _METADATA))
         rows, layers = array.grid
         folder = f"{path / array.name}{os.sep}"
         files = tuple(
@@ -93,8 +94,8 @@ class _ZarrWriter:
 
     def sync(self) -> None:
         for folder, _, files in os.walk(self._path):
-            for name in files:
-                sync_path(Path(folder, name))
+            if _METADATA in files:  # chunks are on the disk already, but for their names
+                sync_path(Path(folder, _METADATA))
             sync_path(Path(folder))
 
     def close(self) -> None:

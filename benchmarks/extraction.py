@@ -3,10 +3,10 @@
 These sides, one after the other in every round, on the same sentences (CoNLL-2003 dev):
 
 - the loop: float32, data-set order, batches of 32, ``output_hidden_states=True``, nothing written;
-- the loop's forward pass alone, without hidden states;
+- the loop's forward pass alone, without hidden states, its batches tokenised before;
 - extraction: tokenising, every layer of every word and the last layer of every subword, checksums,
   a sealed entry on the disk;
-- the forward pass alone on extraction's own batches in its dtype, nothing kept;
+- the forward pass alone on extraction's own batches in its dtype, made before, nothing kept;
 - for mpnet-base, extraction with ``--compile``.
 
 Loading and compiling the model are left out on every side. The rate of matrix products in
@@ -22,7 +22,7 @@ import cProfile
 import inspect
 import pstats
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,8 +31,9 @@ import torch
 from machine import PRODUCT, matrix_product, product_dtype
 from measure import Claim, Timings, alternate, report, timed
 from subjects import MINILM, MPNET, conll_session, model_path, parser, work_folder
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer, BatchEncoding
 
+from probekit.data.token_batch import TokenBatch
 from probekit.extraction.compute import batches_of, compute_unit
 from probekit.extraction.plan import Plan
 from probekit.extraction.reading import read_split
@@ -61,7 +62,7 @@ PARTS: Mapping[str, tuple[Callable, ...]] = {
 _CUMULATIVE = 3  # of a line of `pstats.Stats.stats`
 PROFILED = 8
 SHOWN = 8
-"""Batches of the profile, and how many kinds of operations it shows."""
+"""Batches of the profile, about, and how many kinds of operations it shows."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,19 @@ class Setting:
         """Write an entry, over the one of the round before."""
         self.session.extract(self.split)
 
+    @cached_property
+    def batches(self) -> list[TokenBatch]:
+        """What extraction gives to the model."""
+        backbone, plan = self.session.backbone, self.plan
+        return [batch for unit in plan.units for batch in batches_of(backbone, plan, unit)]
+
     def forward(self) -> None:
         """Run the model over extraction's batches and keep nothing."""
-        backbone, plan = self.session.backbone, self.plan
-        for unit in plan.units:
-            for batch in batches_of(backbone, plan, unit):
-                (last,) = backbone.layers(
-                    batch.input_ids, batch.lengths, [backbone.info.n_blocks], batch.token_types
-                )
+        backbone = self.session.backbone
+        for batch in self.batches:
+            (last,) = backbone.layers(
+                batch.input_ids, batch.lengths, [backbone.info.n_blocks], batch.token_types
+            )
         last[0, 0, 0].item()
 
     @cached_property
@@ -99,14 +105,11 @@ class Setting:
             AutoModel.from_pretrained(self.path, dtype=torch.float32).eval(),
         )
 
-    @torch.no_grad()
-    def loop(self, *, states: bool) -> None:
-        """Read the sentences as users do."""
-        tokenizer, model = self.loop_parts
-        model.to(self.session.device)
+    def loop_batches(self) -> Iterator[BatchEncoding]:
+        """Tokenise the sentences as users do."""
         words = [list(example.words) for example in self.split.examples]
         for start in range(0, len(words), BATCH):
-            batch = tokenizer(
+            yield self.loop_parts[0](
                 words[start : start + BATCH],
                 is_split_into_words=True,
                 padding=True,
@@ -114,6 +117,24 @@ class Setting:
                 max_length=self.session.inspection.info.max_length,
                 return_tensors="pt",
             ).to(self.session.device)
+
+    @cached_property
+    def loop_made(self) -> list[BatchEncoding]:
+        """The loop's batches, tokenised once."""
+        return list(self.loop_batches())
+
+    def loop(self) -> None:
+        """Read the sentences as users do."""
+        self._run_loop(self.loop_batches(), states=True)
+
+    def loop_forward(self) -> None:
+        """Run the loop's model over its batches, and ask for no hidden states."""
+        self._run_loop(self.loop_made, states=False)
+
+    @torch.no_grad()
+    def _run_loop(self, batches: Iterable[BatchEncoding], *, states: bool) -> None:
+        model = self.loop_parts[1].to(self.session.device)
+        for batch in batches:
             output = model(**batch, output_hidden_states=states)
         output.last_hidden_state[0, 0, 0].item()
 
@@ -138,8 +159,8 @@ def main() -> None:
         setting = prepare(args, folder / "plain")
         product, operations = matrix_product(args.device)
         sides = {
-            "loop": timed(lambda: setting.loop(states=True)),
-            "loop, forward only": timed(lambda: setting.loop(states=False)),
+            "loop": timed(setting.loop),
+            "loop, forward only": timed(setting.loop_forward),
             "extraction": timed(setting.extract),
             "forward": timed(setting.forward),
             "product": timed(product),
@@ -249,11 +270,11 @@ def mpnet_claims(setting: Setting, timings: Timings, operations: float) -> list[
 
 def profile(setting: Setting) -> str:
     """Return the shares that kinds of operations have in the forward pass."""
-    backbone, plan = setting.session.backbone, setting.plan
-    batches = batches_of(backbone, plan, plan.units[0])[:PROFILED]
+    backbone, layers = setting.session.backbone, setting.plan.layers
+    batches = setting.batches[:: max(len(setting.batches) // PROFILED, 1)]
     with torch.profiler.profile() as profiler:
         for batch in batches:
-            backbone.layers(batch.input_ids, batch.lengths, plan.layers, batch.token_types)
+            backbone.layers(batch.input_ids, batch.lengths, layers, batch.token_types)
     seconds = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
     total = sum(seconds.values())
     largest = sorted(seconds, key=lambda name: -seconds[name])[:SHOWN]

@@ -24,8 +24,8 @@ from probekit import Location, TrainSpec, extract, sweep
 
 RATES = {"p32": 2e-3, "dwatt": 1e-3}
 TIMES, AIM, EPOCHS = 4, 0.6, 3
-PLENTY = 6
-"""Times the entry's size that the free side may use: its rows get a quarter of that."""
+PLENTY = 3
+"""Times the entry's size that the free side may use, for the rows of both splits."""
 
 GROUPS = Path("/sys/fs/cgroup")
 

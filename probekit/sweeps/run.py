@@ -16,7 +16,7 @@ from probekit.progress import ProgressBar
 from probekit.registry import choose
 from probekit.results import Record, append_record, check_appendable, load_records
 from probekit.specs import TrainSpec
-from probekit.sweeps.groups import make_groups
+from probekit.sweeps.groups import make_groups, member_bytes
 from probekit.sweeps.resolve import Run, resolve
 from probekit.sweeps.task import GroupTask, Outputs, open_once, source_of
 from probekit.tasks.types import slugify
@@ -82,17 +82,17 @@ def sweep(
     outputs = _outputs(runs, file, save, predictions)
     known = _known(file)
     todo = _missing(runs, known, outputs, file)
-    share = memory // workers // 2  # of one group: half for its heads, half for its rows
+    share = memory // workers  # of one group: at most half for its heads, the rest for its rows
     tasks = [
         GroupTask(
             specs=tuple(run.spec for run in group),
             location=place,
             device=device,
-            memory=share,
+            memory=max(share - sum(map(member_bytes, group)), 0),
             outputs=outputs,
             sweep=name,
         )
-        for group in make_groups(todo, workers=workers, memory=share)
+        for group in make_groups(todo, workers=workers, memory=share // 2)
     ]
     total = sum(run.steps for run in todo)
     shown = progress and bool(todo)

@@ -127,6 +127,23 @@ def test_a_little_memory_gives_the_same_numbers(location, tmp_path):
     assert comparable(much) == comparable(little)
 
 
+def test_rows_may_take_what_heads_leave(location, tmp_path, monkeypatch):
+    asked, real = [], task_module.fit_group
+
+    def spy(streams, *args, **options):
+        asked.append(options["memory"])
+        return real(streams, *args, **options)
+
+    monkeypatch.setattr(task_module, "fit_group", spy)
+    plan = product(base(head="concat", epochs=1), {"seed": [0, 1]})
+    found = {}
+    for memory in (10**7, 1000):
+        out = tmp_path / f"{memory}.jsonl"
+        found[memory] = sweep(plan, out=out, location=location, memory=memory)
+    # Each head counts five times: values, gradients, two moments, the best checkpoint.
+    assert asked == [10**7 - 2 * 5 * 4 * found[1000][0].n_params, 0, 0]
+
+
 def test_every_depth_in_one_sweep(location, tmp_path):
     records = sweep(
         product(base(head="p32", epochs=30, lr=2e-2), {"depth": depths(3)}),

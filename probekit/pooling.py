@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from probekit.sending import send
+
 Pooling = Literal["first", "last", "mean"]
 Pooled = Literal["cls", "mean", "last"]
 POOLED: tuple[str, ...] = get_args(Pooled)
@@ -40,10 +42,10 @@ class PoolPlan:
         """Return the plan with its indices where the states and the buffer are."""
         return replace(
             self,
-            source=self.source.to(states),
-            target=self.target.to(buffer),
-            counts=None if self.counts is None else self.counts.to(states),
-            totals=None if self.totals is None else self.totals.to(states),
+            source=send(self.source, states),
+            target=send(self.target, buffer),
+            counts=None if self.counts is None else send(self.counts, states),
+            totals=None if self.totals is None else send(self.totals, states),
         )
 
 

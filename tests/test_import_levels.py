@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 LEVELS = [
     {"errors", "containers"},
     {"registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
-    | {"buffers", "progress", "output_head", "blocks"},
+    | {"buffers", "progress", "sending", "output_head", "blocks"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "protocols", "data", "features"},
     {"backbone", "train", "engines"},

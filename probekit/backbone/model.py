@@ -25,6 +25,7 @@ from probekit.backbone.structure import final_norm_name
 from probekit.backbone.tokenizer import padding_id
 from probekit.errors import BackboneError, OptionError
 from probekit.hardware import pick_device
+from probekit.sending import send
 
 logger = logging.getLogger(__name__)
 
@@ -93,11 +94,11 @@ class Backbone:
         wanted = self._check_layers(keep)
         self._check_batch(input_ids, lengths)
         padded = bool((lengths < input_ids.shape[1]).any())
-        mask = _mask(lengths, input_ids.shape[1]).to(self.device) if padded else None
-        types = {} if token_types is None else {"token_type_ids": token_types.to(self.device)}
+        mask = send(_mask(lengths, input_ids.shape[1]), self.device) if padded else None
+        types = {} if token_types is None else {"token_type_ids": send(token_types, self.device)}
         with torch.no_grad(), self._compiling():
             output = self._model(
-                input_ids=input_ids.to(self.device),
+                input_ids=send(input_ids, self.device),
                 attention_mask=mask,
                 output_hidden_states=sorted(set(wanted)),
                 return_dict=True,

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
+from probekit.sending import send
 from probekit.train.rows import Rows, gather, row_bytes
 
 Step = Int64[np.ndarray, " _"]
@@ -37,13 +38,13 @@ def feed(rows: Rows, steps: Iterator[Step], *, memory: int) -> Generator[Batch, 
     """
     if rows.resident is not None:
         for step in steps:
-            places = torch.from_numpy(rows.view.places(step)).to(rows.device)
+            places = send(torch.from_numpy(rows.view.places(step)), rows.device)
             yield Batch(step, gather(rows.resident, places))
         return
     for group, wanted, block in _read_ahead(rows, steps, memory):
         for step in group:
             local = torch.from_numpy(np.searchsorted(wanted, rows.view.places(step)))
-            yield Batch(step, gather(block, local.to(rows.device)))
+            yield Batch(step, gather(block, send(local, rows.device)))
         del block  # while the next one is fetched, a third is being read
 
 

@@ -10,6 +10,7 @@ from probekit.features import FeatureView
 from probekit.heads import HeadInput, LayerWeights
 from probekit.heads.contract import Reads
 from probekit.metrics import AnyGold, Gold, LossGold, Metric, Scorer, ValueGold
+from probekit.sending import send
 from probekit.train.member import Member
 from probekit.train.source import Source, targets_of
 
@@ -67,7 +68,7 @@ class ScoredSplit:
             targets = targets_of(self.view, device)
             for inputs, examples in source.blocks():
                 own = bounds[examples[0] : examples[-1] + 2]
-                offsets = torch.from_numpy(own - own[0]).to(device)
+                offsets = send(torch.from_numpy(own - own[0]), device)
                 for member in chosen:
                     z = inputs.of(member.treatment, member.spec.layers)
                     yield member, z, targets[own[0] : own[-1]], offsets

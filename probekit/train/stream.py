@@ -10,6 +10,7 @@ from torch import Tensor
 from probekit.features import FeatureView
 from probekit.heads.contract import Reads
 from probekit.ragged import bounds_of
+from probekit.sending import send
 from probekit.train.feed import Step, feed
 from probekit.train.member import Member, MemberSpec
 from probekit.train.normalize import fit_treatment, saved_treatment
@@ -116,8 +117,8 @@ class Stream:
     def _targets_of(self, step: Step) -> tuple[Tensor, Tensor]:
         """Return the targets of some sentences, and the bounds of the sentences in them."""
         view, device = self.spec.train, self._targets.device
-        places = torch.from_numpy(view.places(step)).to(device)
-        offsets = torch.from_numpy(bounds_of(view.lengths[step])).to(device)
+        places = send(torch.from_numpy(view.places(step)), device)
+        offsets = send(torch.from_numpy(bounds_of(view.lengths[step])), device)
         return self._targets[places], offsets
 
     def _steps(self) -> Iterator[Step]:

@@ -13,6 +13,7 @@ from probekit.features import FeatureView, missing_array
 from probekit.heads import TokenStates
 from probekit.pooling import POOLED
 from probekit.ragged import Ragged, bounds_of, ragged_arange
+from probekit.sending import send
 
 ARRAY = "tokens"
 
@@ -95,9 +96,9 @@ class TokenLayout:
         shift = np.repeat(np.repeat(shift, self._rows.lengths[examples]), sources.lengths)
         row = np.repeat(np.arange(len(places)), sources.lengths)
         return TokenPlan(
-            lengths=torch.from_numpy(self._windows.take(examples).values).to(device),
-            source=torch.from_numpy(sources.values + shift).to(device),
-            row=torch.from_numpy(row).to(device),
+            lengths=send(torch.from_numpy(self._windows.take(examples).values), device),
+            source=send(torch.from_numpy(sources.values + shift), device),
+            row=send(torch.from_numpy(row), device),
             n_rows=len(places),
         )
 

@@ -14,7 +14,7 @@ from probekit.sweeps import run as run_module
 from probekit.sweeps import sweep
 from probekit.sweeps import task as task_module
 from probekit.train.saved import TrainedHead, saved_key
-from tests.planted import MODEL, TASK, plant, plant_all
+from tests.planted import DIM, MODEL, NAMES, TASK, plant, plant_all
 
 HEADS = ("last", "p32", "concat")
 
@@ -213,13 +213,14 @@ def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatc
 
     def little(device):
         asked.append(device)
-        return 4_000
+        return 400_000
 
     monkeypatch.setattr("probekit.sweeps.run.free_memory", little)
     monkeypatch.setattr("probekit.sweeps.run.pick_device", lambda name: "meta")
     (task,) = _planned(monkeypatch, location, tmp_path)
     assert asked == [torch.device("meta")]
-    assert task.device == "meta" and task.memory == 1_000
+    n_params = (DIM + 1) * len(NAMES)  # a linear decoder on the last layer
+    assert task.device == "meta" and task.memory == 200_000 - 5 * 4 * n_params
 
 
 def _planned(monkeypatch, location, folder):

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from probekit.backbone import Backbone
@@ -94,14 +95,17 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     """
     disk = measure_disk(session.cache)
     plans = {split.name: session.plan(split) for split in splits}
-    _warn_of_space(session, splits, plans)
+    states = {split.name: session.state(split) for split in splits}  # hashes the whole text
+    missing = sum(plan.nbytes for name, plan in plans.items() if not states[name][1])
+    _warn_of_space(session.cache, missing)
     total = sum(plan.nbytes for plan in plans.values())
     resident = total <= _MEMORY * available_memory()
     read = disk.cached if resident else disk.read
     compiling = session.backbone.compile_seconds or 0.0
     found = []
     for split in splits:
-        one = _forecast(session, split, plans[split.name], disk=disk, read=read)
+        name = split.name
+        one = _forecast(session, split, plans[name], states[name], disk=disk, read=read)
         if not one.complete:  # compiled once, for the first split that has anything to do
             one = replace(one, seconds=one.seconds + compiling)
             compiling = 0.0
@@ -109,19 +113,24 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     return found
 
 
-def _warn_of_space(session: Session, splits: Sequence[Split], plans: Mapping[str, Plan]) -> None:
-    """Say that the disk cannot hold what is not there yet, where it cannot."""
-    todo = [split.name for split in splits if not session.state(split)[1]]
+def _warn_of_space(cache: Path, missing: int) -> None:
+    """Say that the disk cannot hold the bytes that are not there yet, where it cannot."""
     try:
-        check_free_space(session.cache, sum(plans[name].nbytes for name in todo))
+        check_free_space(cache, missing)
     except StorageError as error:
         logger.warning("%s", error)
 
 
 def _forecast(
-    session: Session, split: Split, plan: Plan, *, disk: DiskSpeed, read: float
+    session: Session,
+    split: Split,
+    plan: Plan,
+    state: tuple[Path, bool],
+    *,
+    disk: DiskSpeed,
+    read: float,
 ) -> Forecast:
-    folder, complete = session.state(split)
+    folder, complete = state
     tokens = int(plan.encoded.counts["tokens"])
     forward = tokens / tokens_per_second(session.backbone, plan)
     last = _unit_bytes(plan) / disk.write  # the others are written side by side with the model

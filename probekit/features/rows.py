@@ -49,6 +49,11 @@ def choose_array(kind: Kind, pooling: str | None, *, causal: bool, stored: Colle
     return array
 
 
+def settled_array(kind: Kind, pooling: str | None) -> str:
+    """Return the array of a run's rows, given the row of whole texts that was settled, if any."""
+    return pooling or OWN_ROWS[kind]
+
+
 def missing_array(entry: Entry, array: str) -> str:
     """Return what an entry holds instead of an array, and how to get it, for messages."""
     kept = entry.manifest.request.get("keep", list(entry.arrays))

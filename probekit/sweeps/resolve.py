@@ -11,7 +11,14 @@ from torch import Tensor
 
 from probekit.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.errors import DataError, OptionError
-from probekit.features import CLASS_KINDS, FeatureView, Splits, choose_array, missing_array
+from probekit.features import (
+    CLASS_KINDS,
+    FeatureView,
+    Splits,
+    choose_array,
+    missing_array,
+    settled_array,
+)
 from probekit.fingerprint import digest
 from probekit.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.layers import parse_layers, up_to_depth
@@ -220,12 +227,7 @@ def _check_stored(
     pooling: str | None,
     used: tuple[str, ...],
 ) -> None:
-    if head.reads == "tokens":
-        array = "tokens"
-    else:
-        array = pooling or choose_array(
-            splits.kind, None, causal=False, stored=("words", "predicted")
-        )
+    array = "tokens" if head.reads == "tokens" else settled_array(splits.kind, pooling)
     for entry in (splits.entries[split] for split in used):
         if array not in entry.arrays:
             raise DataError(f"head {head.name} reads {array!r}: {missing_array(entry, array)}")

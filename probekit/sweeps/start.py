@@ -12,7 +12,7 @@ from torch import Tensor
 
 from probekit.decoders import DecoderSpec
 from probekit.errors import OptionError
-from probekit.features import OWN_ROWS, Splits
+from probekit.features import Splits, settled_array
 from probekit.fingerprint import digest, digest_file
 from probekit.heads import HeadSpec
 from probekit.specs import TrainSpec
@@ -79,7 +79,7 @@ def open_start(
         "normalization": (config["normalization"]["name"], spec.normalize),
     }
     if spec.init_from is not None:
-        own = spec.pooling or OWN_ROWS[splits.kind]
+        own = settled_array(splits.kind, spec.pooling)
         asked["rows"] = (config["features"].get("array", "words"), own)
         asked["decoder"] = (config["decoder"], decoder.to_json())
         asked["labels"] = (list(config["labels"]), list(splits.label_map.names))

@@ -83,7 +83,7 @@ def gather(
     """Return some rows of a block in float32.
 
     Layer by layer: one ``index_select`` along axis 1 of the whole block takes four times as long on
-    a CPU. A GPU is waited for by the call.
+    a CPU; on a GPU a call costs more than its work.
     """
     if block.is_cuda:
         return block.index_select(1, places).float()

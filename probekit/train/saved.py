@@ -16,7 +16,7 @@ from torch import Tensor
 from probekit import __version__
 from probekit.decoders import decoder_from_json
 from probekit.errors import MissingFileError, OptionError, ProbekitError, RecordError, StorageError
-from probekit.features import OWN_ROWS, Splits
+from probekit.features import Splits, settled_array
 from probekit.heads import HeadInput, TokenStates, head_from_json
 from probekit.heads.contract import Reads
 from probekit.heads.normalization import Normalization, normalization_from_json
@@ -170,7 +170,7 @@ def describe_training(
             "n_blocks": manifest.n_blocks,
             "kind": splits.kind,
             "text_kind": _text_kind(splits),
-            "array": options.spec.pooling or OWN_ROWS[splits.kind],
+            "array": settled_array(splits.kind, options.spec.pooling),
             "pooling": manifest.pooling,
             "dtype": manifest.dtype,
             "compute_dtype": manifest.compute_dtype,

@@ -1,6 +1,6 @@
 """Compute one unit: run the model over its batches and gather rows into one buffer per array."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from probekit.backbone import Backbone, add_rows
 from probekit.buffers import ReusedMemory, carve, carved_bytes
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.data.units import Unit
-from probekit.extraction.plan import Plan, buffer_dtype
+from probekit.extraction.plan import Plan, buffer_dtype, exact_dtype
 from probekit.extraction.statistics import LayerStatistics
 
 
@@ -40,8 +40,9 @@ def compute_unit(
 ) -> ComputedUnit:
     """Run the model over one unit.
 
-    On an accelerator the rows are gathered there and fetched at the end, all of them at once: a
-    copy of each layer of each batch would make it wait.
+    Rows are rounded as they are gathered, so that a unit holds what will be stored and no more.
+    Where a value that is not finite comes of that, the unit is computed once more as the model has
+    it: the statistics then tell what the model computes from what the dtype cannot hold.
 
     Args:
         backbone: the frozen model.
@@ -50,11 +51,30 @@ def compute_unit(
         on_tokens: called after each batch with its number of real subwords.
         reused: gives the memory for the blocks.
     """
+    rounded = {n: buffer_dtype(a, backbone.compute_dtype, plan) for n, a in plan.arrays.items()}
+    found = _gather(backbone, plan, unit, rounded, on_tokens, reused)
+    exact = {name: exact_dtype(name, backbone.compute_dtype, plan) for name in plan.arrays}
+    if rounded == exact or all(part.finite for part in found.statistics.values()):
+        return found
+    reused.give_back(found.memory)
+    return _gather(backbone, plan, unit, exact, lambda count: None, reused)
+
+
+def _gather(
+    backbone: Backbone,
+    plan: Plan,
+    unit: Unit,
+    dtypes: Mapping[str, torch.dtype],
+    on_tokens: Callable[[int], object],
+    reused: ReusedMemory,
+) -> ComputedUnit:
+    """Run the model over one unit, with a block of the given dtype for each array.
+
+    On an accelerator the rows are gathered there and fetched at the end, all of them at once: a
+    copy of each layer of each batch would make it wait.
+    """
     buffers = {
-        name: (
-            (len(array.layers), unit.rows[name], array.dim),
-            buffer_dtype(name, backbone.compute_dtype, plan.pooling),
-        )
+        name: ((len(array.layers), unit.rows[name], array.dim), dtypes[name])
         for name, array in plan.arrays.items()
     }
     size = carved_bytes(buffers)

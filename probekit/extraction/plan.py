@@ -14,6 +14,7 @@ from probekit.extraction.options import ExtractOptions
 from probekit.layers import parse_layers
 from probekit.pooling import Pooling
 from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for
+from probekit.store.codec import TORCH_DTYPES
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,9 +117,21 @@ def make_plan(
     )
 
 
-def buffer_dtype(array: str, compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
-    """Return the dtype in which a unit is gathered: no wider than the numbers in it."""
-    averages = array == "mean" or (array == "words" and pooling == "mean")
+def buffer_dtype(array: ArraySpec, compute_dtype: torch.dtype, plan: Plan) -> torch.dtype:
+    """Return the dtype in which rows are gathered: the stored one, unless the rows are narrower.
+
+    int8 needs whole chunks, and a mean adds up over the windows of its text: both are gathered
+    as the model has them.
+    """
+    exact = exact_dtype(array.name, compute_dtype, plan)
+    if array.dtype == "int8" or array.name == "mean":
+        return exact
+    return min(TORCH_DTYPES[array.dtype], exact, key=lambda dtype: dtype.itemsize)
+
+
+def exact_dtype(array: str, compute_dtype: torch.dtype, plan: Plan) -> torch.dtype:
+    """Return the dtype that holds an array's rows as the model has them, or their average."""
+    averages = array == "mean" or (array == "words" and plan.pooling == "mean")
     return torch.float32 if averages else compute_dtype
 
 

@@ -36,6 +36,11 @@ class LayerStatistics:
         ]
         return cls(max_abs=tuple(finite), non_finite=tuple(bad))
 
+    @property
+    def finite(self) -> bool:
+        """Whether every value is."""
+        return not any(self.non_finite)
+
     @classmethod
     def merge(cls, parts: Sequence["LayerStatistics"]) -> "LayerStatistics":
         """Combine the statistics of several units of the same array."""

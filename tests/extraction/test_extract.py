@@ -249,6 +249,42 @@ def test_statistics_are_those_of_the_rows(bert, corpus, tmp_path):
     assert entry.manifest.statistics["non_finite"]["words"] == [0] * 4
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.usefixtures("small_units")
+def test_rows_are_rounded_once(bert, corpus, tmp_path, dtype, pooling):
+    exact = run(bert, corpus, tmp_path, pooling=pooling, keep=("words", "tokens", "mean"))
+    entry = run(
+        bert, corpus, tmp_path, pooling=pooling, keep=("words", "tokens", "mean"), dtype=dtype
+    )
+    for name, array in entry.arrays.items():
+        rows = torch.arange(array.spec.rows)
+        expected = exact.arrays[name].read(rows).to(getattr(torch, dtype))
+        assert torch.equal(array.read(rows), expected), name
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("auto", {"words": torch.float16, "mean": torch.float32}),
+        ("bfloat16", {"words": torch.bfloat16, "mean": torch.float32}),
+        ("float32", {"words": torch.float32, "mean": torch.float32}),
+        ("int8", {"words": torch.float32, "mean": torch.float32}),
+    ],
+)
+def test_a_unit_holds_what_will_be_stored(bert, corpus, tmp_path, monkeypatch, dtype, expected):
+    found = []
+    write = EntryBuilder.write_unit
+
+    def seen(builder, index, row_start, blocks, **options):
+        found.append({name: block.dtype for name, block in blocks.items()})
+        write(builder, index, row_start, blocks, **options)
+
+    monkeypatch.setattr(EntryBuilder, "write_unit", seen)
+    run(bert, corpus, tmp_path, dtype=dtype, keep=("words", "mean"))
+    assert found and all(dtypes == expected for dtypes in found)
+
+
 @pytest.fixture
 def wide_bert(tmp_path):
     """A model whose embeddings exceed float16: the norm behind them multiplies by 100,000."""

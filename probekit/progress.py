@@ -67,7 +67,7 @@ class ProgressBar:
             file=sys.stderr if moves else _Lines(),
             disable=not shown,
             mininterval=_TERMINAL if moves else _FILE,
-            maxinterval=_FILE,
+            miniters=1,  # or tqdm guesses how many updates make a line, and prints some twice
             delay=0 if moves else _FILE,
             bar_format=None if moves else _LINE,
         )

@@ -16,12 +16,15 @@ _LINE = "{desc}: {percentage:.0f}% of {total_fmt} {unit}s, {elapsed} so far, {re
 
 
 class _Lines:
-    """Writes what a bar prints to stderr, a line each."""
+    """Writes what a bar prints to stderr, a line each; the same one again is left out."""
+
+    _last = ""
 
     def write(self, text: str) -> None:
         line = text.strip()
-        if line:
+        if line and line != self._last:
             sys.stderr.write(line + "\n")
+            self._last = line
 
     def flush(self) -> None:
         sys.stderr.flush()

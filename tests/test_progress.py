@@ -13,12 +13,13 @@ def test_a_file_gets_lines_now_and_then(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_FILE", 0.05)
     with ProgressBar(total=100, desc="train", unit="step", shown=True) as bar:
         for _ in range(10):
-            time.sleep(0.02)
+            time.sleep(0.06)
             bar.update(10)
     printed = capsys.readouterr().err
     assert "\r" not in printed
     lines = printed.splitlines()
     assert len(lines) > 1
+    assert len(set(lines)) == len(lines)
     assert all(line.startswith("train: ") and line.endswith(" left") for line in lines)
     assert lines[-1].startswith("train: 100% of 100 steps, ")
 

@@ -1,5 +1,6 @@
 """Compute one unit: run the model over its batches and gather rows into one buffer per array."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,9 @@ from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.data.units import Unit
 from probekit.extraction.plan import Plan, buffer_dtype, exact_dtype
 from probekit.extraction.statistics import LayerStatistics
+from probekit.store.codec import fits
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,9 +44,10 @@ def compute_unit(
 ) -> ComputedUnit:
     """Run the model over one unit.
 
-    Rows are rounded as they are gathered, so that a unit holds what will be stored and no more.
-    Where a value that is not finite comes of that, the unit is computed once more as the model has
-    it: the statistics then tell what the model computes from what the dtype cannot hold.
+    Rows are rounded as they are gathered, so that a unit takes no more memory than what will be
+    stored. Where something then is not finite, or beyond the stored dtype, the unit is computed
+    once more as the model has it: the statistics tell what the model computes from what the dtype
+    cannot hold, and another dtype can still be chosen.
 
     Args:
         backbone: the frozen model.
@@ -51,13 +56,26 @@ def compute_unit(
         on_tokens: called after each batch with its number of real subwords.
         reused: gives the memory for the blocks.
     """
-    rounded = {n: buffer_dtype(a, backbone.compute_dtype, plan) for n, a in plan.arrays.items()}
+    settings = backbone.compute_dtype, plan.pooling
+    rounded = {name: buffer_dtype(array, *settings) for name, array in plan.arrays.items()}
     found = _gather(backbone, plan, unit, rounded, on_tokens, reused)
-    exact = {name: exact_dtype(name, backbone.compute_dtype, plan) for name in plan.arrays}
-    if rounded == exact or all(part.finite for part in found.statistics.values()):
+    exact = {name: exact_dtype(array, *settings) for name, array in plan.arrays.items()}
+    if rounded == exact or _fits(plan, found):
         return found
+    logger.info(
+        "%s do not fit %s: running the model over them once more, to see their range",
+        plan.describe_unit(unit),
+        plan.dtype,
+    )
     reused.give_back(found.memory)
+    del found  # or its memory would stay beside that of the second pass
     return _gather(backbone, plan, unit, exact, lambda count: None, reused)
+
+
+def _fits(plan: Plan, found: ComputedUnit) -> bool:
+    return all(
+        part.finite and fits(plan.dtype, max(part.max_abs)) for part in found.statistics.values()
+    )
 
 
 def _gather(

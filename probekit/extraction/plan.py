@@ -41,6 +41,11 @@ class Plan:
         return sum(array.nbytes for array in self.arrays.values())
 
     @property
+    def dtype(self) -> FeatureDtype:
+        """What all arrays are stored as."""
+        return next(iter(self.arrays.values())).dtype
+
+    @property
     def layers(self) -> list[int]:
         """The layers that any array stores, ascending."""
         return sorted({layer for array in self.arrays.values() for layer in array.layers})
@@ -117,21 +122,21 @@ def make_plan(
     )
 
 
-def buffer_dtype(array: ArraySpec, compute_dtype: torch.dtype, plan: Plan) -> torch.dtype:
-    """Return the dtype in which rows are gathered: the stored one, unless the rows are narrower.
+def buffer_dtype(array: ArraySpec, compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
+    """Return the dtype in which rows are gathered: the stored one where that is narrower.
 
-    int8 needs whole chunks, and a mean adds up over the windows of its text: both are gathered
-    as the model has them.
+    int8 needs whole chunks, and a mean adds up over the windows of its text: both are gathered as
+    the model has them.
     """
-    exact = exact_dtype(array.name, compute_dtype, plan)
+    exact = exact_dtype(array, compute_dtype, pooling)
     if array.dtype == "int8" or array.name == "mean":
         return exact
-    return min(TORCH_DTYPES[array.dtype], exact, key=lambda dtype: dtype.itemsize)
+    return min(exact, TORCH_DTYPES[array.dtype], key=lambda dtype: dtype.itemsize)
 
 
-def exact_dtype(array: str, compute_dtype: torch.dtype, plan: Plan) -> torch.dtype:
-    """Return the dtype that holds an array's rows as the model has them, or their average."""
-    averages = array == "mean" or (array == "words" and plan.pooling == "mean")
+def exact_dtype(array: ArraySpec, compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
+    """Return the dtype that holds rows as the model has them, or their averages."""
+    averages = array.name == "mean" or (array.name == "words" and pooling == "mean")
     return torch.float32 if averages else compute_dtype
 
 

@@ -119,8 +119,8 @@ def token_bar(
 
 def _guard(plan: Plan, item: ComputedUnit, remedy: str) -> None:
     layers = {name: array.layers for name, array in plan.arrays.items()}
-    dtype = next(iter(plan.arrays.values())).dtype
-    check_range(item.statistics, layers, dtype, place=plan.describe_unit(item.unit), remedy=remedy)
+    place = plan.describe_unit(item.unit)
+    check_range(item.statistics, layers, plan.dtype, place=place, remedy=remedy)
 
 
 def _write(builder: EntryBuilder, item: ComputedUnit, reused: ReusedMemory) -> None:

@@ -12,7 +12,7 @@ from probekit.store.codec import fits
 
 @dataclass(frozen=True)
 class LayerStatistics:
-    """Range of one array's rows, layer by layer.
+    """Range of one array's rows as they were gathered (rounded already, or not), layer by layer.
 
     Attributes:
         max_abs: largest finite ``|x|`` of each layer.

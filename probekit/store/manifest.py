@@ -33,7 +33,8 @@ class Manifest:
         causal: whether the backbone reads left to right only.
         final_norm: whether layer L is after a final norm.
         counts: examples, words, valid_words, tokens, windows, truncated, ...
-        statistics: ``max_abs`` and ``non_finite``, each {array: one number per layer}.
+        statistics: ``max_abs`` and ``non_finite`` of the rows, rounded already or not, each
+            {array: one number per layer}.
         model_info: source, revision, weights_sha256, architecture, ...
         origin: where the text came from.
         versions: library versions.

@@ -18,8 +18,8 @@ class Location:
         text: text column of the user's own data (``--text``).
     """
 
-    cache: Path = DEFAULT_CACHE
+    cache: str | Path = DEFAULT_CACHE
     entry: str | None = None
-    data: Path | None = None
+    data: str | Path | None = None
     kind: str | None = None
     text: str | None = None

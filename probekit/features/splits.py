@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from probekit.errors import DataError, EntryNotFoundError
 from probekit.features.control import control_labels
@@ -177,7 +178,7 @@ def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[st
     here = (model_slug(model), task.slug)
     present = {
         folder.split
-        for folder in list_entries(location.cache)
+        for folder in list_entries(Path(location.cache))
         if (folder.model, folder.task) == here
     }
     others = [
@@ -200,7 +201,7 @@ def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[st
 def _entry(model: str, task: Task, split: str, location: Location, kind: Kind) -> Entry:
     arrays = (OWN_ROWS[kind],) if kind in OWN_ROWS else POOLED
     return find_entries(
-        location.cache,
+        Path(location.cache),
         model,
         task.name,
         split,
@@ -218,7 +219,7 @@ def _labels(
     if kind == "language-modelling":
         return load_labels(entry, column, kind=kind)
     if location.data is not None or (is_own(task) and not labels_for(entry, column)):
-        fresh = task.read(split, location.data)
+        fresh = task.read(split, None if location.data is None else Path(location.data))
         if column not in fresh.labels and not needed:
             return None
         return load_labels(entry, column, fresh, kind)

@@ -49,6 +49,10 @@ def test_labels_become_the_classes_of_train(tmp_path):
     assert names == list(splits.labels["dev"].values)
 
 
+def test_folders_may_be_written_as_text(tmp_path):
+    assert open_here(str(plant_all(tmp_path))).keys == open_here(tmp_path).keys
+
+
 def test_taking_examples_takes_their_rows(tmp_path):
     view = open_here(plant_all(tmp_path)).view("train")
     taken = view.take(np.array([7, 2]))

@@ -32,6 +32,7 @@ PROGRAMS: tuple[tuple[int, str, tuple[str, ...]], ...] = (
     (15, "startup.py", ()),
     (16, "batching.py", ("minilm-l6",)),
     (17, "row_sum.py", ()),
+    (18, "scoring_blocks.py", ()),
 )
 """The first claim that each program measures, the program, and its arguments."""
 

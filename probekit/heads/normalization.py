@@ -98,7 +98,8 @@ class Standardize(Normalization):
     def forward(self, z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "rows layers dim"]:
         """Return the standardised rows."""
         z = full(z.transpose(0, 1))
-        return ((z - self.mean.unsqueeze(1)) * self.scale.unsqueeze(1)).transpose(0, 1)
+        shift = -self.mean * self.scale
+        return torch.addcmul(shift.unsqueeze(1), z, self.scale.unsqueeze(1)).transpose(0, 1)
 
 
 class ApplyFinalNorm(Normalization):

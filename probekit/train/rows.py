@@ -14,9 +14,15 @@ from torch import Tensor
 
 from probekit.features import FeatureView
 
-# A block of 12 layers and what dwatt makes of it then stay in the last-level cache: twice as fast
-# as blocks of 2**21 values.
 _BLOCK_VALUES = 2**19
+"""Most values per layer: 12 layers and what dwatt makes of them then stay in the last-level cache,
+which is twice as fast as 2**21 values."""
+
+_BLOCK_BYTES = 24 * 2**20
+"""Most bytes of all layers in float32. The C library returns memory of more than 32 MiB to the
+system at once, and to get it again page by page costs more than to fill it
+(``benchmarks/scoring_blocks.py``)."""
+
 _LEAST_BLOCK = 256
 _PART = 256 * 2**20
 """Bytes that are copied to another device at a time."""
@@ -65,7 +71,7 @@ class Rows:
         The blocks are a function of the view alone: a block's size may decide the last bits of a
         product, and nothing that a group of runs shares may change a run's result.
         """
-        bounds = block_bounds(self.view.offsets, block_rows(self.view.array.dim))
+        bounds = block_bounds(self.view.offsets, block_rows(self.view))
         for start, stop in itertools.pairwise(bounds):
             if self.resident is not None:
                 stored = self.resident[:, start:stop]
@@ -99,9 +105,11 @@ def row_bytes(view: FeatureView) -> int:
     return int(view.array.dim * view.array.dtype.itemsize)
 
 
-def block_rows(dim: int) -> int:
-    """Return the rows of a scoring block: about half a million values per layer."""
-    return max(_BLOCK_VALUES // dim, _LEAST_BLOCK)
+def block_rows(view: FeatureView) -> int:
+    """Return the rows of a scoring block, whichever of the stored layers are read."""
+    array = view.array
+    fitting = _BLOCK_BYTES // (array.dim * len(array.layers) * torch.float32.itemsize)
+    return max(min(_BLOCK_VALUES // array.dim, fitting), _LEAST_BLOCK)
 
 
 def block_bounds(offsets: Int64[np.ndarray, " bounds"], rows: int) -> list[int]:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from probekit.train.feed import feed
 from probekit.train.inputs import select
 from probekit.train.order import batches
 from probekit.train.residency import Residency, resident_bytes
-from probekit.train.rows import Rows, block_bounds
+from probekit.train.rows import Rows, block_bounds, block_rows
 from tests.planted import MODEL, TASK, plant
 
 CPU = torch.device("cpu")
@@ -29,7 +31,7 @@ def expected(view, places, layers):
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_blocks_cover_the_view_in_order(view, resident, monkeypatch):
-    monkeypatch.setattr("probekit.train.rows.block_rows", lambda dim: 50)
+    monkeypatch.setattr("probekit.train.rows.block_rows", lambda view: 50)
     rows = Rows(view, (0, 2), device=CPU, resident=resident)
     blocks = list(rows.blocks())
     assert len(blocks) > 3
@@ -38,6 +40,20 @@ def test_blocks_cover_the_view_in_order(view, resident, monkeypatch):
     found = torch.cat([block for _, block in blocks], dim=1)
     assert torch.equal(found, expected(view, np.arange(len(view)), (0, 2)))
     assert all(block.is_contiguous() and block.dtype == torch.float32 for _, block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("layers", "dim", "expected"),
+    [
+        (7, 384, 1365),  # half a million values per layer
+        (31, 576, 352),  # 24 MiB of all layers
+        (33, 4096, 256),  # never fewer
+    ],
+)
+def test_a_block_fits_a_cache_and_the_allocator(view, monkeypatch, layers, dim, expected):
+    spec = replace(view.array.spec, layers=tuple(range(layers)), dim=dim)
+    monkeypatch.setattr(view.array, "spec", spec)
+    assert block_rows(view) == expected
 
 
 @pytest.mark.parametrize("part", [1, 3_000, 10**9])

@@ -122,7 +122,7 @@ def test_a_plan_makes_the_rows_of_its_examples(splits, valid_only):
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_blocks_of_subwords_cover_every_row_once(splits, resident, monkeypatch):
-    monkeypatch.setattr("probekit.train.rows.block_rows", lambda dim: 20)
+    monkeypatch.setattr("probekit.train.rows.block_rows", lambda view: 20)
     view = splits.view("dev")
     layout = TokenLayout(view)
     source = Source(view, Rows(layout.view, (3,), device=CPU, resident=resident), layout)

@@ -39,15 +39,21 @@ and 63.8 at 1e-3, so that it may be better than it looks here."""
 
 def arguments(description: str | None, *, work: bool = False) -> argparse.Namespace:
     """Return ``model``, ``cache`` and ``workers``, and the folder ``work`` for saved heads."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser(description)
     parser.add_argument("model")
-    parser.add_argument("--cache", type=Path, default=Path("cache"))
-    parser.add_argument("--workers", type=int, default=1)
     if work:
         parser.add_argument("--work", type=Path, default=Path("runs"), help="for saved heads")
     return parser.parse_args()
+
+
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of what `runner` needs, ``cache`` and ``workers``."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cache", type=Path, default=Path("cache"))
+    parser.add_argument("--workers", type=int, default=1)
+    return parser
 
 
 def runner(records: Path, args: argparse.Namespace, *, predictions: bool = False) -> Run:

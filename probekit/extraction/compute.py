@@ -63,7 +63,7 @@ def compute_unit(
     if rounded == exact or _fits(plan, found):
         return found
     logger.info(
-        "%s do not fit %s: running the model over them once more, to see their range",
+        "states of %s do not fit %s: running the model over them once more, to see their range",
         plan.describe_unit(unit),
         plan.dtype,
     )

@@ -9,59 +9,26 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from probekit.backbone import add_rows
 from probekit.errors import (
     DataError,
     EntryError,
     OptionError,
-    StateRangeError,
     StorageError,
 )
 from probekit.extraction import ExtractOptions, bounds, extract
-from probekit.extraction import plan as plan_module
 from probekit.extraction.compute import compute_unit
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.labels import labels_for, read_labels
 from tests import tiny
-from tests.extraction.corpus import write_corpus
+from tests.extraction.extracted import all_rows, run
 
 FAMILIES = {"bert": "first", "roberta": "first", "gpt2": "last", "llama": "last"}
-
-
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="session", params=FAMILIES)
 def family(request, tmp_path_factory):
     return request.param, tiny.build(request.param, tmp_path_factory.mktemp(request.param))
-
-
-@pytest.fixture(scope="session")
-def bert(tmp_path_factory):
-    return str(tiny.build("bert", tmp_path_factory.mktemp("bert")))
-
-
-@pytest.fixture
-def small_units(monkeypatch):
-    """Several units and several chunks per unit, from a corpus of a few hundred words."""
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 20_000)
-    monkeypatch.setattr(plan_module, "chunk_rows_for", lambda dim, dtype, rows: 16)
-
-
-def run(model, corpus, cache, split="train", **options):
-    wanted = ExtractOptions(**{"compute_dtype": "float32", "dtype": "float32", **options})
-    (entry,) = extract(
-        str(model), str(corpus), kind="tagging", label="2", splits=[split], cache=cache,
-        options=wanted, device="cpu",
-    )  # fmt: skip
-    return entry
-
-
-def all_rows(entry, array="words"):
-    return entry.arrays[array].read(torch.from_numpy(entry.examples.rows)).float()
 
 
 def reference_rows(folder, entry, pooling, **tokenizer_options):
@@ -241,132 +208,6 @@ def test_corrected_labels_leave_the_entry_and_its_key_alone(bert, corpus, tmp_pa
     assert oldest == before
     assert newest.fingerprint != before.fingerprint
     assert "B-PER" in {label for row in read_labels(newest.path).values for label in row}
-
-
-def test_statistics_are_those_of_the_rows(bert, corpus, tmp_path):
-    entry = run(bert, corpus, tmp_path)
-    expected = all_rows(entry).abs().amax(dim=(0, 2)).tolist()
-    assert entry.manifest.statistics["max_abs"]["words"] == pytest.approx(expected, rel=1e-6)
-    assert entry.manifest.statistics["non_finite"]["words"] == [0] * 4
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("pooling", ["first", "mean"])
-@pytest.mark.parametrize("computed", ["float32", "bfloat16"])
-@pytest.mark.usefixtures("small_units")
-def test_rows_are_rounded_once(bert, corpus, tmp_path, dtype, pooling, computed):
-    options = {
-        "keep": ("words", "tokens", "mean"),
-        "pooling": pooling,
-        "compute_dtype": computed,
-        "max_length": 12,  # a mean over several windows
-    }
-    exact = run(bert, corpus, tmp_path / "exact", **options)
-    entry = run(bert, corpus, tmp_path / "rounded", **options, dtype=dtype)
-    for name, array in entry.arrays.items():
-        rows = torch.arange(array.spec.rows)
-        expected = exact.arrays[name].read(rows).to(getattr(torch, dtype))
-        assert torch.equal(array.read(rows), expected), name
-
-
-@pytest.mark.parametrize(
-    ("dtype", "expected"),
-    [
-        ("auto", {"words": torch.float16, "mean": torch.float32}),
-        ("bfloat16", {"words": torch.bfloat16, "mean": torch.float32}),
-        ("float32", {"words": torch.float32, "mean": torch.float32}),
-        ("int8", {"words": torch.float32, "mean": torch.float32}),
-    ],
-)
-def test_a_unit_holds_what_will_be_stored(bert, corpus, tmp_path, monkeypatch, dtype, expected):
-    found = []
-    write = EntryBuilder.write_unit
-
-    def seen(builder, index, row_start, blocks, **options):
-        found.append({name: block.dtype for name, block in blocks.items()})
-        write(builder, index, row_start, blocks, **options)
-
-    monkeypatch.setattr(EntryBuilder, "write_unit", seen)
-    run(bert, corpus, tmp_path, dtype=dtype, keep=("words", "mean"))
-    assert found and all(dtypes == expected for dtypes in found)
-
-
-@pytest.fixture
-def wide_bert(tmp_path):
-    """A model whose embeddings exceed float16: the norm behind them multiplies by 100,000."""
-    folder = tiny.build("bert", tmp_path / "wide")
-    model = AutoModel.from_pretrained(folder)
-    with torch.no_grad():
-        model.embeddings.LayerNorm.weight.mul_(1e5)
-    model.save_pretrained(folder)
-    return folder
-
-
-def test_auto_becomes_bfloat16_where_float16_overflows(wide_bert, corpus, tmp_path, caplog):
-    entry = run(wide_bert, corpus, tmp_path, dtype="auto")
-    assert entry.manifest.request["dtype"] == "auto"
-    assert entry.manifest.dtype == "bfloat16"
-    assert entry.manifest.statistics["max_abs"]["words"][0] > 65504
-    exact = all_rows(run(wide_bert, corpus, tmp_path))
-    assert torch.equal(all_rows(entry), exact.bfloat16().float())
-
-
-@pytest.mark.usefixtures("small_units")
-def test_rows_are_rounded_once_where_a_mean_alone_overflows(bert, corpus, tmp_path, monkeypatch):
-    """Of arrays in float16, nothing is infinite then, and yet bfloat16 is to be stored."""
-
-    def with_wide_means(backbone, batch, layers, blocks):
-        add_rows(backbone, batch, layers, blocks)
-        blocks["mean"][:, batch.plans["mean"].target] = 1e5
-
-    monkeypatch.setattr("probekit.extraction.compute.add_rows", with_wide_means)
-    keep = ("words", "mean")
-    exact = run(bert, corpus, tmp_path, keep=keep)
-    entry = run(bert, corpus, tmp_path, keep=keep, dtype="auto")
-    assert entry.manifest.dtype == "bfloat16"
-    assert torch.equal(all_rows(entry), all_rows(exact).bfloat16().float())
-
-
-@pytest.mark.usefixtures("small_units")
-def test_float16_that_overflows_is_refused_with_the_command_to_rerun(wide_bert, corpus, tmp_path):
-    largest = all_rows(run(wide_bert, corpus, tmp_path, limit=5)).abs().max()
-    message = rf"layer 0 of examples train-0 .* {largest:,.0f}; .*--dtype bfloat16"
-    with pytest.raises(StateRangeError, match=message):
-        run(wide_bert, corpus, tmp_path / "c", dtype="float16", limit=5)
-    assert not list((tmp_path / "c").rglob("*.partial"))
-
-
-@pytest.mark.usefixtures("small_units")
-def test_a_later_unit_that_overflows_is_named(bert, corpus, tmp_path, monkeypatch):
-    units = []
-
-    def growing(backbone, plan, unit, *arguments):
-        units.append(unit.index)
-        with monkeypatch.context() as patch:
-            if unit.index == 2:
-                patch.setattr("probekit.extraction.compute.add_rows", too_large)
-            return compute_unit(backbone, plan, unit, *arguments)
-
-    def too_large(backbone, batch, layers, blocks):
-        for block in blocks.values():
-            block[-1] = 70_000.0
-
-    monkeypatch.setattr("probekit.extraction.run.compute_unit", growing)
-    with pytest.raises(StateRangeError, match=r"layer 3 of examples .* 70,000; .*--dtype bfloat16"):
-        run(bert, corpus, tmp_path, dtype="auto")
-    assert units == [1, 2]
-
-
-@pytest.mark.parametrize("dtype", ["auto", "float16", "float32"])
-def test_a_nan_never_reaches_the_disk(corpus, tmp_path, dtype):
-    folder = tiny.build("bert", tmp_path / "broken")
-    model = AutoModel.from_pretrained(folder)
-    with torch.no_grad():
-        model.encoder.layer[1].output.dense.bias[3] = float("nan")
-    model.save_pretrained(folder)
-    with pytest.raises(StateRangeError, match=r"layer 2 of examples .* NaN"):
-        run(folder, corpus, tmp_path / "c", dtype=dtype)
-    assert not list((tmp_path / "c").rglob("*.partial"))
 
 
 def test_a_full_disk_is_noticed_before_anything_is_written(bert, corpus, tmp_path, monkeypatch):

@@ -11,8 +11,7 @@ from transformers import (
 )
 
 from probekit.errors import BackboneError, OptionError
-from probekit.extraction import ExtractOptions, bounds, extract
-from probekit.extraction import plan as plan_module
+from probekit.extraction import ExtractOptions, extract
 from probekit.maintenance import verify_rows
 from probekit.output_head import FILE, OutputHead
 from tests import tiny
@@ -48,12 +47,6 @@ def masked(headless, tmp_path_factory):
             torch.nn.init.normal_(parameter, std=0.1)
     model.save_pretrained(folder)
     return folder
-
-
-@pytest.fixture
-def small_units(monkeypatch):
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 20_000)
-    monkeypatch.setattr(plan_module, "chunk_rows_for", lambda dim, dtype, rows: 16)
 
 
 def run(model, texts, cache, **options):

@@ -10,7 +10,6 @@ from transformers import AutoModel, AutoTokenizer
 
 from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, bounds, extract
-from probekit.extraction import plan as plan_module
 from probekit.store.builder import EntryBuilder
 from probekit.store.names import CHECKSUMS
 from tests import tiny
@@ -41,12 +40,6 @@ def model(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     return tiny.build("bert", tmp_path_factory.mktemp("bert"), max_positions=320)
-
-
-@pytest.fixture
-def small_units(monkeypatch):
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 20_000)
-    monkeypatch.setattr(plan_module, "chunk_rows_for", lambda dim, dtype, rows: 16)
 
 
 def run(model, task, cache, *, kind="sentence", text="text", label="label", **options):

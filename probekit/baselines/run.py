@@ -174,7 +174,7 @@ def random_models(model: str, splits: Splits, location: Location) -> list[str]:
     return sorted(
         {
             folder.model
-            for folder in list_entries(Path(location.cache))
+            for folder in list_entries(location.root)
             if folder.task == task
             and folder.split == splits.fit_on
             and folder.model.startswith(beginning)

@@ -12,8 +12,7 @@ from probekit.buffers import ReusedMemory, carve, carved_bytes
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.data.units import Unit
 from probekit.extraction.plan import Plan, buffer_dtype, exact_dtype
-from probekit.extraction.statistics import LayerStatistics
-from probekit.store.codec import fits
+from probekit.extraction.statistics import LayerStatistics, all_fit
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +59,8 @@ def compute_unit(
     rounded = {name: buffer_dtype(array, *settings) for name, array in plan.arrays.items()}
     found = _gather(backbone, plan, unit, rounded, on_tokens, reused)
     exact = {name: exact_dtype(array, *settings) for name, array in plan.arrays.items()}
-    if rounded == exact or _fits(plan, found):
+    finite = all(part.finite for part in found.statistics.values())
+    if rounded == exact or (finite and all_fit(found.statistics, plan.dtype)):
         return found
     logger.info(
         "states of %s do not fit %s: running the model over them once more, to see their range",
@@ -70,12 +70,6 @@ def compute_unit(
     reused.give_back(found.memory)
     del found  # or its memory would stay beside that of the second pass
     return _gather(backbone, plan, unit, exact, lambda count: None, reused)
-
-
-def _fits(plan: Plan, found: ComputedUnit) -> bool:
-    return all(
-        part.finite and fits(plan.dtype, max(part.max_abs)) for part in found.statistics.values()
-    )
 
 
 def _gather(

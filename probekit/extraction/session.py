@@ -24,7 +24,7 @@ from probekit.extraction.plan import Plan, make_plan, plan_json
 from probekit.extraction.reading import read_split
 from probekit.extraction.request import entry_model, make_request, resolve_pooling
 from probekit.extraction.run import token_bar, tokens_per_second, write_units
-from probekit.extraction.statistics import fits_float16
+from probekit.extraction.statistics import all_fit
 from probekit.extraction.table import example_table
 from probekit.fingerprint import digest
 from probekit.store.builder import EntryBuilder, check_buildable
@@ -222,7 +222,7 @@ class Session:
             return plan.with_dtype(earlier["arrays"][0]["dtype"]), {}
         with token_bar(plan, title, leave=False, progress=self.progress) as bar:
             first = compute_unit(self.backbone, plan, plan.units[0], bar.update, self._reused)
-        if fits_float16(first.statistics):
+        if all_fit(first.statistics, plan.dtype):
             return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
         return plan.with_dtype("bfloat16"), {first.unit.index: first}

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from probekit.errors import StateRangeError
+from probekit.store.arrays import FeatureDtype
 from probekit.store.codec import fits
 
 
@@ -64,9 +65,9 @@ def _is_finite(value: float) -> bool:
     return value - value == 0.0
 
 
-def fits_float16(statistics: Mapping[str, LayerStatistics]) -> bool:
-    """Say whether every value of every array lies in float16's range."""
-    return all(fits("float16", max(part.max_abs)) for part in statistics.values())
+def all_fit(statistics: Mapping[str, LayerStatistics], dtype: FeatureDtype) -> bool:
+    """Say whether every finite value of every array lies in a dtype's range."""
+    return all(fits(dtype, max(part.max_abs)) for part in statistics.values())
 
 
 def check_range(

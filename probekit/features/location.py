@@ -23,3 +23,8 @@ class Location:
     data: str | Path | None = None
     kind: str | None = None
     text: str | None = None
+
+    @property
+    def root(self) -> Path:
+        """The cache, as a path."""
+        return Path(self.cache)

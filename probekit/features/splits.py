@@ -178,7 +178,7 @@ def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[st
     here = (model_slug(model), task.slug)
     present = {
         folder.split
-        for folder in list_entries(Path(location.cache))
+        for folder in list_entries(location.root)
         if (folder.model, folder.task) == here
     }
     others = [
@@ -201,7 +201,7 @@ def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[st
 def _entry(model: str, task: Task, split: str, location: Location, kind: Kind) -> Entry:
     arrays = (OWN_ROWS[kind],) if kind in OWN_ROWS else POOLED
     return find_entries(
-        Path(location.cache),
+        location.root,
         model,
         task.name,
         split,

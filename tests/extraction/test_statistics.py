@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.errors import StateRangeError
-from probekit.extraction.statistics import LayerStatistics, check_range, fits_float16
+from probekit.extraction.statistics import LayerStatistics, all_fit, check_range
 
 values = st.floats(-1e5, 1e5, width=32) | st.sampled_from(
     [float("nan"), float("inf"), float("-inf"), 65504.0, 65536.0]
@@ -53,6 +53,6 @@ def test_the_guard_names_layer_place_and_remedy():
         guard(1.0, 3, "bfloat16")
 
 
-def test_fits_float16_at_its_very_end():
-    assert fits_float16({"words": LayerStatistics((65504.0,), (0,))})
-    assert not fits_float16({"words": LayerStatistics((65505.0,), (0,))})
+def test_values_fit_float16_to_its_very_end():
+    assert all_fit({"words": LayerStatistics((65504.0,), (0,))}, "float16")
+    assert not all_fit({"words": LayerStatistics((65505.0,), (0,))}, "float16")

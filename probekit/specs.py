@@ -53,8 +53,9 @@ class TrainSpec:
         pooling: which row stands for a whole text, ``cls``, ``mean`` or ``last``; ``None`` is the
             first token of a bidirectional model and the last one of a causal model. Labels of
             words have rows of their own.
-        shots: K; K x C sentences of the train split are drawn.
-        fraction: share of the train split that is drawn, in (0, 1].
+        shots: K; K x C sentences of the train split are drawn. With 0, the saved head of
+            ``init_from`` is scored as it is.
+        fraction: share of the train split that is drawn, in (0, 1]; or 0, as for shots.
         hold_out: share of the train split that serves as dev split, in (0, 1); for data without
             one.
         seed: decides sample, initialisation, order and dropout.
@@ -114,30 +115,47 @@ class TrainSpec:
         choose("schedule", self.schedule, dict.fromkeys(SCHEDULES))
         if self.pooling is not None:
             choose("pooling", self.pooling, dict.fromkeys(POOLED))
-        self._check_start()
         if self.shots is not None and self.fraction is not None:
             raise OptionError("--shots and --fraction were both given; choose one.")
-        for option in ("shots", "epochs", "batch_size", "evals"):
+        for option in ("epochs", "batch_size", "evals"):
             _check_whole(option, getattr(self, option), least=1)
-        for option in ("depth", "seed", "control"):
+        for option in ("shots", "depth", "seed", "control"):
             _check_whole(option, getattr(self, option), least=0)
         for option in ("lr", "mix_lr"):
             _check_range(option, getattr(self, option), 0, math.inf, "a number above 0")
-        _check_range("fraction", self.fraction, 0, 1 + 1e-12, "a number in (0, 1]")
+        least, most = math.nextafter(0, -1), 1 + 1e-12
+        _check_range("fraction", self.fraction, least, most, "a number from 0 to 1")
         _check_range("hold_out", self.hold_out, 0, 1, "a number between 0 and 1")
         if not (_is_number(self.weight_decay) and 0 <= self.weight_decay < math.inf):
             raise OptionError(f"--weight-decay must be 0 or more; found {self.weight_decay!r}.")
+        self._check_start()
 
     def _check_start(self) -> None:
         if self.fusion_from is not None and self.init_from is not None:
             raise OptionError("--fusion-from and --init-from were both given; choose one.")
         if self.freeze_fusion and self.fusion_from is None:
             raise OptionError("--freeze-fusion needs a fusion to freeze: --fusion-from DIR.")
+        if self.untrained and self.init_from is None:
+            option = "--fraction" if self.shots is None else "--shots"
+            raise OptionError(
+                f"{option} 0 trains on nothing: give more, or the saved head that is to be scored "
+                "as it is, --init-from DIR."
+            )
+
+    @property
+    def untrained(self) -> bool:
+        """Whether nothing is trained: a saved head is scored as it is."""
+        return 0 in (self.shots, self.fraction)
 
     @property
     def protocol(self) -> str:
-        """How training sentences are chosen: ``few-shot``, ``fraction`` or ``full``."""
+        """How training sentences are chosen: ``few-shot``, ``zero-shot``, ``fraction``, ``full``.
+
+        What comes after a comma says where they, or those of dev, are taken from.
+        """
         base = "few-shot" if self.shots else "fraction" if self.fraction else "full"
+        if self.untrained:
+            base = "zero-shot"
         if self.fit_on != "train":
             base = f"{base}, fitted on {self.fit_on}"
         return base if self.hold_out is None else f"{base}, hold-out {self.hold_out:g}"

@@ -23,10 +23,13 @@ def test_a_spec_survives_json():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"shots": 0}, r"--shots must be a whole number of at least 1; found 0"),
+        ({"shots": -1}, r"--shots must be a whole number of at least 0; found -1"),
+        ({"shots": 0}, r"--shots 0 trains on nothing: .* --init-from DIR"),
+        ({"fraction": 0.0}, r"--fraction 0 trains on nothing: .* --init-from DIR"),
+        ({"fraction": 0, "fusion_from": "x"}, r"--fraction 0 trains on nothing"),
+        ({"fraction": -0.1}, r"--fraction must be a number from 0 to 1; found -0\.1"),
         ({"shots": 8, "fraction": 0.5}, "choose one"),
-        ({"fraction": 1.5}, r"--fraction must be a number in \(0, 1\]; found 1.5"),
-        ({"fraction": 0}, r"--fraction must be"),
+        ({"fraction": 1.5}, r"--fraction must be a number from 0 to 1; found 1\.5"),
         ({"epochs": 2.5}, "--epochs must be a whole number"),
         ({"batch_size": True}, "--batch-size must be a whole number"),
         ({"seed": -1}, "--seed must be"),
@@ -49,6 +52,13 @@ def test_unknown_names():
         TrainSpec(model="m", task="t", head="concatt")
     with pytest.raises(UnknownNameError, match="unknown decoder"):
         TrainSpec(model="m", task="t", head="last", decoder="lin")
+
+
+def test_protocols_without_training_are_zero_shot():
+    base = {"model": "m", "task": "t", "head": "last", "init_from": "saved"}
+    assert TrainSpec(**base, shots=0).protocol == "zero-shot"
+    assert TrainSpec(**base, fraction=0.0, hold_out=0.1).protocol == "zero-shot, hold-out 0.1"
+    assert TrainSpec(**base, shots=1).protocol == "few-shot"
 
 
 def test_a_fraction_of_one_is_allowed():

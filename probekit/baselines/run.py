@@ -147,7 +147,7 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
 
     Raises:
         OptionError: there are several label columns, or control labels, which are a baseline
-            themselves.
+            themselves, or runs that train nothing.
     """
     labels = dict.fromkeys(spec.label for spec in plan)
     if len(labels) > 1:
@@ -159,6 +159,11 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
         raise OptionError(
             "--control and --baselines were both given; the baselines include a control task for "
             "every seed, so leave --control out."
+        )
+    if any(spec.untrained for spec in plan):
+        raise OptionError(
+            "--baselines are trained on what the heads are trained on, and a saved head that is "
+            "scored as it is (--shots 0, --fraction 0) has nothing; run it without them."
         )
 
 

@@ -119,7 +119,12 @@ FreezeFusion = Annotated[
     bool, typer.Option("--freeze-fusion", help="Keep that fusion; train the decoder alone.")
 ]
 InitFrom = Annotated[
-    str | None, typer.Option("--init-from", help="Saved head to go on training, decoder included.")
+    str | None,
+    typer.Option(
+        "--init-from",
+        help="Saved head to go on training, decoder included; with --shots 0 (or --fraction 0) to "
+        "score as it is.",
+    ),
 ]
 Out = Annotated[
     Path | None,

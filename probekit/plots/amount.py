@@ -1,6 +1,6 @@
 """Score against how much of the training split was read, one curve per head."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 import matplotlib
@@ -19,13 +19,14 @@ from probekit.results.scored import SCORE_OF, Scored, mean_score
 
 Amount = Literal["shots", "fraction"]
 
+_APART = 2  # octaves between nothing, which has no place of its own, and the least amount
 _SPREAD = 0.24  # octaves over which the curves of one point are spread, so that bars stay apart
 
 
 def draw_amounts(
     records: Sequence[Record],
     amount: Amount,
-    label_axis: Callable[[Axes, Sequence[float]], None],
+    label_axis: Callable[[Axes, Mapping[float, float]], None],
     split: Scored,
 ) -> Figure:
     """Draw the score against the amount, with 95 % intervals over seeds.
@@ -33,7 +34,8 @@ def draw_amounts(
     Args:
         records: records that were trained with such an amount, and have a score on the split.
         amount: the option along the x axis.
-        label_axis: given axes and the amounts that were run, makes the x axis (in octaves).
+        label_axis: given axes, and the amounts that were run by their places, makes the x axis
+            (in octaves).
         split: whose scores.
 
     Raises:
@@ -41,6 +43,7 @@ def draw_amounts(
     """
     with matplotlib.rc_context(RC):
         drawn = panel_figure(split_panels(records, by=["depth"], along=[amount]), split=split)
+        places = _places({getattr(record, amount) for record in records})
         counts: set[int] = set()
         for axes, panel in drawn.panels:
             shifts = _shifts(len(panel.curves))
@@ -48,13 +51,19 @@ def draw_amounts(
                 _curve(*item, amount, split, panel.scale.factor) for item in panel.curves.items()
             ]
             for name, curve, shift in zip(panel.curves, curves, shifts, strict=True):
-                shifted = {place * 2**shift: point for place, point in curve.items()}
+                shifted = {places[x] * 2**shift: point for x, point in curve.items()}
                 draw_bars(axes, shifted, drawn.styles[name], panel.scale)
                 counts |= {point.n for point in curve.values()}
-            label_axis(axes, sorted({place for curve in curves for place in curve}))
+            label_axis(axes, {places[x]: x for curve in curves for x in curve})
             score_axis(axes, panel.scale, curves)
         add_legend(drawn, counts)
         return drawn.figure
+
+
+def _places(amounts: Collection[float]) -> dict[float, float]:
+    """Return where each amount stands on a logarithmic axis: nothing, left of all the others."""
+    least = min(amount for amount in amounts if amount)
+    return {amount: amount or least / 2**_APART for amount in amounts}
 
 
 def _shifts(count: int) -> list[float]:

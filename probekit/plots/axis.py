@@ -37,16 +37,21 @@ def _layer_step(top: int) -> int:
     return next((step for step in steps[:4] if top % step == 0), steps[0])
 
 
-def shots_axis(axes: Axes, shots: Sequence[float]) -> None:
-    """Make the x axis one of shots, in powers of two, with a tick at every number that was run."""
+def shots_axis(axes: Axes, places: Mapping[float, float]) -> None:
+    """Make the x axis one of shots, in powers of two.
+
+    Args:
+        axes: the axes.
+        places: every number that was run, by the place of its tick.
+    """
     axes.set_xlabel("shots (sentences per class)")
-    _octaves(axes, {number: f"{number:g}" for number in shots})
+    _octaves(axes, {place: f"{number:g}" for place, number in places.items()})
 
 
-def fraction_axis(axes: Axes, fractions: Sequence[float]) -> None:
-    """Make the x axis one of fractions in percent, with a tick at every one that was run."""
+def fraction_axis(axes: Axes, places: Mapping[float, float]) -> None:
+    """Make the x axis one of fractions in percent (see ``shots_axis``)."""
     axes.set_xlabel("share of the training split (%)")
-    _octaves(axes, {fraction: f"{100 * fraction:g}" for fraction in fractions})
+    _octaves(axes, {place: f"{100 * fraction:g}" for place, fraction in places.items()})
 
 
 def _octaves(axes: Axes, texts: Mapping[float, str]) -> None:

@@ -60,8 +60,8 @@ def stream_key(run: Run) -> tuple[int, float, int, int, int, int]:
     """Return what runs must share to take the same batches, in an order that can be sorted."""
     spec = run.spec
     return (
-        spec.shots or 0,
-        spec.fraction or 0.0,
+        -1 if spec.shots is None else spec.shots,
+        -1.0 if spec.fraction is None else spec.fraction,
         spec.seed,
         spec.epochs,
         spec.batch_size,

@@ -65,9 +65,9 @@ def freeze(
         },
         layers=member.spec.layers,
         eval_score=best.scores[metric],
-        eval_last=member.curve[-1][2],
+        eval_last=member.last_score,
         best_step=best.step,
-        best_epoch=best.step / steps_per_epoch,
+        best_epoch=best.step / max(steps_per_epoch, 1),
         test_score=outcome.scores.get("test", {}).get(metric),
         scores={
             f"{split}/{name}": score

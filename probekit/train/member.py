@@ -77,6 +77,8 @@ class Member:
     """A head in training, with everything that is its own.
 
     Attributes:
+        curve: step, mean training loss since the last point, and dev score, after some steps.
+        last_score: the newest dev score.
         diverged: whether its loss or a trained value is no longer finite; it takes no more steps,
             and what follows is no checkpoint unless there is no other.
     """
@@ -115,6 +117,7 @@ class Member:
         )
         self.dropout = torch.Generator(device).manual_seed(derive(seed, "dropout"))
         self.curve: list[tuple[int, float, float]] = []
+        self.last_score = math.nan
         self.best: Checkpoint | None = None
         self.diverged = False
         self.stopwatch = Stopwatch(device)
@@ -155,11 +158,15 @@ class Member:
     def note(
         self, step: int, scores: Mapping[str, float], metric: Metric, predicted: np.ndarray
     ) -> None:
-        """Record the dev scores after ``step``, and keep the state if it is the best so far."""
-        score = scores[metric.name]
-        loss = self._mean_loss()
-        self.curve.append((step, loss if math.isfinite(loss) else ENDLESS, score))
-        self._note_divergence(loss)
+        """Record the dev scores after ``step``, and keep the state if it is the best so far.
+
+        At step 0 nothing was trained, so there is no point of a curve.
+        """
+        score = self.last_score = scores[metric.name]
+        if step:
+            loss = self._mean_loss()
+            self.curve.append((step, loss if math.isfinite(loss) else ENDLESS, score))
+            self._note_divergence(loss)
         if self.diverged and self.best is not None:
             return
         sign = 1 if metric.greater_is_better else -1

@@ -57,9 +57,11 @@ def steps_per_epoch(n_sentences: int, batch_size: int) -> int:
 def evaluation_steps(total: int, evals: int) -> tuple[int, ...]:
     """Return the steps after which dev is scored: evenly spaced, the last step included.
 
-    A run with fewer steps than ``evals`` is scored after each of them.
+    A run with fewer steps than ``evals`` is scored after each of them; one without steps, as it
+    begins.
     """
-    return tuple(sorted({max(1, round(total * point / evals)) for point in range(1, evals + 1)}))
+    first = min(total, 1)
+    return tuple(sorted({max(first, round(total * n / evals)) for n in range(1, evals + 1)}))
 
 
 def _cut(lengths: Int64[np.ndarray, " sentences"], rows: int) -> list[Int64[np.ndarray, " block"]]:

@@ -51,7 +51,7 @@ def draw(
         n_examples: N, the examples that can be drawn.
         n_classes: C.
         shots: K; K x C examples are drawn.
-        fraction: share of the N examples, at least one example.
+        fraction: share of the N examples, at least one example unless it is 0.
         seed: the run's seed.
 
     Returns:
@@ -69,7 +69,7 @@ def draw(
             )
         return _sample(n_examples, wanted, seed, f"shots={shots}")
     if fraction is not None and fraction < 1:
-        wanted = max(1, round(fraction * n_examples))
+        wanted = max(1, round(fraction * n_examples)) if fraction else 0
         return _sample(n_examples, wanted, seed, f"fraction={fraction!r}")
     return np.arange(n_examples)
 

@@ -65,20 +65,24 @@ class Stream:
         self.spec = spec
         self.sources = sources
         device = next(iter(sources.values())).rows.device
-        treatments = {
+        saved = [
+            saved_treatment(member.normalize, member.start or {}, member.layers, device)
+            for member in spec.members
+        ]
+        pairs = list(zip(spec.members, saved, strict=True))
+        fitted = {
             (reads, name): fit_treatment(name, sources[reads].rows)
-            for reads, name in {(m.head.reads, m.normalize) for m in spec.members}
+            for reads, name in {(m.head.reads, m.normalize) for m, own in pairs if own is None}
         }
         self.members = tuple(
             Member(
                 member,
-                saved_treatment(member.normalize, member.start or {}, member.layers, device)
-                or treatments[member.head.reads, member.normalize],
+                own or fitted[member.head.reads, member.normalize],
                 seed=spec.seed,
                 train=spec.train,
                 device=device,
             )
-            for member in spec.members
+            for member, own in pairs
         )
         self.points = evaluation_steps(spec.total_steps, spec.evals)
         self.step = 0

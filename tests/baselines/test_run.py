@@ -101,6 +101,11 @@ def test_few_shot_guesses_are_of_the_drawn_sample(cache, tmp_path):
     assert [r.protocol for r in found.guesses if r.shots] == ["few-shot"] * 6
 
 
+def test_a_saved_head_that_is_scored_as_it_is_has_no_baselines(cache, tmp_path):
+    with pytest.raises(OptionError, match=r"scored as it is \(--shots 0, --fraction 0\)"):
+        run([base(shots=0, init_from="saved")], tmp_path / "r.jsonl", cache)
+
+
 def test_a_random_backbone_is_found_by_its_name(tmp_path):
     cache = plant_all(tmp_path / "cache")
     for model in (f"{MODEL}-random0", f"{MODEL}-random12", f"{MODEL}-randomly", f"{MODEL}2"):

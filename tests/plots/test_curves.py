@@ -131,6 +131,21 @@ def test_one_number_of_shots_is_no_curve():
         plot_fewshot([make_record(shots=8), make_record()])
 
 
+@pytest.mark.parametrize(
+    ("plot", "option", "amounts", "texts"),
+    [
+        (plot_fewshot, "shots", (0, 8, 32), ["0", "8", "32"]),
+        (plot_fraction, "fraction", (0.0, 0.25, 1.0), ["0", "25", "100"]),
+    ],
+)
+def test_nothing_to_train_on_stands_left_of_the_least(plot, option, amounts, texts):
+    axes = plot([make_record(**{option: amount}) for amount in amounts]).axes[0]
+    least, most = amounts[1:]
+    assert axes.lines[0].get_xdata().tolist() == [least / 4, least, most]
+    assert [t.get_text() for t in axes.get_xticklabels()] == texts
+    assert axes.get_xlim()[0] < least / 4
+
+
 def test_fraction_axis_is_in_percent_and_its_labels_do_not_collide():
     figure = plot_fraction(fraction_records(heads=("last",)))
     axes = figure.axes[0]

@@ -51,7 +51,13 @@ def test_batches_cut_each_epoch(lengths, batch_size, epochs):
 
 @pytest.mark.parametrize(
     ("total", "evals", "expected"),
-    [(100, 10, tuple(range(10, 101, 10))), (7, 2, (4, 7)), (3, 10, (1, 2, 3)), (5, 1, (5,))],
+    [
+        (100, 10, tuple(range(10, 101, 10))),
+        (7, 2, (4, 7)),
+        (3, 10, (1, 2, 3)),
+        (5, 1, (5,)),
+        (0, 10, (0,)),
+    ],
 )
 def test_evaluation_steps_end_with_the_last(total, evals, expected):
     assert evaluation_steps(total, evals) == expected

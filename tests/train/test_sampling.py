@@ -47,6 +47,7 @@ def test_every_sentence_is_equally_likely():
 def test_fractions():
     assert len(draw(1000, n_classes=4, shots=None, fraction=0.25, seed=1)) == 250
     assert len(draw(10, n_classes=4, shots=None, fraction=0.01, seed=1)) == 1
+    assert len(draw(10, n_classes=4, shots=None, fraction=0.0, seed=1)) == 0
     everything = draw(10, n_classes=4, shots=None, fraction=1.0, seed=1)
     assert everything.tolist() == list(range(10))
 

@@ -16,7 +16,7 @@ Run = Callable[[Sequence[TrainSpec]], list[Record]]
 """Trains the runs of a plan that are not recorded yet, and returns the records of all."""
 
 LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
-"""Heads with no more than a few values per layer."""
+"""Heads with at most d values in all."""
 
 RATES: dict[str, float | None] = {
     **dict.fromkeys(LIGHT),

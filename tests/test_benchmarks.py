@@ -68,7 +68,7 @@ def test_results_hold_every_claim(measure, tmp_path, capsys):
     )
     assert "- 7, late: 1 s against 3 s" in text
     left = text.partition("Not measured on this machine yet: ")[2]
-    assert left.startswith("2 (`extraction.py minilm-l6`), 5 (") and "`epochs.py`" not in left
+    assert left.startswith("2, 3 (`extraction.py minilm-l6`), 5 (") and "`epochs.py`" not in left
     assert "processor: " in text
 
 

@@ -86,7 +86,5 @@ def _darkest(grid: Grid) -> float:
 def _label(records: Sequence[Record], raw: bool) -> str:
     if raw:
         return "weight (before softmax)"
-    heads = {record.head for record in records}
-    shares = [head for head in ("concat", "concat-ffn") if head in heads]
-    note = f"; {', '.join(shares)}: share of norm" if shares else ""
+    note = "; concat: share of norm" if "concat" in {record.head for record in records} else ""
     return f"weight (after softmax{note})"

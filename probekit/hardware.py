@@ -53,7 +53,7 @@ def pick_device(name: str) -> str:
     A CUDA device always has its number: which one is meant without it depends on the thread.
 
     Raises:
-        OptionError: torch knows no such device, this machine has none, or it has no float64.
+        OptionError: neither a CPU nor a CUDA device, or this machine has none of that number.
     """
     import torch
 
@@ -65,6 +65,8 @@ def pick_device(name: str) -> str:
         raise OptionError(f"--device {name!r} is unknown. Write cpu, cuda or cuda:1.") from None
     if device.type == "mps":
         raise OptionError("--device mps has no float64, in which sums are taken. Use cpu.")
+    if device.type not in ("cpu", "cuda"):
+        raise OptionError(f"--device {name!r} is not supported. Write cpu, cuda or cuda:1.")
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
         raise OptionError(f"--device {name!r}: {count} CUDA devices are available. Use cpu.")

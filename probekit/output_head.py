@@ -115,7 +115,8 @@ class OutputHead:
             )
         except FileNotFoundError as error:
             raise EntryError(
-                f"{path}: the entry holds no output head. Extract again with --keep output-head."
+                f"{path}: the entry holds no output head. Extract again with it among what is "
+                "kept, such as --keep predicted,output-head."
             ) from error
         except (SafetensorError, KeyError, ValueError, TypeError, AssertionError) as error:
             raise EntryError(

@@ -1,13 +1,10 @@
 """Progress bars on stderr that suit a terminal and a log file."""
 
 import sys
-from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import NoReturn, Self, TypeVar
+from typing import NoReturn, Self
 
 from tqdm import tqdm
-
-_Item = TypeVar("_Item")
 
 _TERMINAL, _FILE = 0.1, 30.0
 """Least seconds between two lines; in a file every one of them stays."""
@@ -78,12 +75,6 @@ class ProgressBar:
     def update(self, units: int) -> None:
         """Count units that were done."""
         self._bar.update(units)
-
-    def over(self, items: Iterable[_Item]) -> Iterator[_Item]:
-        """Yield the items and count each as one unit."""
-        for item in items:
-            yield item
-            self._bar.update(1)
 
     def __enter__(self) -> Self:
         """Return the bar."""

@@ -183,6 +183,8 @@ class ResolvedOptions:
 
     Attributes:
         spec: the options, with ``label``, ``decoder`` and ``lr`` filled in.
+        task: name of the task; of the user's own data what stands for their path, however it was
+            typed.
         layers: layer numbers that the head reads, ascending.
         metric: name of the metric.
         entries: key of the cache entry of each split that is read.
@@ -191,6 +193,7 @@ class ResolvedOptions:
     """
 
     spec: TrainSpec
+    task: str
     layers: tuple[int, ...]
     metric: str
     entries: Mapping[str, str]
@@ -201,6 +204,7 @@ class ResolvedOptions:
         """Return the options as JSON values."""
         return {
             **self.spec.to_json(),
+            "task": self.task,
             "layers": list(self.layers),
             "metric": self.metric,
             "entries": dict(self.entries),

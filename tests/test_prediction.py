@@ -4,7 +4,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from probekit.errors import BackboneError, DataError, MissingFileError
+from probekit.backbone import read_rows
+from probekit.errors import BackboneError, DataError, MissingFileError, StateRangeError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
 from probekit.prediction import predict, read_sentences
@@ -77,6 +78,20 @@ def test_another_model_is_refused(trained, tmp_path):
 def test_a_folder_without_a_head(tmp_path):
     with pytest.raises(MissingFileError, match="no saved head here"):
         predict(tmp_path, [["a"]])
+
+
+def test_states_that_the_cache_could_not_store_are_refused(trained, monkeypatch):
+    root, corpus, _ = trained
+
+    def too_large(*arguments, **options):
+        rows = read_rows(*arguments, **options)
+        rows[len(words[0]), 1] = 1e6
+        return rows
+
+    words = dev_words(corpus)
+    monkeypatch.setattr("probekit.prediction.states.read_rows", too_large)
+    with pytest.raises(StateRangeError, match=r"text-2: .* stored in float16 .* --dtype bfloat16"):
+        predict(root / "head", words)
 
 
 def test_lines_become_words():

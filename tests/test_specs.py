@@ -9,8 +9,9 @@ BASE = TrainSpec(model="m", task="t", head="last")
 def resolved(**options):
     spec = TrainSpec(**{"model": "m", "task": "t", "head": "last"} | options)
     return ResolvedOptions(
-        spec=spec, layers=(1,), metric="f1", entries={"train": "k"}, labels_fingerprint="l"
-    )
+        spec=spec, task="t", layers=(1,), metric="f1", entries={"train": "k"},
+        labels_fingerprint="l",
+    )  # fmt: skip
 
 
 def test_a_spec_survives_json():

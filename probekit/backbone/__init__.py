@@ -1,6 +1,7 @@
 """The only code that knows a model: find it, identify it, load it, run it layer by layer."""
 
 from probekit.backbone.again import load_again
+from probekit.backbone.config import plain_config
 from probekit.backbone.demo_model import demo_model_folder
 from probekit.backbone.facts import Inspection, inspect_backbone
 from probekit.backbone.final_norm import FinalNorm
@@ -20,6 +21,7 @@ __all__ = [
     "inspect_backbone",
     "load_again",
     "load_backbone",
+    "plain_config",
     "read_arrays",
     "read_rows",
 ]

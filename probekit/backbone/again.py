@@ -5,7 +5,7 @@ from typing import Any
 
 from probekit.backbone.facts import inspect_backbone
 from probekit.backbone.model import Backbone, load_backbone
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, HubError, MissingFileError
 
 
 def load_again(
@@ -26,9 +26,14 @@ def load_again(
         HubError: the repository is missing, gated or unreachable.
     """
     revision = about["revision"] if model is None else None
-    inspection = inspect_backbone(
-        model or about["name"], revision=revision, random_init=about.get("random_init")
-    )
+    try:
+        inspection = inspect_backbone(
+            model or about["name"], revision=revision, random_init=about.get("random_init")
+        )
+    except (MissingFileError, HubError) as error:
+        if model is not None:
+            raise
+        raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
     now = inspection.info.to_json()
     for what in ("weights", "tokenizer"):
         found, expected = now[f"{what}_sha256"], about[f"{what}_sha256"]

@@ -1,5 +1,6 @@
 """Read a model's configuration, and refuse models that cannot serve as a backbone."""
 
+import json
 from typing import Any
 
 from transformers import AutoConfig, PretrainedConfig
@@ -32,6 +33,11 @@ def load_config(source: ModelSource) -> PretrainedConfig:
         ) from error
     refuse_unsuitable(source.name, config)
     return config
+
+
+def plain_config(config: PretrainedConfig) -> dict[str, Any]:
+    """Return a configuration as JSON values; what JSON has not (infinity, a dtype) becomes text."""
+    return dict(json.loads(json.dumps(config.to_dict(), default=str), parse_constant=str))
 
 
 def refuse_unsuitable(name: str, config: PretrainedConfig) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from probekit.backbone.config import plain_config
 from probekit.backbone.files import WeightFile
 from probekit.fingerprint import digest
 
@@ -25,7 +26,7 @@ def random_digest(config: PretrainedConfig, seed: int) -> str:
     """Return the identity of weights that a configuration and a seed draw (64 hex digits)."""
     options = {
         name: value
-        for name, value in json.loads(json.dumps(config.to_dict(), default=str)).items()
+        for name, value in plain_config(config).items()
         if name not in _PROVENANCE and not name.startswith("_")
     }
     return digest({"random_init": seed, "config": options})

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from probekit.backbone.compiled import compile_blocks, compiling
+from probekit.backbone.config import plain_config
 from probekit.backbone.dtypes import resolve_compute_dtype
 from probekit.backbone.facts import Inspection
 from probekit.backbone.final_norm import FinalNorm, read_final_norm
@@ -120,8 +121,8 @@ class Backbone:
         return self.compile_seconds is not None
 
     def config_json(self) -> dict[str, Any]:
-        """Return transformers' configuration as a JSON-like dict."""
-        return self._model.config.to_dict()
+        """Return transformers' configuration as JSON values."""
+        return plain_config(self._model.config)
 
     def _compiling(self) -> AbstractContextManager[None]:
         if not self.compiled:

@@ -42,7 +42,7 @@ class Baselines:
 def run_baselines(
     plan: Sequence[TrainSpec],
     *,
-    out: Path,
+    out: str | Path,
     location: Location,
     workers: int = 1,
     memory: int | None = None,
@@ -87,7 +87,7 @@ def run_baselines(
     runs = list({run.options.key: run for run in (resolve(spec, splits) for spec in plan)}.values())
     plan = [run.spec for run in runs]
     heads = train(plan)
-    ledger = Ledger(out)
+    ledger = Ledger(Path(out))
     notes = _undefined(splits.kind)
     none: list[Record | None] = [None] * len(plan)
     controls, codes = none, none

@@ -18,19 +18,23 @@ first block has no norm), ALBERT (one shared block) and GPT-Neo (kinds alternate
 
 _ELSEWHERE = frozenset(
     {
-        "_name_or_path", "architectures", "auto_map", "dtype", "torch_dtype", "id2label",
-        "label2id", "num_labels", "problem_type", "quantization_config", "task_specific_params",
-        "transformers_version",
+        "_name_or_path", "architectures", "auto_map", "bos_token_id", "cls_token_id", "dtype",
+        "eos_token_id", "id2label", "label2id", "mask_token_id", "num_labels",
+        "output_attentions", "output_hidden_states", "pad_token_id", "problem_type",
+        "quantization_config", "return_dict", "sep_token_id", "task_specific_params",
+        "tie_word_embeddings", "torch_dtype", "transformers_version", "unk_token_id", "use_cache",
+        "vocab_size",
     }
 )  # fmt: skip
-"""Entries that do not shape a block: where a model came from, how it is stored, what it is for."""
+"""Entries that do not shape a block: where a model came from, how it is stored, which tokens it
+knows, what it is for."""
 
 
 def essential(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without what does not shape a block.
 
-    Two copies of one model give the same, wherever they lie and whichever version of transformers
-    wrote them.
+    Two copies of one model give the same, wherever they lie. (Another version of transformers may
+    have further entries.)
     """
     return {name: value for name, value in config.items() if name not in _ELSEWHERE}
 

@@ -35,10 +35,12 @@ def predict(
     from probekit.cli.output import print_json, progress_wanted
     from probekit.prediction import predict as label_texts
     from probekit.prediction import read_items
+    from probekit.tasks.lines import decode_lines, read_lines
     from probekit.train.saved import TrainedHead
 
     trained = TrainedHead.from_pretrained(head)
-    lines = sys.stdin.readlines() if file == "-" else _read_lines(Path(file))
+    is_stdin = file == "-"
+    lines = decode_lines(sys.stdin.buffer.read(), "stdin") if is_stdin else read_lines(Path(file))
     items = read_items(lines, trained.text_kind)
     found: Sequence[Label] = label_texts(
         trained, items, model=model, device=device, progress=progress_wanted()
@@ -69,14 +71,3 @@ def _one_line(item: "Item") -> str:
     if isinstance(item, str):
         return item
     return (" " if isinstance(item, list) else "\t").join(item)
-
-
-def _read_lines(path: Path) -> list[str]:
-    from probekit.errors import DataError, MissingFileError
-
-    try:
-        return path.read_text("utf-8").splitlines()
-    except FileNotFoundError:
-        raise MissingFileError(f"no file {path}. Give a text file, or - for stdin.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text ({error}).") from None

@@ -10,7 +10,7 @@ from probekit.errors import OptionError
 T = TypeVar("T")
 
 _UNSET = ("auto", "none", "all")
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | None]:
@@ -37,14 +37,14 @@ def each_name(text: str | None) -> list[str | None]:
 
 
 def parse_bytes(text: str | None) -> int | None:
-    """Read a size such as ``8GB`` or ``500MB`` (powers of ten).
+    """Read a size such as ``8GB`` or ``500MB`` (powers of 1000), or ``8GiB`` (of 1024).
 
     Raises:
         OptionError: the text is not a size.
     """
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
     if not found:
-        raise OptionError(f"--memory {text!r} is not a size. Write 8GB or 500MB.")
-    return int(float(found[1]) * _UNITS[found[2]])
+        raise OptionError(f"--memory {text!r} is not a size. Write 8GB, 500MB or 2GiB.")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])

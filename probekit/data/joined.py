@@ -84,11 +84,13 @@ def _taken(values: Sequence[Sequence[Any]], places: Sequence[np.ndarray]) -> np.
 
 def _kept(encoding: Encoding, first_length: int, room: int) -> np.ndarray:
     """Return the places of the subwords that fit, those of the line's end among them."""
-    starts = np.array([start for start, _ in encoding.offsets], np.int64)
+    starts, stops = np.array(encoding.offsets, np.int64).reshape(-1, 2).T
     if len(starts) <= room:
         return np.arange(len(starts))
-    first = int((starts < first_length).sum())
-    ends = int((starts == first_length).sum())
+    # A subword may hold the first line's last characters as well, as one of ".\n" does.
+    is_end = (starts == first_length) | ((starts < first_length) & (first_length < stops))
+    ends = int(is_end.sum())
+    first = int(((starts < first_length) & ~is_end).sum())
     one, two = longest_first(first, len(starts) - first - ends, room - ends)
     stop = first + ends + two
     return np.concatenate([np.arange(one), np.arange(first, stop)])

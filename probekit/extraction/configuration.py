@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from probekit.backbone import Inspection
+from probekit.backbone import Inspection, plain_config
 from probekit.errors import EntryError
 from probekit.store.entry import Entry
 
@@ -34,7 +34,7 @@ _IDLE = {
 
 def computing_options(inspection: Inspection) -> dict[str, Any]:
     """Return the options of a model's configuration that its forward pass may depend on."""
-    options = _relevant(json.loads(json.dumps(inspection.config.to_dict(), default=str)))
+    options = _relevant(plain_config(inspection.config))
     return options | {"longest input": inspection.info.max_length}
 
 

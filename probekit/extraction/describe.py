@@ -75,7 +75,7 @@ def small_files(backbone: Backbone, output_head: OutputHead | None = None) -> di
         backbone: the model.
         output_head: kept as well, if given.
     """
-    files = {"config.json": json.dumps(backbone.config_json(), indent=1, default=str).encode()}
+    files = {"config.json": json.dumps(backbone.config_json(), indent=1).encode()}
     if (norm := backbone.final_norm) is not None:
         metadata = {name: str(value) for name, value in norm.to_json().items()}
         files["final_norm.safetensors"] = save(norm.tensors(), metadata=metadata)

@@ -16,6 +16,7 @@ from probekit.extraction.run import forward_seconds, tokens_per_second
 from probekit.extraction.session import Session
 from probekit.hardware import available_memory
 from probekit.seeding import numpy_generator
+from probekit.store.unfinished import unfinished_bytes
 from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,11 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     disk = measure_disk(session.cache)
     plans = {split.name: session.plan(split) for split in splits}
     states = {split.name: session.state(split) for split in splits}  # hashes the whole text
-    missing = sum(plan.nbytes for name, plan in plans.items() if not states[name][1])
+    missing = sum(
+        plan.nbytes - unfinished_bytes(states[name][0])
+        for name, plan in plans.items()
+        if not states[name][1]
+    )
     _warn_of_space(session.cache, missing)
     total = sum(plan.nbytes for plan in plans.values())
     resident = total <= _MEMORY * available_memory()

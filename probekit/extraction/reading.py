@@ -7,6 +7,7 @@ from typing import Any
 from probekit.backbone import Inspection, encode
 from probekit.data.encoded import EncodedSplit
 from probekit.data.predicted import encode_predicted
+from probekit.errors import DataError
 from probekit.extraction.options import ExtractOptions
 from probekit.tasks import Split
 
@@ -30,7 +31,7 @@ def read_split(
 
     Raises:
         BackboneError: the tokenizer does not fit the form of prediction.
-        DataError: an example cannot be read.
+        DataError: an example cannot be read, or no token is predicted.
         OptionError: ``max_length`` leaves no room for text.
     """
     if masking is None:
@@ -45,4 +46,10 @@ def read_split(
         passes=masking.get("passes", 1),
         seed=masking.get("seed", 0),
     )
+    if not len(targets):
+        every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
+        raise DataError(
+            f"{split.origin}: no token is predicted{every}; the texts of {split.name} are too "
+            "short or too few."
+        )
     return replace(encoded, targets=targets)

@@ -136,6 +136,7 @@ def open_session(
         "--kind": kind,
         "--text": text,
         "--label": label,
+        "--device": None if device == "auto" else device,
         "--cache": None if Path(cache) == Path("cache") else cache,
     }
     session = Session(

@@ -134,7 +134,7 @@ def view_of(
         OptionError: a pooling that does not fit the kind.
     """
     manifest = entry.manifest
-    name = choose_array(kind, pooling, causal=manifest.causal, stored=tuple(entry.arrays))
+    name = choose_array(entry, kind, pooling)
     rows, bounds, valid = example_rows(entry, name)
     targets, unseen = _targets(entry, labels, label_map, kind)
     keep = valid if valid_only else np.ones(len(valid), bool)

@@ -1,6 +1,6 @@
 """Which array of an entry holds the rows of a label column, and which of its rows they are."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -18,15 +18,14 @@ PIECE_ROWS = 64
 """Rows of a text that language modelling batches, draws and resamples as one example."""
 
 
-def choose_array(kind: Kind, pooling: str | None, *, causal: bool, stored: Collection[str]) -> str:
+def choose_array(entry: Entry, kind: Kind, pooling: str | None) -> str:
     """Return the array that a label column of some kind is predicted from.
 
     Args:
+        entry: of some split.
         kind: of the label column.
         pooling: one of ``POOLED``, for labels of whole texts; ``None`` is the first token of a
             bidirectional model and the last token of a causal one.
-        causal: whether the model is causal.
-        stored: the entry's arrays.
 
     Raises:
         OptionError: a pooling that does not exist, or for labels of single words.
@@ -40,12 +39,9 @@ def choose_array(kind: Kind, pooling: str | None, *, causal: bool, stored: Colle
         )
     if pooling is not None and pooling not in POOLED:
         raise OptionError(f"--pooling {pooling!r} is none of: {', '.join(POOLED)}.")
-    array = fixed or pooling or ("last" if causal else "cls")
-    if array not in stored:
-        raise DataError(
-            f"the cache holds no {array!r} rows, only {', '.join(stored)}. Extract again with "
-            f"--keep {','.join(sorted({*stored, array}))}."
-        )
+    array = fixed or pooling or ("last" if entry.manifest.causal else "cls")
+    if array not in entry.arrays:
+        raise DataError(f"the cache has no {array!r} rows: {missing_array(entry, array)}")
     return array
 
 
@@ -56,11 +52,7 @@ def settled_array(kind: Kind, pooling: str | None) -> str:
 
 def missing_array(entry: Entry, array: str) -> str:
     """Return what an entry holds instead of an array, and how to get it, for messages."""
-    kept = entry.manifest.request.get("keep", list(entry.arrays))
-    return (
-        f"{entry.path} holds only {', '.join(entry.arrays)}. Extract again with "
-        f"--keep {','.join([*kept, array])}."
-    )
+    return f"{entry.path} {entry.manifest.lacking(array)}"
 
 
 def example_rows(

@@ -20,6 +20,7 @@ from probekit.store.entry import Entry
 _COMPUTE_TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 5e-3}
 _STORE_TOLERANCE = {"float32": 0.0, "float16": 0.0, "bfloat16": 4e-3, "int8": 1e-2}
 TAIL = 10
+_SAME = ("weights", "tokenizer", "text", "max_length", "overlong", "pooling", "layers", "masking")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +109,9 @@ def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> 
     This isolates what storage costs: an int8 entry against an unquantised one.
 
     Raises:
-        OptionError: the entries hold different texts, models or layers.
+        OptionError: the entries differ in what decides the rows, such as text, model or layers.
     """
-    for field in ("weights", "text", "pooling", "layers", "masking"):
+    for field in _SAME:
         if entry.manifest.request[field] != other.manifest.request[field]:
             raise OptionError(
                 f"{entry.path} and {other.path} cannot be compared: they differ in {field!r}."

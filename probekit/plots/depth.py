@@ -50,7 +50,7 @@ def plot_depth(records: Sequence[Record], split: Scored = "dev") -> Figure:
                 _ring_best(axes, curve, drawn.styles[name], panel.scale)
                 counts |= {point.n for point in curve.values()}
             score_axis(axes, panel.scale, curves.values())
-            layer_axis(axes, [r.depth for m in panel.curves.values() for r in m if r.depth])
+            layer_axis(axes, [int(depth) for curve in curves.values() for depth in curve])
         add_legend(drawn, counts, [_ring("#666666", label="best depth")])
         return drawn.figure
 
@@ -58,7 +58,7 @@ def plot_depth(records: Sequence[Record], split: Scored = "dev") -> Figure:
 def _curve(
     members: Sequence[Record], name: str, split: Scored, factor: float
 ) -> dict[float, Interval]:
-    curve = {}
+    curve: dict[float, Interval] = {}
     for (depth,), group in grouped(members, ["depth"]).items():
         what = f"{name}, depth {depth}"
         curve[depth] = mean_score(group, SCORE_OF[split], what).scaled(factor)

@@ -73,6 +73,9 @@ _HEADS = {
     "extra-layers": 1,
     "concat-ffn": 8,
     "depth-lstm": 9,
+    "laya": 10,
+    "majority": 11,
+    "memorised": 12,
 }
 
 MAX_CURVES = 12

@@ -50,6 +50,7 @@ def predict(
         DataError: a text is no pair where one is expected, or a pair where none is; is not valid
             Unicode; or is too long under ``--overlong error``.
         OptionError: the head predicts tokens of a language model.
+        StateRangeError: a hidden state is not finite in the dtype that the cache stored.
     """
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
     if trained.kind == "language-modelling":

@@ -1,6 +1,7 @@
 """What a saved head reads of new text: the rows of one array, or whole windows of subwords."""
 
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from probekit.backbone import Backbone, read_rows
 from probekit.data.columns import input_columns
 from probekit.data.encoded import EncodedSplit
 from probekit.data.places import row_sources
+from probekit.errors import StateRangeError
 from probekit.heads import HeadInput, TokenStates
 from probekit.ragged import Ragged, bounds_of
 from probekit.store.codec import read_dtype
@@ -32,13 +34,17 @@ class HeadReader:
         self._bounds = bounds_of(encoded.rows[head.array])
 
     def read(self, start: int, stop: int) -> HeadInput:
-        """Return the head's input for the examples ``start`` to ``stop`` (excluded)."""
+        """Return the head's input for the examples ``start`` to ``stop`` (excluded).
+
+        Raises:
+            StateRangeError: a hidden state is not finite in the dtype of the head's cache.
+        """
         if self._head.reads == "tokens":
             return self._tokens(start, stop, self._rows("tokens", start, stop)[:, 0])
         return self._rows(self._head.array, start, stop)
 
     def _rows(self, array: str, start: int, stop: int) -> Float[Tensor, "rows layers dim"]:
-        return read_rows(
+        rows = read_rows(
             self._backbone,
             self._encoded,
             start,
@@ -48,6 +54,23 @@ class HeadReader:
             pooling=self._features["pooling"],
             batch_tokens=BATCH_TOKENS,
             dtype=read_dtype(self._features["dtype"]),
+        )
+        if not rows.isfinite().all():
+            self._refuse(array, start, stop, rows)
+        return rows
+
+    def _refuse(
+        self, array: str, start: int, stop: int, rows: Float[Tensor, "rows layers dim"]
+    ) -> NoReturn:
+        """Name the first text whose states are not finite."""
+        bounds = bounds_of(self._encoded.rows[array][start:stop])
+        row = int((~rows.isfinite()).flatten(1).any(1).nonzero()[0])
+        name = self._encoded.ids[start + int(np.searchsorted(bounds, row, side="right")) - 1]
+        stored, computed = self._features["dtype"], self._features["compute_dtype"]
+        remedy = "--dtype bfloat16" if stored == "float16" else "--compute-dtype float32"
+        raise StateRangeError(
+            f"{name}: a hidden state is not finite, computed in {computed} and stored in {stored} "
+            f"as in this head's cache. Extract again with {remedy}, and train the head on that."
         )
 
     def _tokens(self, start: int, stop: int, hidden: Float[Tensor, "tokens dim"]) -> TokenStates:

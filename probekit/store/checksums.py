@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -39,16 +39,20 @@ class DamagedChunk:
 
 
 def damaged_chunks(
-    chunks: Iterable[ChunkSum], places: Mapping[str, ChunkPlaces]
+    chunks: Iterable[ChunkSum],
+    places: Mapping[str, ChunkPlaces],
+    report: Callable[[int], None] = lambda count: None,
 ) -> Iterator[DamagedChunk]:
     """Yield the chunks whose bytes differ from their checksums.
 
     Args:
         chunks: the checksums on record.
         places: where the chunks lie, by plain array name.
+        report: receives the number of chunks examined since the last call.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
         for found in pool.map(lambda chunk: _examine(chunk, places[chunk.array]), chunks):
+            report(1)
             if found is not None:
                 yield found
 

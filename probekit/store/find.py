@@ -86,7 +86,7 @@ def _widest(folders: Sequence[EntryFolder], arrays: Collection[str]) -> list[Ent
 
 
 def _names(entry: str, folder: EntryFolder) -> bool:
-    if entry == folder.path.name or Path(entry).absolute() == folder.path.absolute():
+    if entry == folder.path.name or Path(entry).resolve() == folder.path.resolve():
         return True
     if len(entry) <= len(folder.key8):
         return bool(entry) and folder.key8.startswith(entry)

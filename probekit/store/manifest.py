@@ -88,11 +88,13 @@ class Manifest:
         for spec in self.arrays:
             if spec.name == name:
                 return spec
-        held = ", ".join(spec.name for spec in self.arrays)
-        raise EntryError(
-            f"entry {self.key[:8]} has no array {name!r}; it holds {held}. "
-            f"Extract again with --keep {name}."
-        )
+        raise EntryError(f"entry {self.key[:8]} has no array {name!r}; it {self.lacking(name)}")
+
+    def lacking(self, name: str) -> str:
+        """Return what the entry holds instead of an array, and how to get it, for messages."""
+        held = [spec.name for spec in self.arrays]
+        keep = ",".join([*self.request.get("keep", held), name])
+        return f"holds only {', '.join(held)}. Extract again with --keep {keep}."
 
     def to_json(self) -> str:
         """Return the manifest as strict JSON text.

@@ -35,7 +35,7 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
         for plain in spec.plain()
     }
     with ProgressBar(total=len(chunks), desc=path.name, unit="chunk", shown=progress) as bar:
-        return list(damaged_chunks(bar.over(chunks), places))
+        return list(damaged_chunks(chunks, places, bar.update))
 
 
 def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:

@@ -27,6 +27,7 @@ from probekit.registry import parse
 from probekit.specs import ResolvedOptions, TrainSpec
 from probekit.sweeps.size import count_trained
 from probekit.sweeps.start import open_start, read_config
+from probekit.tasks import is_own
 from probekit.train import MemberSpec
 from probekit.train.order import steps_per_epoch
 from probekit.train.sampling import count_classes, draw, hold_out
@@ -93,6 +94,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     start = open_start(filled, head, decoder, layers, splits)
     options = ResolvedOptions(
         spec=filled,
+        task=splits.task.slug if is_own(splits.task) else spec.task,
         layers=layers,
         metric=splits.metric,
         entries={split: splits.keys[split] for split in used},
@@ -182,10 +184,7 @@ def default_decoder(head: HeadSpec, splits: Splits) -> str:
 
 def resolve_pooling(spec: TrainSpec, splits: Splits) -> str | None:
     """Return the array that stands for whole texts; None for labels with rows of their own."""
-    entry = splits.entries["train"]
-    array = choose_array(
-        splits.kind, spec.pooling, causal=entry.manifest.causal, stored=tuple(entry.arrays)
-    )
+    array = choose_array(splits.entries["train"], splits.kind, spec.pooling)
     return array if array in POOLED else None
 
 

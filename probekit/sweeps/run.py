@@ -37,7 +37,7 @@ def sweep(
     engine: str = "local",
     memory: int | None = None,
     device: str = "auto",
-    save: Path | None = None,
+    save: str | Path | None = None,
     predictions: bool = False,
     progress: bool = False,
 ) -> list[Record]:
@@ -79,7 +79,7 @@ def sweep(
     file = Path(out)
     name = uuid.uuid4().hex
     runs = _resolve(plan, place, name)
-    outputs = _outputs(runs, file, save, predictions)
+    outputs = _outputs(runs, file, None if save is None else Path(save), predictions)
     known = _known(file)
     todo = _missing(runs, known, outputs, file)
     share = memory // workers  # of one group: at most half for its heads, the rest for its rows

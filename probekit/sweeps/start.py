@@ -22,7 +22,6 @@ from probekit.train.saved import CONFIG, WEIGHTS, read_saved
 logger = logging.getLogger(__name__)
 
 _BACKBONE_CONFIG = "config.json"
-_NOT_TYPED = ("name", "config")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,7 +71,8 @@ def open_start(
     config, saved = _load(path, content)
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
-        "head": (config["head"], head.to_json()),
+        "head": (_without_config(config["head"]), _without_config(head.to_json())),
+        "backbone configuration": _differing(config["head"], head.to_json()),
         "width of the states": (config["features"]["dim"], splits.manifest.dim),
         "blocks of the backbone": (config["features"]["n_blocks"], splits.n_blocks),
         "layers": (list(config["layers"]), list(layers)),
@@ -96,6 +96,22 @@ def open_start(
     )
 
 
+def _without_config(head: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in head.items() if name != "config"}
+
+
+def _differing(
+    saved: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what differs between the configurations of two heads' backbones, of either.
+
+    What only one of them has may come from another version of transformers.
+    """
+    one, two = (head.get("config") or {} for head in (saved, wanted))
+    names = sorted(name for name in one.keys() & two.keys() if one[name] != two[name])
+    return {name: one[name] for name in names}, {name: two[name] for name in names}
+
+
 def _name(config: Mapping[str, Any]) -> str:
     options = {name: value for name, value in config["options"].items() if name != "seed"}
     if options.get("start") is not None:  # that one may be of this seed as well: its name is not
@@ -114,8 +130,8 @@ def _mismatch(option: str, folder: str, what: str, found: object, wanted: object
 def _short(value: object) -> str:
     """Return a value as a user would write it: plug-ins as ``NAME:option=value``."""
     text = str(value)
-    if isinstance(value, Mapping):
-        settings = [f"{name}={one}" for name, one in value.items() if name not in _NOT_TYPED]
+    if isinstance(value, Mapping) and "name" in value:
+        settings = [f"{name}={one}" for name, one in value.items() if name != "name"]
         text = ":".join([str(value["name"]), *settings])
     return text if len(text) <= 120 else f"{text[:117]}..."
 

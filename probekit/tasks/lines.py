@@ -18,14 +18,26 @@ def read_lines(path: Path) -> list[str]:
     """
     if not path.is_file():
         raise MissingFileError(f"{path}: no such file.")
-    raw = path.read_bytes()
+    return decode_lines(path.read_bytes(), str(path))
+
+
+def decode_lines(raw: bytes, where: str) -> list[str]:
+    """Return the lines of UTF-8 bytes as ``read_lines`` does.
+
+    Args:
+        raw: the bytes.
+        where: what they are, for the message.
+
+    Raises:
+        DataError: they are not UTF-8; the message gives the line.
+    """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path}, line {line}: not UTF-8 ({error.reason}, byte 0x{raw[error.start]:02x}); "
-            "convert the file to UTF-8."
+            f"{where}, line {line}: not UTF-8 ({error.reason}, byte 0x{raw[error.start]:02x}); "
+            "convert it to UTF-8."
         ) from error
     lines = text.split("\n")
     if lines[-1] == "":

@@ -70,6 +70,8 @@ def _whole_texts(view: FeatureView) -> tuple[tuple[str, ...], np.ndarray]:
 
     They depend on one another, so a bootstrap must draw them together.
     """
-    names = np.array([name.partition("#")[0] for name in view.ids])
+    masking = view.entry.manifest.request["masking"] or {}
+    read_again = masking.get("passes", 1) > 1
+    names = np.array([name.rpartition("#")[0] if read_again else name for name in view.ids])
     first = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
     return tuple(names[first].tolist()), np.append(view.offsets[first], view.offsets[-1])

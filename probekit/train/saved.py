@@ -225,7 +225,8 @@ def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path
         save_file(dict(result.state), beside)
         os.replace(beside, folder / WEIGHTS)
         beside = folder / f"{CONFIG}.partial"
-        beside.write_text(json.dumps(config, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        text = json.dumps(config, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        beside.write_text(text, "utf-8")
         os.replace(beside, folder / CONFIG)
     except OSError as error:
         raise StorageError(

@@ -137,7 +137,7 @@ def test_a_file_brings_the_same_head_back(family, tmp_path):
 
 
 def test_a_file_that_is_no_head(tmp_path):
-    with pytest.raises(EntryError, match=r"holds no output head.* --keep output-head"):
+    with pytest.raises(EntryError, match=r"holds no output head.* --keep predicted,output-head"):
         OutputHead.from_file(tmp_path / "missing.safetensors")
     path = tmp_path / "output_head.safetensors"
     path.write_bytes(OutputHead(kind="causal", weight=torch.ones(4, 2)).to_file()[:-3])

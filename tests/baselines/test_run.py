@@ -101,6 +101,11 @@ def test_few_shot_guesses_are_of_the_drawn_sample(cache, tmp_path):
     assert [r.protocol for r in found.guesses if r.shots] == ["few-shot"] * 6
 
 
+def test_the_records_file_may_be_named_in_text(cache, tmp_path):
+    found = run([base(epochs=1)], str(tmp_path / "r.jsonl"), cache)
+    assert len(load_records(tmp_path / "r.jsonl")) > len(found.heads)
+
+
 def test_a_saved_head_that_is_scored_as_it_is_has_no_baselines(cache, tmp_path):
     with pytest.raises(OptionError, match=r"scored as it is \(--shots 0, --fraction 0\)"):
         run([base(shots=0, init_from="saved")], tmp_path / "r.jsonl", cache)

@@ -121,6 +121,7 @@ def test_a_damaged_configuration_is_refused() -> None:
 def test_essential_leaves_out_where_a_model_came_from() -> None:
     given = config()
     moved = given | {"_name_or_path": "/elsewhere", "transformers_version": "9", "dtype": "float16"}
+    moved |= {"vocab_size": 77, "pad_token_id": 5, "use_cache": False, "return_dict": False}
     assert essential(moved) == essential(given)
     assert essential(given)["hidden_size"] == DIM
 

@@ -24,24 +24,24 @@ class Outcome:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The results of ``--json``, one object per line."""
-        return [json.loads(line) for line in self.out.splitlines()]
+        return [json.loads(line) for line in self.out.split("\n") if line]
 
 
-def run(*arguments: object, text: str | None = None) -> Outcome:
+def run(*arguments: object, text: str | bytes | None = None) -> Outcome:
     """Run ``probekit ARGUMENTS`` with ``text`` on stdin."""
     with _logging_kept():
         result = CliRunner().invoke(app, [str(word) for word in arguments], input=text)
     return Outcome(result.exit_code, result.stdout, result.stderr, result.exception)
 
 
-def done(*arguments: object, text: str | None = None) -> Outcome:
+def done(*arguments: object, text: str | bytes | None = None) -> Outcome:
     """Run a command that must succeed."""
     outcome = run(*arguments, text=text)
     assert outcome.code == 0, outcome.err
     return outcome
 
 
-def refused(*arguments: object, text: str | None = None) -> str:
+def refused(*arguments: object, text: str | bytes | None = None) -> str:
     """Run a command that must be refused in one line, and return that line's message."""
     outcome = run(*arguments, text=text)
     assert outcome.code == 1, outcome

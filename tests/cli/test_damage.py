@@ -135,7 +135,7 @@ def test_a_cache_without_permission(bert, corpus, here, monkeypatch):
 
 def test_a_disk_too_small(bert, corpus, here, monkeypatch):
     usage = type("usage", (), {"free": 1000})
-    monkeypatch.setattr("probekit.extraction.estimate.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path: usage)
     message = refused("extract", bert, corpus)
     assert re.match(r".* has 1\.0 kB free, and this extraction writes 131\.1 kB\. ", message)
     assert "--dtype int8" in message

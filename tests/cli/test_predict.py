@@ -48,15 +48,36 @@ def test_stdin_as_a_table_of_words_and_labels(head):
 
 def test_what_cannot_be_predicted(head, here):
     message = refused("predict", head, "none.txt")
-    assert message == "no file none.txt. Give a text file, or - for stdin."
+    assert message == "none.txt: no such file."
     message = refused("predict", "none", "-", text="a")
     assert message.startswith("none: no saved head here (no config.json). `probekit train --save")
     message = refused("predict", head, "-", text="\n \n")
     assert message == "there is no text to label; give one sentence per line."
     (here / "latin.txt").write_bytes(b"caf\xe9\n")
-    assert refused("predict", head, "latin.txt").startswith("latin.txt is not UTF-8 text (")
+    assert refused("predict", head, "latin.txt").startswith("latin.txt, line 1: not UTF-8 (")
+    message = refused("predict", head, "-", text=b"a b\ncaf\xe9\n")
+    assert message.startswith("stdin, line 2: not UTF-8 (")
     message = refused("predict", head, "-", "--model", "./moved", text="a")
     assert message.startswith("model './moved': no such file or folder.")
+
+
+def test_a_model_that_has_moved(head, bert, here):
+    config = json.loads((head / "config.json").read_text("utf-8"))
+    config["model"]["name"] = "./models/bert"
+    (head / "config.json").write_text(json.dumps(config), "utf-8")
+    message = refused("predict", head, "-", text="Maria left")
+    assert message.startswith("model './models/bert': no such file or folder.")
+    assert message.endswith(" If it has moved, say where it lies now: --model.")
+    assert done("predict", head, "-", "--model", bert, text="Maria left").out.startswith("Maria\t")
+
+
+@pytest.mark.parametrize("given", ["file", "stdin"])
+def test_lines_end_at_line_feeds_alone(head, here, given):
+    text = "\ufeffMaria left\r\nthe\u2028river bank\x0c\n".encode()
+    (here / "new.txt").write_bytes(text)
+    words = ("predict", head, "new.txt" if given == "file" else "-", "--json")
+    rows = done(*words, text=None if given == "file" else text).rows
+    assert [row["words"] for row in rows] == [["Maria", "left"], ["the\u2028river", "bank"]]
 
 
 def test_one_label_per_text(bert, here):

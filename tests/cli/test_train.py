@@ -1,5 +1,6 @@
 """Training from the cache: tables, records, other labels, resumed sweeps, depths."""
 
+import os
 import re
 import shutil
 
@@ -90,6 +91,26 @@ def test_an_entry_s_path_in_place_of_model_and_task(bert, corpus, cache, here):
         path = entry_of(cache, split).relative_to(here)
         outcome = done("train", path, *QUICK, "--json", "--out", f"{split}.jsonl")
         assert outcome.rows[0]["key"] == named["key"]
+
+
+@pytest.mark.parametrize("through", ["a link", "its parent"])
+def test_an_entry_s_path_may_be_roundabout(bert, corpus, cache, here, through):
+    (named,) = done("train", bert, corpus, *QUICK, "--json").rows
+    path = entry_of(cache, "train")
+    if through == "a link":
+        (here / "linked").symlink_to(cache)
+        path = here / "linked" / path.relative_to(cache)
+    else:
+        path = here / ".." / here.name / path.relative_to(here)
+    outcome = done("train", path, *QUICK, "--json", "--out", "other.jsonl")
+    assert outcome.rows[0]["key"] == named["key"]
+
+
+def test_own_data_are_the_same_however_their_path_is_typed(bert, corpus, cache, here):
+    (named,) = done("train", bert, corpus, *QUICK, "--json").rows
+    for typed in (os.path.relpath(corpus, here), f"{corpus}/../{corpus.name}"):
+        again = done("train", bert, typed, *QUICK, "--json")
+        assert again.rows == [named] and again.err.startswith("1 of 1 runs are recorded")
 
 
 def test_a_sweep_is_a_product_and_is_resumed(bert, corpus, cache, here):

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from transformers import PreTrainedTokenizerFast
 
 from probekit.data.joined import longest_first
 from probekit.data.pairs import encode_pairs, has_separator
@@ -98,6 +102,14 @@ def test_both_lines_are_cut_and_the_line_s_end_stays():
     one, two = longest_first(len(a), len(b), room)
     assert split.subwords.tolist() == [*a[:one], *end, *b[:two]]
     assert abs(one - two) <= 1
+
+
+def test_a_subword_that_holds_the_line_s_end_and_more_stays_as_well():
+    inner = Tokenizer(WordLevel({"[UNK]": 0, "a": 1, "b": 2, ".\n": 3}, unk_token="[UNK]"))
+    inner.pre_tokenizer = Split(Regex(r"\.\n|\w| "), "isolated")  # as those of Llama 3 and Qwen
+    made = PreTrainedTokenizerFast(tokenizer_object=inner)
+    split = encode_pairs(made, ["1"], [("a" * 8 + ".", "b" * 4)], max_length=7, token_types=False)
+    assert split.subwords.tolist() == [1, 1, 1, 3, 2, 2, 2]
 
 
 @settings(max_examples=40)

@@ -3,6 +3,7 @@
 import itertools
 import math
 import time
+from functools import partial
 
 import pytest
 import torch
@@ -220,13 +221,21 @@ def test_packing() -> None:
     assert packing.rows.tolist() == [2, 0, 5, 3, 1, 4]
 
 
-def test_a_step_and_a_dev_block_take_milliseconds() -> None:
-    decoder, offsets = CRF().build(8, 9, generator()), bounds([25] * 16)
-    logits, gold = torch.randn(400, 9, requires_grad=True), torch.arange(400) % 9
-    assert best_time(lambda: decoder.loss(logits, gold, offsets).backward()) < 0.02
-    lengths = torch.randint(1, 50, (500,), generator=generator()).tolist()
-    block = torch.randn(sum(lengths), 9)
-    assert best_time(lambda: decoder.predict(block, bounds(lengths))) < 0.1
+def test_sentences_are_computed_side_by_side() -> None:
+    decoder = CRF().build(8, 9, generator())
+    lengths = torch.randint(1, 50, (64,), generator=generator()).tolist()
+    logits, gold = torch.randn(sum(lengths), 9, requires_grad=True), torch.arange(sum(lengths)) % 9
+
+    def one_by_one(call) -> None:
+        for rows, targets in zip(logits.split(lengths), gold.split(lengths), strict=True):
+            call(rows, targets, bounds([len(rows)]))
+
+    for call in (
+        lambda *batch: decoder.loss(*batch).backward(),
+        lambda rows, _, offsets: decoder.predict(rows, offsets),
+    ):
+        together = best_time(partial(call, logits, gold, bounds(lengths)))
+        assert 3 * together < best_time(partial(one_by_one, call))
 
 
 def best_time(call) -> float:

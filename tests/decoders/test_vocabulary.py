@@ -106,7 +106,7 @@ def test_a_new_transform_takes_any_width(tmp_path: Path) -> None:
 def test_refuses(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="bind"):
         Vocabulary().build(WIDTH, 0, generator())
-    with pytest.raises(EntryError, match="--keep output-head"):
+    with pytest.raises(EntryError, match="--keep predicted,output-head"):
         Vocabulary().bind(tmp_path).build(WIDTH, 0, generator())
     for form in ("vocabulary:transform=old", "vocabulary:trained=old"):
         with pytest.raises(OptionError, match=r"own or none or new|true or false"):

@@ -7,7 +7,7 @@ from functools import partial
 import psutil
 import pytest
 
-from probekit.engines import ENGINES, run_local
+from probekit.engines import run_local
 from probekit.engines.local import EngineError
 from probekit.errors import OptionError
 
@@ -60,19 +60,9 @@ def test_workers_share_the_cores():
     assert counts == [max(usable_cores() // 2, 1)] * 2
 
 
-def test_a_caller_that_stops_early_ends_the_workers():
-    run = run_local([partial(double, n) for n in range(4)], workers=2, report=lambda steps: None)
-    next(run)
-    run.close()
-
-
 def test_no_workers_is_refused():
     with pytest.raises(OptionError, match="--workers must be at least 1; found 0"):
         list(run_local([], workers=0, report=lambda steps: None))
-
-
-def test_the_registry_holds_the_local_engine():
-    assert ENGINES["local"] is run_local
 
 
 def write_pid_and_wait(folder, report):
@@ -94,6 +84,16 @@ def test_workers_do_not_outlive_a_killed_parent(tmp_path):
     parent.join()
     pids = [int(path.name) for path in tmp_path.iterdir()]
     assert eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+
+
+def test_a_caller_that_stops_early_ends_the_workers(tmp_path):
+    tasks = [partial(double, 1), *[partial(write_pid_and_wait, tmp_path)] * 2]
+    run = run_local(tasks, workers=2, report=lambda steps: None)
+    next(run)
+    assert eventually(lambda: len(list(tmp_path.iterdir())) == 2)
+    run.close()
+    pids = [int(path.name) for path in tmp_path.iterdir()]
+    assert eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids), seconds=10)
 
 
 def eventually(condition, seconds=60):

@@ -79,9 +79,26 @@ def test_a_full_disk_is_told(place, caplog, monkeypatch):
         options=ExtractOptions(compute_dtype="float32"),
     )  # fmt: skip
     usage = shutil.disk_usage(cache.parent)._replace(free=1000)
-    monkeypatch.setattr("probekit.extraction.estimate.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path: usage)
     assert forecast(session, splits)
     assert "has 1.0 kB free, and this extraction writes" in caplog.text
+
+
+def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog, monkeypatch):
+    model, corpus, cache = place
+    session, splits = open_session(
+        str(model), str(corpus), cache=cache / "stopped", device="cpu", splits=["train"],
+        options=ExtractOptions(compute_dtype="float32"),
+    )  # fmt: skip
+    there = {session.state(splits[0])[0]: 1000}
+    monkeypatch.setattr("probekit.extraction.dry_run.unfinished_bytes", there.__getitem__)
+    needed = session.plan(splits[0]).nbytes - 1000
+    usage = shutil.disk_usage(cache.parent)
+    for free, warned in ((needed, False), (needed - 1, True)):
+        room = usage._replace(free=free)
+        monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path, room=room: room)
+        forecast(session, splits)
+        assert ("this extraction writes" in caplog.text) == warned
 
 
 def test_break_even():

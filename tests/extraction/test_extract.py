@@ -1,6 +1,8 @@
 """Extraction against an independent reference: the model run by hand, sentence by sentence."""
 
 import dataclasses
+import json
+import math
 import time
 import weakref
 
@@ -193,6 +195,23 @@ def test_another_configuration_of_the_same_weights_is_not_taken_for_it(corpus, t
     assert run(folder, corpus, tmp_path / "other").manifest.request["weights"]
 
 
+def test_a_configuration_may_hold_what_json_has_not(corpus, tmp_path):
+    """Mamba 2's time steps end at infinity."""
+    folder = tiny.build("bert", tmp_path / "model")
+    config = folder / "config.json"
+    options = json.loads(config.read_text("utf-8")) | {"time_step_limit": [0.0, math.inf]}
+    config.write_text(json.dumps(options), "utf-8")
+    entry = run(folder, corpus, tmp_path / "cache")
+    kept = json.loads((entry.backbone / "config.json").read_text("utf-8"), parse_constant=None)
+    assert kept["time_step_limit"] == [0.0, "Infinity"]
+    assert run(folder, corpus, tmp_path / "cache").path == entry.path
+    drawn = run(folder, corpus, tmp_path / "cache", random_init=0)
+    config.write_text(json.dumps(options | {"time_step_limit": [0.0, 1.0]}), "utf-8")
+    with pytest.raises(EntryError, match=r"time_step_limit .*'Infinity'. is now .0\.0, 1\.0."):
+        run(folder, corpus, tmp_path / "cache")
+    assert run(folder, corpus, tmp_path / "cache", random_init=0).path != drawn.path
+
+
 def test_corrected_labels_leave_the_entry_and_its_key_alone(bert, corpus, tmp_path):
     first = run(bert, corpus, tmp_path / "cache")
     (before,) = labels_for(first, "2")
@@ -212,7 +231,7 @@ def test_corrected_labels_leave_the_entry_and_its_key_alone(bert, corpus, tmp_pa
 
 def test_a_full_disk_is_noticed_before_anything_is_written(bert, corpus, tmp_path, monkeypatch):
     usage = type("usage", (), {"free": 1000})
-    monkeypatch.setattr("probekit.extraction.estimate.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path: usage)
     with pytest.raises(StorageError, match=r"has 1\.0 kB free, and this extraction writes"):
         run(bert, corpus, tmp_path / "c")
     assert not list(tmp_path.glob("c/**/*"))
@@ -225,7 +244,7 @@ def test_a_resumed_run_needs_room_for_the_rest_alone(bert, corpus, tmp_path, mon
         patch.setattr("probekit.store.builder.write_sealed", interrupt)
         run(bert, corpus, tmp_path)
     usage = type("usage", (), {"free": nbytes // 2})
-    monkeypatch.setattr("probekit.extraction.estimate.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path: usage)
     assert run(bert, corpus, tmp_path).manifest.key == whole.manifest.key
 
 

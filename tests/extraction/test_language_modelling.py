@@ -10,7 +10,7 @@ from transformers import (
     BertForMaskedLM,
 )
 
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import BackboneError, DataError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.maintenance import verify_rows
 from probekit.output_head import FILE, OutputHead
@@ -132,6 +132,12 @@ def test_the_key_follows_the_masks(masked, texts, tmp_path):
     assert run(masked, texts, tmp_path, passes=1, mask_seed=0).path == base.path
     for options in ({"passes": 2}, {"mask_seed": 1}, {"keep": ("predicted",)}, {"tie": "input"}):
         assert run(masked, texts, tmp_path, **options).manifest.key != base.manifest.key
+
+
+def test_texts_without_a_prediction(llama, tmp_path):
+    (tmp_path / "train.txt").write_text("call\n", "utf-8")
+    with pytest.raises(DataError, match=r"no token is predicted, every 500th position \(--every\)"):
+        run(llama, tmp_path, tmp_path / "cache", every=500)
 
 
 def test_a_model_without_an_output_head(headless, texts, tmp_path, monkeypatch):

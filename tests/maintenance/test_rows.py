@@ -70,8 +70,9 @@ def test_nan_fails_in_whatever_layer(entry):
 def test_int8_against_what_it_was_made_of(places, entry):
     small = make(places, dtype="int8")
     assert verify_against(small, entry, 60).passed
-    with pytest.raises(OptionError, match="they differ in 'pooling'"):
-        verify_against(small, make(places, pooling="last"), 60)
+    for field, value in (("pooling", "last"), ("max_length", 13), ("overlong", "truncate")):
+        with pytest.raises(OptionError, match=f"they differ in {field!r}"):
+            verify_against(small, make(places, **{field: value}), 60)
 
 
 def test_another_tokenizer_is_refused(places, entry, tmp_path):

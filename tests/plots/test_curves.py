@@ -33,6 +33,13 @@ def test_depth_curve_and_its_best():
     assert axes.get_xlabel() == "layer (0 = emb)"
 
 
+def test_a_panel_may_hold_the_embeddings_alone():
+    deep = [make_record("last", depth=depth) for depth in (0, 1)]
+    flat = [make_record("last", depth=0, task="wnut17")]
+    figure = plot_depth([*deep, *flat])
+    assert sorted(axes.lines[0].get_xdata().tolist() for axes in figure.axes) == [[0], [0, 1]]
+
+
 @pytest.mark.parametrize(("top", "last_label"), [(6, 6), (12, 12), (24, 24), (30, 30), (22, 21)])
 def test_layer_axis_labels_at_most_nine(top, last_label):
     figure = plot_depth(sample_records(("last",), seeds=1, n_blocks=top, depths=range(top + 1)))

@@ -5,12 +5,15 @@ from itertools import pairwise
 import matplotlib
 import pytest
 
+from probekit.baselines.records import GUESSES
 from probekit.errors import RecordError
+from probekit.heads import HEADS as ALL_HEADS
 from probekit.plots import (
     PLOTS,
     plot_depth,
     plot_fewshot,
 )
+from probekit.plots.style import curve_styles
 from tests.plots.samples import fewshot_records, fraction_records, meshes_of, sample_records
 from tests.results.samples import HEADS, make_record
 
@@ -136,6 +139,14 @@ def test_curves_can_be_told_apart_without_colour():
     lines = [item for item in figure.legends[0].get_lines()]
     assert len(lines) == len(HEADS) == len({line.get_marker() for line in lines})
     assert len({line.get_color() for line in lines}) == len(HEADS)
+
+
+def test_every_head_and_baseline_has_a_style_of_its_own():
+    names = [*ALL_HEADS, *GUESSES]
+    alone = {name: curve_styles([name])[name] for name in names}
+    assert len({(style.colour, style.marker) for style in alone.values()}) == len(names)
+    together = curve_styles(names[:6]) | curve_styles(names[6:])
+    assert together == alone
 
 
 def test_a_head_has_one_colour_in_every_figure():

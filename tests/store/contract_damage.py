@@ -8,8 +8,9 @@ import pytest
 from probekit.errors import (
     EntryError,
 )
+from probekit.progress import ProgressBar
 from probekit.store.entry import Entry
-from probekit.store.verify import verify_checksums
+from probekit.store.verify import read_checksums, verify_checksums
 from tests.store.backed import Backed
 
 
@@ -38,6 +39,17 @@ class DamageContract(Backed):
         with pytest.raises(EntryError, match="is short: expected"):
             for array in opened.arrays.values():
                 array.read(slice(None))
+
+    def test_chunks_are_counted_as_they_are_examined(self, fresh, monkeypatch):
+        counted = []
+        monkeypatch.setattr(ProgressBar, "update", lambda bar, chunks: counted.append(chunks))
+        assert verify_checksums(fresh.path) == []
+        assert counted == [1] * len(read_checksums(fresh.path, fresh.manifest))
+        counted.clear()
+        monkeypatch.setattr("probekit.store.checksums._examine", None)
+        with pytest.raises(TypeError):
+            verify_checksums(fresh.path)
+        assert counted == []
 
     def test_flipped_byte(self, fresh):
         assert verify_checksums(fresh.path) == []

@@ -132,7 +132,9 @@ class ReadingContract(Backed):
 
     def test_unknown_array(self, entry):
         assert set(entry.arrays) == {"words", "tokens"} and "cls" not in entry.arrays
-        with pytest.raises(EntryError, match=r"no array 'cls'; it holds words, tokens.*--keep cls"):
+        with pytest.raises(
+            EntryError, match=r"no array 'cls'; it holds only words, tokens\. .*,cls\."
+        ):
             entry.arrays["cls"]
 
     def test_what_is_read_is_a_copy(self, entry):

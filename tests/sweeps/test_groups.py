@@ -20,7 +20,7 @@ def run(seed=0, label="ner", n_params=0, epochs=2, head="last"):
         epochs=epochs,
     )  # fmt: skip
     options = ResolvedOptions(
-        spec=spec, layers=(1,), metric="f1", entries={}, labels_fingerprint=str(n_params)
+        spec=spec, task="t", layers=(1,), metric="f1", entries={}, labels_fingerprint=str(n_params)
     )
     member = MemberSpec(head=HEADS[head](), decoder=DECODERS["linear"](), layers=(1,), lr=1e-3)
     return Run(options=options, member=member, n_sentences=40, n_params=n_params)

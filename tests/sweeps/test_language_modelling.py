@@ -194,15 +194,21 @@ def test_a_saved_head_can_be_started_from_and_labels_no_text(place, tmp_path, de
         TrainedHead.from_pretrained(folder)
 
 
-def test_predictions_are_kept_text_by_text(place, tmp_path):
+@pytest.mark.parametrize("passes", [1, 2])
+def test_predictions_are_kept_text_by_text(place, tmp_path, monkeypatch, passes):
     """Pieces of a text, and its readings under other masks, are one thing to resample."""
     view = open_features(str(place[0]), str(place[1]), None, place[2]).view("dev")
+    monkeypatch.setitem(view.entry.manifest.request["masking"], "passes", passes)
     losses = np.linspace(0, 1, len(view))
     bounds = np.array([0, 2, 3, 7, len(view) - 1, len(view)])
     cut = replace(view, ids=("a#0", "a#0", "a#1", "b#0", "c#0"), offsets=bounds)
     options = {"key": "k" * 64, "metric": "perplexity", "labels_fingerprint": "f" * 64}
     write_predictions(tmp_path / "p", {"dev": losses}, {"dev": cut}, **options)
     found = read_predicted(tmp_path / "p")[1]["dev"]
-    assert found.ids == ("a", "b", "c")
-    assert found.offsets.tolist() == [0, 7, len(view) - 1, len(view)]
+    if passes == 1:  # then a # belongs to the name of the text
+        assert found.ids == ("a#0", "a#1", "b#0", "c#0")
+        assert found.offsets.tolist() == [0, 3, 7, len(view) - 1, len(view)]
+    else:
+        assert found.ids == ("a", "b", "c")
+        assert found.offsets.tolist() == [0, 7, len(view) - 1, len(view)]
     assert found.content == "losses" and found.predicted.tolist() == losses.tolist()

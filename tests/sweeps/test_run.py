@@ -166,7 +166,8 @@ def test_heads_and_predictions_are_saved_on_request(location, tmp_path):
     plan = product(base(), {"seed": [0, 1]})
     out = tmp_path / "runs.jsonl"
     sweep(plan, out=out, location=location)
-    records = sweep(plan, out=out, location=location, save=tmp_path / "heads", predictions=True)
+    folder = str(tmp_path / "heads")
+    records = sweep(plan, out=str(out), location=location, save=folder, predictions=True)
     folders = sorted((tmp_path / "heads").iterdir())
     assert len(folders) == 2
     assert TrainedHead.from_pretrained(folders[0]).config["task"] == TASK

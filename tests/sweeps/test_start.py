@@ -308,6 +308,21 @@ def test_a_head_saved_for_something_else_is_refused(saved, location, option, cha
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("option", ["fusion_from", "init_from"])
+def test_blocks_of_another_configuration_are_refused_with_what_differs(source, tmp_path, option):
+    location = Location(cache=source[0].parent / "cache")
+    folder = save(tmp_path, location, head="extra-layers", epochs=1)
+    asked = spec(head="extra-layers", epochs=1, **{option: str(folder)})
+    config = json.loads((folder / "config.json").read_text())
+    config["head"]["config"] |= {"added_by_another_version": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    fit(asked, location=location)
+    config["head"]["config"] |= {"hidden_act": "relu"}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(OptionError, match=r"configuration \{'hidden_act': 'relu'\}, .*'gelu'"):
+        fit(asked, location=location)
+
+
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [

@@ -1,3 +1,4 @@
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -80,11 +81,16 @@ def test_batches_hold_their_sentences_whatever_the_memory(view, resident, memory
         assert batch.step.tolist() == step.tolist()
 
 
-def test_a_feed_that_is_closed_early_stops_reading(view):
+def test_a_feed_that_is_closed_early_stops_reading(view, monkeypatch):
     rows = Rows(view, (1,), device=CPU, resident=False)
-    batch = feed(rows, batches(view.lengths, seed=1, epochs=50, batch_size=7), memory=0)
+    read, calls = rows.read, []
+    monkeypatch.setattr(rows, "read", lambda places: calls.append(1) or read(places))
+    steps = list(batches(view.lengths, seed=1, epochs=50, batch_size=7))
+    batch = feed(rows, iter(steps), memory=0)
     next(batch)
     batch.close()
+    assert 0 < len(calls) <= 3 < len(steps)
+    assert not [one for one in threading.enumerate() if one.name.startswith("probekit-read")]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 12))

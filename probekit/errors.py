@@ -59,3 +59,7 @@ class StateRangeError(ProbekitError, OverflowError):
 
 class RecordError(ProbekitError, ValueError):
     """A results file does not hold records, or holds none that fit the request."""
+
+
+class EngineError(ProbekitError, RuntimeError):
+    """A worker could not finish its task for a reason that lies outside the task."""

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self
+from typing import Any
 
 from probekit.decoders import DECODERS
 from probekit.errors import OptionError
@@ -163,18 +163,6 @@ class TrainSpec:
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the spec that ``to_json`` described.
-
-        Raises:
-            OptionError: ``data`` holds an option that does not exist.
-        """
-        unknown = sorted(set(data) - {field.name for field in fields(cls)})
-        if unknown:
-            raise OptionError(f"unknown training option {unknown[0]!r}.")
-        return cls(**data)
 
 
 @dataclass(frozen=True, kw_only=True)

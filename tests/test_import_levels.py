@@ -9,9 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LEVELS = [
-    {"errors", "containers"},
+    {"errors", "containers", "configuration"},
     {"registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
-    | {"buffers", "progress", "sending", "output_head", "blocks"},
+    | {"buffers", "progress", "sending", "once", "output_head", "blocks"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "protocols", "data", "features"},
     {"backbone", "train", "engines"},

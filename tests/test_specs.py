@@ -14,13 +14,6 @@ def resolved(**options):
     )  # fmt: skip
 
 
-def test_a_spec_survives_json():
-    spec = TrainSpec(model="m", task="t", head="p32", shots=8, lr=1e-3, layers="0,2")
-    assert TrainSpec.from_json(spec.to_json()) == spec
-    with pytest.raises(OptionError, match="unknown training option 'epoch'"):
-        TrainSpec.from_json({**spec.to_json(), "epoch": 3})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

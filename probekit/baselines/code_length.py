@@ -1,8 +1,8 @@
 """Minimum description length by online code: what it costs to send the labels with the probe.
 
-Voita & Titov (2020), section 3.2. The train labels are sent in ten blocks. The first one is sent
-with a uniform code, and each later one with the code of a probe that was trained on all blocks
-before it:
+Voita & Titov (2020), section 3.2. The train labels are sent in growing blocks (``SHARES``). The
+first one is sent with a uniform code, and each later one with the code of a probe that was trained
+on all blocks before it:
 
     L = t_1 log2 C - sum_i log2 p(y of block i + 1 | x, probe of blocks 1..i)
 
@@ -134,5 +134,4 @@ def _code_length(results: Sequence[FitResult], sizes: Sequence[int], n_classes: 
 
 def block_ends(n_examples: int) -> list[int]:
     """Return where each block ends, in examples: each at least one, none twice."""
-    ends = sorted({max(1, round(share * n_examples)) for share in SHARES})
-    return ends if len(ends) > 1 else [*range(1, n_examples + 1)]
+    return sorted({max(1, round(share * n_examples)) for share in SHARES})

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from probekit.configuration import OUTPUTS, PROVENANCE
 from probekit.errors import OptionError
 
 FAMILIES = (
@@ -16,18 +17,12 @@ A family fits if it is a stack of equal blocks, and runs from ``inputs_embeds``.
 first block has no norm), ALBERT (one shared block) and GPT-Neo (kinds alternate) do not fit.
 """
 
-_ELSEWHERE = frozenset(
-    {
-        "_name_or_path", "architectures", "auto_map", "bos_token_id", "cls_token_id", "dtype",
-        "eos_token_id", "id2label", "label2id", "mask_token_id", "num_labels",
-        "output_attentions", "output_hidden_states", "pad_token_id", "problem_type",
-        "quantization_config", "return_dict", "sep_token_id", "task_specific_params",
-        "tie_word_embeddings", "torch_dtype", "transformers_version", "unk_token_id", "use_cache",
-        "vocab_size",
-    }
-)  # fmt: skip
-"""Entries that do not shape a block: where a model came from, how it is stored, which tokens it
-knows, what it is for."""
+_TOKENS = {
+    "bos_token_id", "cls_token_id", "eos_token_id", "mask_token_id", "pad_token_id",
+    "sep_token_id", "unk_token_id", "vocab_size",
+}  # fmt: skip
+_ELSEWHERE = PROVENANCE | OUTPUTS | _TOKENS | {"quantization_config"}
+"""Entries that do not shape a block; its weights are float32 whatever the backbone's are."""
 
 
 def essential(config: Mapping[str, Any]) -> dict[str, Any]:

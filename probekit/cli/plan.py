@@ -1,14 +1,14 @@
 """From the command line's words to the runs of a sweep."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from probekit.cli.options import split_list
 from probekit.cli.target import Target
 from probekit.cli.training_options import TrainingOptions
 from probekit.cli.values import each, each_name
 from probekit.errors import OptionError
+from probekit.protocols import Protocol, get_protocol
 
 if TYPE_CHECKING:
     from probekit.specs import TrainSpec
@@ -39,7 +39,7 @@ def make_plan(
     """
     from probekit.specs import TrainSpec, product
 
-    preset = Preset.of(shared.protocol)
+    preset = _preset(shared.protocol)
     defaults = {"epochs": DEFAULT_EPOCHS, "lr": None, **preset.options}
     varied = _varied(shared, preset, defaults)
     if head is not None:
@@ -69,7 +69,7 @@ def make_plan(
 
 
 def _varied(
-    shared: TrainingOptions, preset: "Preset", defaults: Mapping[str, Any]
+    shared: TrainingOptions, preset: Protocol, defaults: Mapping[str, Any]
 ) -> dict[str, Sequence[Any]]:
     """Return the values of the options that may have several, the seed varying fastest."""
     seeds = preset.seeds if shared.seeds is None else shared.seeds
@@ -90,55 +90,27 @@ def _varied(
 
 
 def _decoders(
-    shared: TrainingOptions, preset: "Preset", target: Target, label: str | None
+    shared: TrainingOptions, preset: Protocol, target: Target, label: str | None
 ) -> Sequence[str | None]:
-    """Return the decoders for a label column."""
-    if shared.decoder is None:
-        return [preset.decoder_for(target, label)]
-    return split_list(shared.decoder)
+    """Return the decoders for a label column; None is the default of its kind."""
+    if shared.decoder is not None:
+        return split_list(shared.decoder)
+    return [preset.decoders.get(target.kind(label)) if preset.decoders else None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preset:
-    """What ``--protocol`` fills in.
+def _preset(protocol: str | None) -> Protocol:
+    """Return the preset that was named, or the plain defaults.
 
-    Attributes:
-        heads: heads to train.
-        seeds: how many seeds.
-        decoders: the decoder for labels of a kind, where it is not their default.
-        options: other fields of ``TrainSpec``.
+    Raises:
+        UnknownNameError: no protocol has this name.
     """
-
-    heads: Sequence[str]
-    seeds: int = 1
-    decoders: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, protocol: str | None) -> Self:
-        """Return the preset that was named, or the plain defaults.
-
-        Raises:
-            UnknownNameError: no protocol has this name.
-        """
-        from probekit.protocols import get_protocol
-
-        if protocol is None:
-            return cls(heads=DEFAULT_HEADS)
-        found = get_protocol(protocol)
-        return cls(
-            heads=found.heads, seeds=found.seeds, decoders=found.decoders, options=found.options
-        )
-
-    def decoder_for(self, target: Target, label: str | None) -> str | None:
-        """Return the decoder for a label column; None is the default of its kind."""
-        return self.decoders.get(target.kind(label)) if self.decoders else None
+    if protocol is None:
+        return Protocol(summary="", source="", heads=DEFAULT_HEADS, seeds=1)
+    return get_protocol(protocol)
 
 
 def own_head(protocol: str | None) -> str:
     """Return the head that a single run trains by default: the protocol's own."""
-    from probekit.protocols import get_protocol
-
     return "dwatt" if protocol is None else get_protocol(protocol).heads[-1]
 
 

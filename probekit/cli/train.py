@@ -7,7 +7,7 @@ import typer
 
 from probekit.cli import options
 from probekit.cli.output import print_records
-from probekit.cli.plan import first_label, own_head
+from probekit.cli.plan import first_label, make_plan, own_head
 from probekit.cli.spread import spread
 from probekit.cli.target import Target
 from probekit.cli.training import run, with_baselines
@@ -59,18 +59,11 @@ def train(
     shared: TrainingOptions,
 ) -> None:
     """Train a head (or several) from the cache and print the scores."""
+    target = Target.of(model, task, shared)
+    head = head or own_head(shared.protocol)
+    plan = make_plan(target, shared, head=head, depths=[depth], epochs=epochs, evals=evals)
     start = with_baselines if baselines else run
-    records = start(
-        Target.of(model, task, shared),
-        shared,
-        head=head or own_head(shared.protocol),
-        depths=[depth],
-        epochs=epochs,
-        evals=evals,
-        save=save,
-        predictions=predictions,
-        workers=workers,
-    )
+    records = start(plan, target, shared, save=save, predictions=predictions, workers=workers)
     print_records(records, json=shared.json)
 
 
@@ -96,13 +89,12 @@ def sweep(
     Lists may be given for --head, --decoder, --label, --depth, --normalize, --pooling, --shots,
     --fraction, --epochs, --lr and --mix-lr.
     """
+    target = Target.of(model, task, shared)
+    depths = each(depth, int, "--depth")
     records = run(
-        Target.of(model, task, shared),
+        make_plan(target, shared, head=head, depths=depths, epochs=epochs, evals=evals),
+        target,
         shared,
-        head=head,
-        depths=each(depth, int, "--depth"),
-        epochs=epochs,
-        evals=evals,
         save=save,
         predictions=predictions,
         workers=workers,
@@ -128,15 +120,13 @@ def depth(
     from probekit.depth import depths
 
     target = Target.of(model, task, shared)
-    n_blocks = target.n_blocks(first_label(shared), shared.fit_on)
-    records = run(
+    plan = make_plan(
         target,
         shared,
         head=head if head or shared.protocol else "last",
-        depths=depths(n_blocks, every),
+        depths=depths(target.n_blocks(first_label(shared), shared.fit_on), every),
         epochs=epochs if epochs or shared.protocol else "5",
         evals=evals,
-        workers=workers,
-        engine=engine,
     )
+    records = run(plan, target, shared, workers=workers, engine=engine)
     print_records(records, json=shared.json, by_depth=True)

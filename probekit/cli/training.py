@@ -5,39 +5,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probekit.cli.plan import first_label, make_plan
+from probekit.cli.plan import first_label
 from probekit.cli.target import Target
 from probekit.cli.training_options import TrainingOptions
 from probekit.cli.values import parse_bytes
 
 if TYPE_CHECKING:
     from probekit.results import Record
+    from probekit.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
 
 
 def run(
+    plan: "Sequence[TrainSpec]",
     target: Target,
     shared: TrainingOptions,
     *,
-    head: str | None,
-    depths: Sequence[int | None],
-    epochs: str | None,
-    evals: int,
     save: Path | None = None,
     predictions: bool = False,
     workers: int = 1,
     engine: str = "local",
 ) -> "list[Record]":
-    """Train every combination of the options, and say where the records are.
+    """Train the runs of a plan, and say where the records are.
 
     Args:
+        plan: the runs.
         target: the features.
         shared: options of all training commands.
-        head: heads; what the protocol compares if unset.
-        depths: largest layers that heads may see.
-        epochs: passes over the training sentences; the protocol's if unset.
-        evals: how often dev is scored.
         save: folder for the trained heads.
         predictions: write predictions beside the records.
         workers: worker processes.
@@ -48,7 +43,7 @@ def run(
 
     out = shared.out or target.default_out(first_label(shared))
     records = sweep(
-        make_plan(target, shared, head=head, depths=depths, epochs=epochs, evals=evals),
+        plan,
         out=out,
         location=target.location,
         workers=workers,
@@ -66,13 +61,10 @@ def run(
 
 
 def with_baselines(
+    plan: "Sequence[TrainSpec]",
     target: Target,
     shared: TrainingOptions,
     *,
-    head: str,
-    depths: Sequence[int | None],
-    epochs: str | None,
-    evals: int,
     save: Path | None = None,
     predictions: bool = False,
     workers: int = 1,
@@ -81,19 +73,8 @@ def with_baselines(
     from probekit.baselines import check_plan, run_baselines
     from probekit.cli.output import progress_wanted
 
-    plan = make_plan(target, shared, head=head, depths=depths, epochs=epochs, evals=evals)
     check_plan(plan)
-    run(
-        target,
-        shared,
-        head=head,
-        depths=depths,
-        epochs=epochs,
-        evals=evals,
-        save=save,
-        predictions=predictions,
-        workers=workers,
-    )
+    run(plan, target, shared, save=save, predictions=predictions, workers=workers)
     found = run_baselines(
         plan,
         out=shared.out or target.default_out(first_label(shared)),

@@ -17,14 +17,10 @@ from multiprocessing.context import SpawnContext
 from typing import Any
 
 from probekit.engines.types import Report, Task
-from probekit.errors import OptionError, ProbekitError
+from probekit.errors import EngineError, OptionError
 from probekit.hardware import usable_cores
 
 _POLL_SECONDS = 0.2
-
-
-class EngineError(ProbekitError, RuntimeError):
-    """A worker could not finish its task for a reason that lies outside the task."""
 
 
 _steps: Any = None

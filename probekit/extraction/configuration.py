@@ -10,26 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from probekit.backbone import Inspection, plain_config
+from probekit.configuration import OUTPUTS, PROVENANCE
 from probekit.errors import EntryError
 from probekit.store.entry import Entry
 
-# What says where a model came from, what its heads are for, or how it is loaded, or is only used
-# in training.
-_IDLE = {
-    "architectures",
-    "dtype",
-    "torch_dtype",
-    "transformers_version",
-    "id2label",
-    "label2id",
-    "problem_type",
-    "use_cache",
-    "return_dict",
-    "output_hidden_states",
-    "output_attentions",
-    "initializer_range",
-    "tie_word_embeddings",
-}
+_IDLE = PROVENANCE | OUTPUTS | {"initializer_range"}
 
 
 def computing_options(inspection: Inspection) -> dict[str, Any]:

@@ -1,17 +1,19 @@
 """What an extraction is asked for: options that check themselves and turn into JSON."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
+from probekit.backbone.dtypes import ComputeDtype
+from probekit.data.windows import OVERLONG
 from probekit.errors import OptionError
-from probekit.pooling import POOLED
+from probekit.pooling import POOLED, Pooling
 from probekit.registry import choose
+from probekit.store.arrays import FEATURE_DTYPES
 from probekit.store.backends import BACKENDS
 
-DTYPES = ("auto", "float16", "bfloat16", "float32", "int8")
-COMPUTE_DTYPES = ("auto", "float32", "bfloat16", "float16")
-POOLINGS = ("auto", "first", "last", "mean")
-OVERLONG = ("stride", "truncate", "error")
+DTYPES = ("auto", *FEATURE_DTYPES)
+COMPUTE_DTYPES = get_args(ComputeDtype)
+POOLINGS = ("auto", *get_args(Pooling))
 # In this order in an entry: first those with every chosen layer, the first one says which.
 ARRAYS = ("words", "predicted", *POOLED, "tokens")
 OUTPUT_HEAD = "output-head"

@@ -11,7 +11,7 @@ from probekit.store.layout import model_slug
 from probekit.store.manifest import FORMAT_VERSION
 
 
-def resolve_pooling(options: ExtractOptions, info: BackboneInfo) -> Pooling:
+def word_pooling(options: ExtractOptions, info: BackboneInfo) -> Pooling:
     """Return the pooling of a word's subwords: by default what has seen the whole word."""
     if options.pooling == "auto":
         return "last" if info.causal else "first"
@@ -54,7 +54,7 @@ def make_request(
         **options.requested(),
         "keep": sorted(keep),
         "layers": list(parse_layers(options.layers, info.n_blocks)),
-        "pooling": resolve_pooling(options, info),
+        "pooling": word_pooling(options, info),
         "masking": None if masking is None else dict(masking),
         "random_init": info.random_init,
     }

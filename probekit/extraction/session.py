@@ -22,7 +22,7 @@ from probekit.extraction.modelling import check_fits, check_tie, masking_request
 from probekit.extraction.options import OUTPUT_HEAD, ExtractOptions
 from probekit.extraction.plan import Plan, make_plan, plan_json
 from probekit.extraction.reading import read_split
-from probekit.extraction.request import entry_model, make_request, resolve_pooling
+from probekit.extraction.request import entry_model, make_request, word_pooling
 from probekit.extraction.run import token_bar, tokens_per_second, write_units
 from probekit.extraction.statistics import all_fit
 from probekit.extraction.table import example_table
@@ -154,7 +154,7 @@ class Session:
             max_length=self._max_length(),
             masking=self._masking,
         )
-        pooling = resolve_pooling(self.options, info)
+        pooling = word_pooling(self.options, info)
         return make_plan(encoded, info, self.options, arrays_of(self._keep), pooling)
 
     def _place(self, split: Split) -> tuple[dict[str, Any], Path]:

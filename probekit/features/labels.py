@@ -4,13 +4,13 @@ import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Self
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
 from probekit.errors import DataError
+from probekit.once import warn_once
 
 logger = logging.getLogger(__name__)
 
@@ -121,15 +121,10 @@ def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
     if unseen:
         names = sorted(set(unseen))
         others = ", ..." if len(names) > _SHOWN else ""
-        _warn_once(where, len(unseen), f"{', '.join(names[:_SHOWN])}{others}")
-
-
-@lru_cache(maxsize=256)
-def _warn_once(where: str, count: int, names: str) -> None:
-    """Say it the first time that a process meets these labels."""
-    logger.warning(
-        "%s: rows with a label that train does not have: %d (%s); each counts as an error.",
-        where,
-        count,
-        names,
-    )
+        warn_once(
+            logger,
+            "%s: rows with a label that train does not have: %d (%s); each counts as an error.",
+            where,
+            len(unseen),
+            f"{', '.join(names[:_SHOWN])}{others}",
+        )

@@ -14,7 +14,7 @@ from probekit.plots.heatmap import BAR, CHARACTER, LINE, Grid, draw_cells, print
 from probekit.plots.panels import label_text, new_figure, title_text
 from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import PAGE_WIDTH, RC
-from probekit.results.classes import confusion_of, most_frequent
+from probekit.results.classes import most_frequent, total_confusion
 from probekit.results.groups import check_seeds
 from probekit.results.record import Record
 
@@ -104,7 +104,7 @@ def _confused(records: Sequence[Record]) -> list[Record]:
 
 def _panel(name: str, records: Sequence[Record]) -> _Panel:
     check_seeds(records, " ".join(name.split()))
-    names, counts = most_frequent(*confusion_of(records), MAX_CLASSES)
+    names, counts = most_frequent(*total_confusion(records), MAX_CLASSES)
     occurs = np.flatnonzero(counts.sum(1))
     sizes = counts.sum(1)[occurs]
     labels = [

@@ -28,7 +28,7 @@ def class_scores(record: Record, split: Scored) -> dict[str, float]:
     }
     if found or record.confusion is None or split != "dev":
         return found
-    names, counts = confusion_of([record])
+    names, counts = total_confusion([record])
     right, gold, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
     f1 = 2 * right / np.maximum(gold + predicted, 1)
     return {name: float(score) for name, score in zip(names, f1, strict=True)}
@@ -65,7 +65,7 @@ def _mean(weights: Sequence[Mapping[int, float]]) -> dict[int, float]:
     return {layer: interval(one[layer] for one in weights if layer in one).mean for layer in layers}
 
 
-def confusion_of(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
+def total_confusion(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
     """Return the classes of some records, and their counts (gold, predicted) added up.
 
     Raises:
@@ -93,7 +93,7 @@ def frequent_classes(records: Sequence[Record], names: Sequence[str], most: int)
     Records without a confusion do not count; where none has one, the first names are returned.
     """
     sizes = dict.fromkeys(names, 0.0)
-    classes, counts = confusion_of([r for r in records if r.confusion is not None])
+    classes, counts = total_confusion([r for r in records if r.confusion is not None])
     sizes |= {n: c for n, c in zip(classes, counts.sum(1), strict=True) if n in sizes}
     ordered = sorted(names, key=class_order)
     kept = sorted(ordered, key=lambda name: -sizes[name])[:most]

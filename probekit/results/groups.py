@@ -3,9 +3,8 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from probekit.errors import OptionError, RecordError
+from probekit.errors import RecordError
 from probekit.registry import choose
-from probekit.results.interval import interval
 from probekit.results.names import options_text, settings_text
 from probekit.results.record import Record
 
@@ -157,39 +156,3 @@ def check_seeds(records: Sequence[Record], what: str) -> None:
         f"{what}: {len(records)} records share seeds, so a mean over seeds would mix runs; "
         f"they differ in {differing}. Choose some (--where name=value), or group by these too."
     )
-
-
-def choose_on_dev(
-    records: Sequence[Record], over: Sequence[str] = ("lr",), greater_is_better: bool = True
-) -> list[Record]:
-    """Keep, for every setting of the other options, the records of the best choice on dev.
-
-    A table made from what is left must report test scores: the dev scores were chosen from.
-
-    Args:
-        records: records of a sweep over ``over``.
-        over: the options to choose; best is the best mean ``eval_score`` over seeds, and of
-            equal means the first in order.
-        greater_is_better: which is the best; False for perplexity.
-
-    Raises:
-        OptionError: ``over`` names no option.
-        RecordError: the choices of one setting were run with different seeds.
-    """
-    if not over:
-        raise OptionError("choose_on_dev: name at least one option to choose, such as 'lr'.")
-    others = [name for name in OPTIONS if name not in over]
-    sign = 1 if greater_is_better else -1
-    kept: list[Record] = []
-    for candidates in grouped(records, others).values():
-        choices = list(grouped(candidates, over).values())
-        for choice in choices:
-            check_seeds(choice, f"{choice[0].head} on {choice[0].task}")
-        seeds = {tuple(sorted(record.seed for record in choice)) for choice in choices}
-        if len(seeds) > 1:
-            raise RecordError(
-                f"{candidates[0].head} on {candidates[0].task}: the values of {', '.join(over)} "
-                "were run with different seeds; finish the sweep before choosing."
-            )
-        kept += max(choices, key=lambda group: sign * interval(r.eval_score for r in group).mean)
-    return kept

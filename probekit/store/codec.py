@@ -5,8 +5,6 @@ own float32 norm, then uses one scale per (chunk, layer, channel), so that an ou
 the others nothing and a massive channel costs the other channels nothing.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from jaxtyping import Float, Float32, Int8
@@ -63,19 +61,6 @@ def encode_chunk(
     arrays = (_to_numpy(tensor) for tensor in tensors)
     pairs = zip(spec.plain(), arrays, strict=True)
     return {plain.name: array.reshape(plain.chunks) for plain, array in pairs}
-
-
-def decode_chunk(
-    spec: ArraySpec, stored: Mapping[str, np.ndarray]
-) -> Float[Tensor, "chunk_rows dim"]:
-    """Return the rows of one stored chunk, unused tail included, in `read_dtype`."""
-    values, *sides = (torch.from_numpy(stored[plain.name]) for plain in spec.plain())
-    values = values.reshape(spec.chunk_rows, spec.dim)
-    if spec.dtype == "int8":
-        norm, scale = sides
-        out = torch.empty(values.shape, dtype=torch.float32)
-        return decode_int8(values, norm.reshape(-1), scale.reshape(-1), out)
-    return values.view(TORCH_DTYPES[spec.dtype])
 
 
 def decode_int8(

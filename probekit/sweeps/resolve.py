@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Int64
@@ -22,6 +21,7 @@ from probekit.features import (
 from probekit.fingerprint import digest
 from probekit.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.layers import parse_layers, up_to_depth
+from probekit.once import warn_once
 from probekit.pooling import POOLED
 from probekit.registry import parse
 from probekit.specs import ResolvedOptions, TrainSpec
@@ -105,7 +105,12 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     member = _member(options, head, bound, None if start is None else start.state)
     drawn = sample(spec, splits)
     if "dev" in splits.labels and spec.hold_out is not None:
-        _note_hold_out(splits.task.name, spec.hold_out)
+        warn_once(
+            logger,
+            "%s: dev is %g of train (--hold-out), not the dev split.",
+            splits.task.name,
+            spec.hold_out,
+        )
     return Run(
         options=options,
         member=member,
@@ -115,19 +120,13 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     )
 
 
-@lru_cache(maxsize=64)
-def _note_hold_out(task: str, share: float) -> None:
-    """Say once per process that the task's own dev split is not looked at."""
-    logger.warning("%s: dev is %g of train (--hold-out), not the dev split.", task, share)
-
-
 def _fill(spec: TrainSpec, head: HeadSpec, splits: Splits) -> TrainSpec:
     """Return the spec with every default written out."""
     return replace(
         spec,
         label=splits.column,
         decoder=spec.decoder or default_decoder(head, splits),
-        pooling=resolve_pooling(spec, splits),
+        pooling=text_array(spec, splits),
         lr=head.learning_rate if spec.lr is None else spec.lr,
     )
 
@@ -182,7 +181,7 @@ def default_decoder(head: HeadSpec, splits: Splits) -> str:
     return DEFAULT_DECODERS[splits.kind]
 
 
-def resolve_pooling(spec: TrainSpec, splits: Splits) -> str | None:
+def text_array(spec: TrainSpec, splits: Splits) -> str | None:
     """Return the array that stands for whole texts; None for labels with rows of their own."""
     array = choose_array(splits.entries["train"], splits.kind, spec.pooling)
     return array if array in POOLED else None
@@ -273,7 +272,7 @@ def part(
 
 def dev_view(spec: TrainSpec, splits: Splits) -> FeatureView:
     """Return the rows that a run is scored on during training."""
-    pooling = resolve_pooling(spec, splits)
+    pooling = text_array(spec, splits)
     if spec.hold_out is None:
         return splits.view("dev", pooling=pooling)
     return splits.view("train", pooling=pooling).take(part(spec, splits)[1])

@@ -68,6 +68,9 @@ def sweep(
         OptionError: an option cannot be used, or ``save`` holds the head of another run.
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
+        RecordError: ``out`` is no records file, or a saved head to start from is damaged.
+        StorageError: records, predictions or heads cannot be written.
+        EngineError: a worker process died.
     """
     start = choose("engine", engine, ENGINES)
     if workers < 1:

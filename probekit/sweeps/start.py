@@ -15,6 +15,7 @@ from probekit.errors import OptionError
 from probekit.features import Splits, settled_array
 from probekit.fingerprint import digest, digest_file
 from probekit.heads import HeadSpec
+from probekit.once import warn_once
 from probekit.specs import TrainSpec
 from probekit.store import Entry
 from probekit.train.saved import CONFIG, WEIGHTS, read_saved
@@ -139,13 +140,10 @@ def _short(value: object) -> str:
 def _warn_other_model(folder: str, config: Mapping[str, Any], splits: Splits) -> None:
     saved, here = config["model"].get("weights_sha256"), splits.manifest.model_info
     if saved != here.get("weights_sha256"):
-        _warn_once(folder, str(config["model"].get("name", "unknown")), splits.manifest.model)
-
-
-@lru_cache(maxsize=256)
-def _warn_once(folder: str, name: str, model: str) -> None:
-    """Say it the first time that a process carries this head to this model."""
-    logger.warning("%s was trained on another backbone (%s) of the same shape.", folder, name)
+        name = str(config["model"].get("name", "unknown"))
+        warn_once(
+            logger, "%s was trained on another backbone (%s) of the same shape.", folder, name
+        )
 
 
 @lru_cache(maxsize=4)

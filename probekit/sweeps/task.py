@@ -15,7 +15,7 @@ from probekit.registry import parse
 from probekit.results import Record
 from probekit.specs import DEFAULT_EVALS, TrainSpec
 from probekit.sweeps.groups import stream_key
-from probekit.sweeps.resolve import Run, dev_view, resolve, resolve_pooling, sample
+from probekit.sweeps.resolve import Run, dev_view, resolve, sample, text_array
 from probekit.train import FitResult, StreamSpec, fit_group
 from probekit.train.predictions import write_predictions
 from probekit.train.saved import describe_training, save_head
@@ -114,7 +114,7 @@ def open_once(
 
 def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
     """Return what a run is scored on: dev, and every other split that has labels."""
-    pooling = resolve_pooling(spec, splits)
+    pooling = text_array(spec, splits)
     others = [split for split in splits.labels if split not in ("train", "dev")]
     found = {split: splits.view(split, pooling=pooling) for split in others}
     return {"dev": dev_view(spec, splits), **found}
@@ -155,7 +155,7 @@ def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec],
     places: dict[tuple[object, ...], list[int]] = {}
     for place, run in enumerate(runs):
         places.setdefault(stream_key(run), []).append(place)
-    pooling = resolve_pooling(runs[0].spec, splits)
+    pooling = text_array(runs[0].spec, splits)
     full = splits.view("train", pooling=pooling, valid_only=True)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
     streams = []
@@ -214,7 +214,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "entry": splits.manifest.key,
         "head": member.head.name,
         "decoder": member.decoder.name,
-        "options": settings(spec),
+        "options": changed_settings(spec),
         "layers": options.layers,
         "depth": spec.depth,
         "normalize": spec.normalize,
@@ -235,7 +235,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
     }
 
 
-def settings(spec: TrainSpec) -> dict[str, Any]:
+def changed_settings(spec: TrainSpec) -> dict[str, Any]:
     """Return the settings of head and decoder that are not the default, as ``decoder.hidden``."""
     head = parse("head", spec.head, HEADS)
     found = _changed("head", head.to_json(), HEADS[head.name]().to_json())

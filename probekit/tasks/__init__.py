@@ -52,11 +52,6 @@ class Family:
     example: str = ""
     variants: tuple[str, ...] = ()
 
-    @property
-    def open_ended(self) -> bool:
-        """Whether any name may follow the slash."""
-        return bool(self.variant) and not self.variants
-
     def sample(self) -> Task:
         """Return the task, or the example of the family."""
         return self.build(self.example) if self.variant else self.build()

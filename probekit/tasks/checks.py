@@ -1,10 +1,10 @@
 """What every example and label of a split must be, with messages that name the line."""
 
-import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from probekit.errors import DataError
+from probekit.once import warn_once
 from probekit.tasks.bio import is_tag, opens_with_inside
 from probekit.tasks.kinds import Kind
 from probekit.tasks.scores import is_number
@@ -77,7 +77,13 @@ def check_tags(found: Sentences, column: str) -> None:
             )
     opened = sum(opens_with_inside(sentence.labels[column]) for sentence in found.sentences)
     if opened:
-        _warn_opened(found.where, opened, column)
+        warn_once(
+            logger,
+            "%s: %d entities of column %r open with I- (IOB1?); kept as written.",
+            found.where,
+            opened,
+            column,
+        )
 
 
 def _place(found: Sentences, sentence: Sentence, word: int = 0) -> str:
@@ -104,11 +110,3 @@ def _tags(found: Sentences, column: str) -> Iterator[tuple[Sentence, int, str]]:
     for sentence in found.sentences:
         for word, tag in enumerate(sentence.labels[column]):
             yield sentence, word, tag
-
-
-@functools.lru_cache(maxsize=1024)
-def _warn_opened(where: str, opened: int, column: str) -> None:
-    """Log it the first time alone: one command may read a file several times."""
-    logger.warning(
-        "%s: %d entities of column %r open with I- (IOB1?); kept as written.", where, opened, column
-    )

@@ -1,11 +1,11 @@
 """The columns of the user's ``.csv`` and ``.tsv`` files with one example per row."""
 
-import functools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from probekit.errors import DataError
+from probekit.once import warn_once
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.fields import Fields
 from probekit.tasks.options import Choice
@@ -37,7 +37,13 @@ def load_table(path: Path, choice: Choice) -> Fields:
     else:
         _check_headless(path, rows)
         if len(rows) > 1 and not any(" " in cell.strip() for cell in header):
-            _warn_headless(str(path), ", ".join(header))
+            warn_once(
+                logger,
+                "%s: the first row (%s) is read as an example; if it is a header, name a column of "
+                "it with --text or --label.",
+                path,
+                ", ".join(header),
+            )
         names, body = [str(place) for place in range(len(header))], rows
     values = {name: [cells[place] for _, cells in body] for place, name in enumerate(names)}
     return Fields(path=path, unit="line", lines=[number for number, _ in body], values=values)
@@ -64,14 +70,3 @@ def _check_headless(path: Path, rows: Sequence[Row]) -> None:
                 f"{path}, line {rows[0][0]}: {cell!r} stands above a column of numbers. If it is "
                 "a header, name its columns with --text and --label; if not, write a number."
             )
-
-
-@functools.lru_cache(maxsize=1024)
-def _warn_headless(where: str, cells: str) -> None:
-    """Log it the first time alone: one command may read a file several times."""
-    logger.warning(
-        "%s: the first row (%s) is read as an example; if it is a header, name a column of it "
-        "with --text or --label.",
-        where,
-        cells,
-    )

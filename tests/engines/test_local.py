@@ -8,8 +8,7 @@ import psutil
 import pytest
 
 from probekit.engines import run_local
-from probekit.engines.local import EngineError
-from probekit.errors import OptionError
+from probekit.errors import EngineError, OptionError
 
 
 def double(value, report):

@@ -8,10 +8,10 @@ from probekit.errors import RecordError
 from probekit.results.classes import (
     class_order,
     class_scores,
-    confusion_of,
     mean_class_scores,
     mean_class_weights,
     most_frequent,
+    total_confusion,
 )
 from tests.results.samples import make_record
 
@@ -63,11 +63,11 @@ def test_means_are_over_the_seeds_that_know_the_class():
 def test_confusions_are_added_by_name():
     one = {"rows": ["A", "O"], "columns": ["O", "A"], "counts": [[1, 2], [3, 4]]}
     two = {"rows": ["A"], "columns": ["A", "B"], "counts": [[10, 20]]}
-    names, counts = confusion_of([make_record(confusion=one), make_record(confusion=two)])
+    names, counts = total_confusion([make_record(confusion=one), make_record(confusion=two)])
     assert names == ["A", "B", "O"]
     assert counts.tolist() == [[12, 20, 1], [0, 0, 0], [4, 0, 3]]
     with pytest.raises(RecordError, match="holds no confusion"):
-        confusion_of([make_record(confusion=None)])
+        total_confusion([make_record(confusion=None)])
 
 
 def test_rare_classes_become_one():

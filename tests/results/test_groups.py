@@ -9,7 +9,6 @@ from probekit.results.groups import (
     HEAD_ORDER,
     OPTIONS,
     check_seeds,
-    choose_on_dev,
     distinguishing,
     grouped,
     series,
@@ -67,32 +66,6 @@ def test_a_repeated_seed_names_what_differs():
     check_seeds([make_record(seed=0), make_record(seed=1)], "p32")
 
 
-def test_choice_on_dev_is_per_setting_and_ignores_test():
-    best = {("last", 8): 1e-3, ("last", 128): 2e-4, ("p32", 8): 2e-4, ("p32", 128): 2e-4}
-    records = [
-        make_record(
-            head,
-            seed,
-            shots=shots,
-            lr=lr,
-            eval_score=0.6 + (lr == best[head, shots]) * 0.02 + seed / 10,
-            test_score=0.5 - (lr == best[head, shots]) * 0.1,
-        )
-        for head, shots in best
-        for lr in (2e-4, 1e-3)
-        for seed in (0, 1)
-    ]
-    chosen = choose_on_dev(records)
-    assert {(r.head, r.shots): r.lr for r in chosen} == best
-    assert len(chosen) == 8
-
-
-def test_choice_of_the_lowest():
-    records = [make_record(lr=lr, eval_score=score) for lr, score in ((0.1, 30.0), (0.2, 20.0))]
-    assert [r.lr for r in choose_on_dev(records, greater_is_better=False)] == [0.2]
-    assert [r.lr for r in choose_on_dev(records)] == [0.1]
-
-
 def test_settings_tell_records_apart():
     records = [make_record(options=options) for options in ({"n": 2}, {"n": 1}, {})]
     assert list(series(records)) == ["p32, n=1", "p32, n=2", "p32, defaults"]
@@ -108,12 +81,6 @@ def test_settings_tell_records_apart():
 def test_a_pooling_is_not_taken_for_a_head():
     records = [make_record("mean", pooling=how) for how in ("mean", "cls", None)]
     assert list(series(records)) == ["mean, pooling cls", "mean, pooling mean", "mean, no pooling"]
-
-
-def test_choice_between_unequal_seeds_is_refused():
-    records = [make_record(seed=0, lr=1e-3), make_record(seed=1, lr=1e-4)]
-    with pytest.raises(RecordError, match="different seeds; finish the sweep"):
-        choose_on_dev(records)
 
 
 def test_raw_layers_come_first():

@@ -64,6 +64,11 @@ def test_long_sweeps_record_every_few_minutes():
     assert all(len(group) == 1 or sum(map(cost, group)) < 1.5 * MOST_COST for group in groups)
 
 
+def test_a_head_over_subwords_is_dearer_than_its_values_say():
+    words, subwords = (run(n_params=8_000_000, head=name) for name in ("concat", "extra-layers"))
+    assert 3 * cost(words) < cost(subwords)
+
+
 def test_two_workers_get_work_to_share():
     runs = [run(seed=seed) for seed in range(8)]
     groups = make_groups(runs, workers=2, memory=10**9)

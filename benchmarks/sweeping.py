@@ -1,17 +1,19 @@
 """Claims 10 and 11: a sweep against the same runs one by one, and two workers against one.
 
 7 heads x 5 seeds x 2 sizes (8 and 64 shots), minilm-l6 on CoNLL-2003, 10 epochs. Claim 10: one
-process with all threads on both sides; the light heads (a few values per layer) and the heavy ones
-apart. The runs one by one open the features each time, which the details tell apart. Claim 11:
-worker processes on two cores, one thread each; what starting them costs is told by two tiny runs,
-with two workers and with one.
+process with all threads on both sides; the light heads (at most d values) and the heavy ones apart.
+The runs one by one open the features each time, which the details tell apart. Claim 11: worker
+processes on two cores, one thread each; what starting them costs is told by two tiny runs, with two
+workers and with one.
 
     python benchmarks/sweeping.py --models MODELS --data DATA
 """
 
 import argparse
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -51,72 +53,95 @@ def measure(args: argparse.Namespace, folder: Path, location: Location) -> list[
         "light": product(base, {"head": LIGHT, **options}),
         "heavy": product(base, {"head": HEAVY, **options}),
     }
-    numbers = iter(range(10**6))
+    tiny = product(base, {"head": ("last",), "seed": (0, 1), "shots": (1,), "epochs": (1,)})
+    sweeps = Sweeps(folder, location, args.device)
+    claims = [sharing(name, plan, sweeps, args.rounds) for name, plan in plans.items()]
+    with two_cores():
+        claims.append(workers([*plans["light"], *plans["heavy"]], tiny, sweeps, args.rounds))
+    return claims
 
-    def run(plan: Sequence[TrainSpec], workers: int = 1) -> None:
+
+class Sweeps:
+    """Runs sweeps of cached features, each with a records file of its own."""
+
+    def __init__(self, folder: Path, location: Location, device: str) -> None:
+        """Keep what all of them share."""
+        self.location = location
+        self._folder = folder
+        self._device = device
+        self._numbers = itertools.count()
+
+    def run(self, plan: Sequence[TrainSpec], workers: int = 1) -> None:
+        """Train the runs of a plan as one sweep."""
         sweep(
             plan,
-            out=folder / f"{next(numbers)}.jsonl",
-            location=location,
-            device=args.device,
+            out=self._folder / f"{next(self._numbers)}.jsonl",
+            location=self.location,
+            device=self._device,
             workers=workers,
         )
 
-    def one_by_one(plan: Sequence[TrainSpec]) -> None:
+    def one_by_one(self, plan: Sequence[TrainSpec]) -> None:
+        """Train each run of a plan by itself."""
         for spec in plan:
-            run([spec])
+            self.run([spec])
 
-    def open_again() -> None:
-        open_features(MINILM, "conll", None, location)
 
-    claims = []
-    for name, plan in plans.items():
-        sides = {
-            "opening": timed(open_again),
-            "sweep": timed(lambda plan=plan: run(plan)),
-            "single": timed(lambda plan=plan: one_by_one(plan)),
-        }
-        timings = alternate(sides, args.rounds)
-        ratio = timings.ratio("single", "sweep")
-        claims.append(
-            Claim(
-                number=10,
-                title=f"a sweep of {len(plan)} runs of {name} heads against one by one, {MINILM}",
-                aim=f">= {AIMS[name]:g} x",
-                found=f"{ratio} x",
-                reached=ratio.median >= AIMS[name],
-                details=f"{timings.median('sweep'):.1f} s against {timings.median('single'):.1f} "
-                f"s, of which opening features {len(plan) * timings.median('opening'):.1f} s",
-            )
-        )
-    everything = [*plans["light"], *plans["heavy"]]
-    tiny = product(base, {"head": ("last",), "seed": (0, 1), "shots": (1,), "epochs": (1,)})
-    threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
-    torch.set_num_threads(1)
-    os.sched_setaffinity(0, sorted(cores)[:2])
+def sharing(name: str, plan: Sequence[TrainSpec], sweeps: Sweeps, rounds: int) -> Claim:
+    """Return the claim about runs that share what they read."""
     sides = {
-        "one": timed(lambda: run(everything)),
-        "two": timed(lambda: run(everything, workers=2)),
-        "tiny, one": timed(lambda: run(tiny)),
-        "tiny, two": timed(lambda: run(tiny, workers=2)),
+        "opening": timed(lambda: open_features(MINILM, "conll", None, sweeps.location)),
+        "sweep": timed(lambda: sweeps.run(plan)),
+        "single": timed(lambda: sweeps.one_by_one(plan)),
     }
-    timings = alternate(sides, args.rounds)
-    torch.set_num_threads(threads)
-    os.sched_setaffinity(0, cores)
+    timings = alternate(sides, rounds)
+    ratio = timings.ratio("single", "sweep")
+    return Claim(
+        number=10,
+        title=f"a sweep of {len(plan)} runs of {name} heads against one by one, {MINILM}",
+        aim=f">= {AIMS[name]:g} x",
+        found=f"{ratio} x",
+        reached=ratio.median >= AIMS[name],
+        details=f"{timings.median('sweep'):.1f} s against {timings.median('single'):.1f} "
+        f"s, of which opening features {len(plan) * timings.median('opening'):.1f} s",
+    )
+
+
+@contextmanager
+def two_cores() -> Iterator[None]:
+    """Give this process, and those that it starts, one thread each and two cores together."""
+    threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
+    try:
+        torch.set_num_threads(1)
+        os.sched_setaffinity(0, sorted(cores)[:2])
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        os.sched_setaffinity(0, cores)
+
+
+def workers(
+    plan: Sequence[TrainSpec], tiny: Sequence[TrainSpec], sweeps: Sweeps, rounds: int
+) -> Claim:
+    """Return the claim about worker processes, whose start the tiny plan measures."""
+    sides = {
+        "one": timed(lambda: sweeps.run(plan)),
+        "two": timed(lambda: sweeps.run(plan, workers=2)),
+        "tiny, one": timed(lambda: sweeps.run(tiny)),
+        "tiny, two": timed(lambda: sweeps.run(tiny, workers=2)),
+    }
+    timings = alternate(sides, rounds)
     ratio = timings.ratio("one", "two")
     starting = timings.median("tiny, two") - timings.median("tiny, one")
-    claims.append(
-        Claim(
-            number=11,
-            title=f"that sweep with 2 workers against 1, one thread each, {MINILM}",
-            aim=f">= {WORKERS_AIM:g} x",
-            found=f"{ratio} x",
-            reached=ratio.median >= WORKERS_AIM,
-            details=f"{timings.median('two'):.1f} s, of which starting the workers {starting:.1f}, "
-            f"against {timings.median('one'):.1f} s",
-        )
+    return Claim(
+        number=11,
+        title=f"that sweep with 2 workers against 1, one thread each, {MINILM}",
+        aim=f">= {WORKERS_AIM:g} x",
+        found=f"{ratio} x",
+        reached=ratio.median >= WORKERS_AIM,
+        details=f"{timings.median('two'):.1f} s, of which starting the workers {starting:.1f}, "
+        f"against {timings.median('one'):.1f} s",
     )
-    return claims
 
 
 if __name__ == "__main__":

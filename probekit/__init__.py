@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from probekit.results import Record, load_records
     from probekit.specs import TrainSpec, product
     from probekit.sweeps import fit, sweep
-    from probekit.train.saved import TrainedHead
+    from probekit.train.trained import TrainedHead
 
 __version__ = "0.1.0"
 
@@ -41,7 +41,7 @@ _HOMES = {
     "PROTOCOLS": "probekit.protocols",
     "Record": "probekit.results",
     "TrainSpec": "probekit.specs",
-    "TrainedHead": "probekit.train.saved",
+    "TrainedHead": "probekit.train.trained",
     "choose_run": "probekit.comparison",
     "compare": "probekit.comparison",
     "extract": "probekit.extraction",

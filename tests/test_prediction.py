@@ -11,7 +11,7 @@ from probekit.features import Location, open_features
 from probekit.prediction import predict, read_sentences
 from probekit.specs import TrainSpec
 from probekit.sweeps import sweep
-from probekit.train.saved import TrainedHead
+from probekit.train.trained import TrainedHead
 from tests.tiny import SENTENCES, build
 
 

@@ -15,7 +15,7 @@ from probekit.prediction.items import as_examples
 from probekit.specs import TrainSpec
 from probekit.sweeps import sweep
 from probekit.tasks import Example
-from probekit.train.saved import TrainedHead
+from probekit.train.trained import TrainedHead
 from tests.tiny import SENTENCES, build
 
 COLUMNS = {"sentence": "text", "pair": "text,text_pair", "regression": "text"}

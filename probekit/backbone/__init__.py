@@ -4,7 +4,6 @@ from probekit.backbone.again import load_again
 from probekit.backbone.config import plain_config
 from probekit.backbone.demo_model import demo_model_folder
 from probekit.backbone.facts import Inspection, inspect_backbone
-from probekit.backbone.final_norm import FinalNorm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.model import Backbone, load_backbone
 from probekit.backbone.reading import encode
@@ -13,7 +12,6 @@ from probekit.backbone.rows import add_rows, read_arrays, read_rows
 __all__ = [
     "Backbone",
     "BackboneInfo",
-    "FinalNorm",
     "Inspection",
     "add_rows",
     "demo_model_folder",

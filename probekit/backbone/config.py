@@ -6,9 +6,9 @@ from typing import Any
 from transformers import AutoConfig, PretrainedConfig
 
 from probekit.backbone.quiet import quiet_transformers
-from probekit.backbone.reasons import reason_of
 from probekit.backbone.source import ModelSource
 from probekit.errors import BackboneError
+from probekit.reasons import reason_of
 
 
 def load_config(source: ModelSource) -> PretrainedConfig:

@@ -20,6 +20,7 @@ from probekit.backbone.source import ModelSource, resolve_source
 from probekit.backbone.structure import embedding_rows, final_norm_name, is_causal, position_limit
 from probekit.backbone.tokenizer import load_tokenizer, read_tokenizer
 from probekit.errors import BackboneError
+from probekit.reasons import reason_of
 
 UNLIMITED = 100_000_000
 """A tokenizer's ``model_max_length`` above this (1e30 is usual) means that none was set."""
@@ -122,7 +123,7 @@ def _skeleton(source: ModelSource, config: PretrainedConfig) -> PreTrainedModel:
     except Exception as error:  # anything a configuration with odd numbers can cause
         raise BackboneError(
             f"model {source.name!r}: transformers cannot build a {config.model_type} model from "
-            f"its configuration ({type(error).__name__}: {' '.join(str(error).split())[:200]})."
+            f"its configuration ({reason_of(error)})."
         ) from error
 
 

@@ -1,51 +1,14 @@
-"""The norm after a model's last block, as numbers that later steps can use without the model."""
+"""Read the norm after a model's last block, in whatever form its family writes it."""
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
-Kind = Literal["layernorm", "rmsnorm"]
+from probekit.final_norm import FinalNorm
+
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FinalNorm:
-    """A norm as an equation: ``(x - mean) / sqrt(var + eps) * weight + bias``.
-
-    Attributes:
-        kind: "layernorm", or "rmsnorm" (no mean, and the mean square for the variance).
-        eps: added to the variance.
-        weight: what multiplies, in full (Gemma keeps ``weight - 1``; here 1 is added).
-        bias: what is added; zeros for an rmsnorm.
-    """
-
-    kind: Kind
-    eps: float
-    weight: Float[Tensor, " dim"]
-    bias: Float[Tensor, " dim"]
-
-    def __call__(self, rows: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
-        """Apply the norm to rows, in float32."""
-        rows = rows.float()
-        if self.kind == "layernorm":
-            rows = rows - rows.mean(-1, keepdim=True)
-        return (
-            rows * (rows.square().mean(-1, keepdim=True) + self.eps).rsqrt() * self.weight
-            + self.bias
-        )
-
-    def tensors(self) -> dict[str, Float[Tensor, " dim"]]:
-        """Return weight and bias by name (float32, on the CPU), for a safetensors file."""
-        return {"weight": self.weight, "bias": self.bias}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return kind and eps."""
-        return {"kind": self.kind, "eps": self.eps}
 
 
 def read_final_norm(module: nn.Module, dim: int) -> FinalNorm | None:

@@ -9,8 +9,8 @@ from transformers import AutoModel, PreTrainedModel
 
 from probekit.backbone.facts import Inspection, without_pooler
 from probekit.backbone.quiet import quiet_transformers
-from probekit.backbone.reasons import reason_of
 from probekit.errors import BackboneError
+from probekit.reasons import reason_of
 
 _POOLER = re.compile(r"(.*\.)?pooler(\..*)?")
 _HEAD = re.compile(

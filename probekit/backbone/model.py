@@ -17,15 +17,16 @@ from probekit.backbone.compiled import compile_blocks, compiling
 from probekit.backbone.config import plain_config
 from probekit.backbone.dtypes import resolve_compute_dtype
 from probekit.backbone.facts import Inspection
-from probekit.backbone.final_norm import FinalNorm, read_final_norm
+from probekit.backbone.final_norm import read_final_norm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
 from probekit.backbone.random_weights import draw_model
-from probekit.backbone.reasons import reason_of
 from probekit.backbone.structure import final_norm_name
 from probekit.backbone.tokenizer import padding_id
 from probekit.errors import BackboneError, OptionError
+from probekit.final_norm import FinalNorm
 from probekit.hardware import pick_device
+from probekit.reasons import reason_of
 from probekit.sending import send
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from probekit.backbone.files import has_vocabulary
 from probekit.backbone.quiet import quiet_transformers
-from probekit.backbone.reasons import reason_of
 from probekit.backbone.source import ModelSource
 from probekit.data.alignment import check_word_separation
 from probekit.errors import BackboneError
+from probekit.reasons import reason_of
 
 
 def load_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:

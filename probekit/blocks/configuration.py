@@ -5,6 +5,7 @@ from typing import Any
 
 from probekit.configuration import OUTPUTS, PROVENANCE
 from probekit.errors import OptionError
+from probekit.reasons import reason_of
 
 FAMILIES = (
     "bert", "camembert", "cohere", "deberta-v2", "distilbert", "ernie", "falcon", "gemma",
@@ -57,7 +58,7 @@ def block_config(config: Mapping[str, Any], n: int) -> Any:
     except Exception as error:  # every configuration class has its own errors
         raise OptionError(
             f"extra-layers: transformers cannot read this {family} backbone's configuration "
-            f"({' '.join(str(error).split())[:200]})."
+            f"({reason_of(error)})."
         ) from error
     kinds = getattr(made, "layer_types", None)
     if kinds:

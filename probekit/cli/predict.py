@@ -36,7 +36,7 @@ def predict(
     from probekit.prediction import predict as label_texts
     from probekit.prediction import read_items
     from probekit.tasks.lines import decode_lines, read_lines
-    from probekit.train.saved import TrainedHead
+    from probekit.train.trained import TrainedHead
 
     trained = TrainedHead.from_pretrained(head)
     is_stdin = file == "-"

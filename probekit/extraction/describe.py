@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from safetensors.torch import save
-
 from probekit import __version__
 from probekit.backbone import Backbone
 from probekit.extraction.plan import Plan
 from probekit.extraction.request import entry_model
 from probekit.extraction.run import total_statistics
+from probekit.final_norm import FILE as FINAL_NORM_FILE
 from probekit.fingerprint import digest
 from probekit.output_head import FILE as OUTPUT_HEAD_FILE
 from probekit.output_head import OutputHead
@@ -68,17 +67,13 @@ def make_manifest(
 def small_files(backbone: Backbone, output_head: OutputHead | None = None) -> dict[str, bytes]:
     """Return what later steps need of the model: configuration, final norm, output head.
 
-    ``final_norm.safetensors`` (weight, bias; kind and eps in its metadata) is there if the model
-    has a norm after its last block.
-
     Args:
         backbone: the model.
         output_head: kept as well, if given.
     """
     files = {"config.json": json.dumps(backbone.config_json(), indent=1).encode()}
     if (norm := backbone.final_norm) is not None:
-        metadata = {name: str(value) for name, value in norm.to_json().items()}
-        files["final_norm.safetensors"] = save(norm.tensors(), metadata=metadata)
+        files[FINAL_NORM_FILE] = norm.to_file()
     if output_head is not None:
         files[OUTPUT_HEAD_FILE] = output_head.to_file()
     return files

@@ -3,25 +3,22 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64, Int, Int64
-from safetensors import safe_open
 
-from probekit.errors import DataError, EntryError
+from probekit.errors import DataError
 from probekit.features.labels import LabelMap, as_numbers, join_labels
 from probekit.features.rows import choose_array, cut_pieces, example_rows
 from probekit.features.view import FeatureView
+from probekit.final_norm import FILE as FINAL_NORM_FILE
+from probekit.final_norm import FinalNorm
 from probekit.fingerprint import digest_stream
-from probekit.heads.normalization import FinalNorm
 from probekit.ragged import bounds_of
 from probekit.registry import choose
 from probekit.store import Entry
 from probekit.store.labels import LabelSet, labels_for, read_labels
 from probekit.tasks import Example, Kind, Split
-
-_FINAL_NORM = "final_norm.safetensors"
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,7 @@ def view_of(
         n_outputs=count_outputs(entry, label_map, kind),
         ids=ids,
         positions=positions,
-        final_norm=read_final_norm(entry.backbone),
+        final_norm=FinalNorm.from_file(entry.backbone / FINAL_NORM_FILE),
         normed_layer=manifest.n_blocks if manifest.final_norm else None,
     )
 
@@ -176,30 +173,6 @@ def count_outputs(entry: Entry, label_map: LabelMap, kind: Kind) -> int:
     if kind == "language-modelling":
         return int(entry.manifest.model_info["vocab_size"])
     return 1 if kind == "regression" else len(label_map)
-
-
-def read_final_norm(folder: Path) -> FinalNorm | None:
-    """Return the model's final norm as an entry keeps it in ``backbone/``, if it has one.
-
-    Raises:
-        EntryError: the file is damaged.
-    """
-    path = folder / _FINAL_NORM
-    if not path.is_file():
-        return None
-    try:
-        with safe_open(path, "pt") as file:
-            about = file.metadata()
-            return FinalNorm(
-                kind=about["kind"],
-                eps=float(about["eps"]),
-                weight=file.get_tensor("weight"),
-                bias=file.get_tensor("bias"),
-            )
-    except Exception as error:  # safetensors raises its own type for every kind of damage
-        raise EntryError(
-            f"{path} cannot be read ({error}). Extract the entry again with --overwrite."
-        ) from None
 
 
 def _fingerprint(

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from probekit.features.labels import LabelMap
-from probekit.heads.normalization import FinalNorm
+from probekit.final_norm import FinalNorm
 from probekit.ragged import bounds_of, ragged_arange
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray

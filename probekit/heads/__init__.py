@@ -27,7 +27,6 @@ from probekit.heads.laya import LAYA
 from probekit.heads.mean import Mean
 from probekit.heads.normalization import (
     NORMALIZATIONS,
-    FinalNorm,
     Normalization,
     fit_normalization,
     normalization_from_json,
@@ -74,7 +73,6 @@ __all__ = [
     "DWAtt",
     "DepthLSTM",
     "ExtraLayers",
-    "FinalNorm",
     "FusionHead",
     "HeadInput",
     "HeadSpec",

@@ -7,8 +7,7 @@ so conclusions about decoders are shown raw and standardised.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -16,26 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from probekit.errors import OptionError
+from probekit.final_norm import FinalNorm
 from probekit.heads.moments import Moments
 from probekit.heads.precision import full
 from probekit.registry import choose
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinalNorm:
-    """The backbone's own final norm.
-
-    Attributes:
-        kind: "layernorm" or "rmsnorm".
-        weight: the factor really applied, shape (dim,) (Gemma's stored weight plus 1).
-        bias: shape (dim,), or None.
-        eps: added to the variance or mean square.
-    """
-
-    kind: Literal["layernorm", "rmsnorm"]
-    weight: Float[Tensor, " dim"]
-    bias: Float[Tensor, " dim"] | None = None
-    eps: float
 
 
 class Normalization(nn.Module, ABC):

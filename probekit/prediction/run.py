@@ -12,7 +12,7 @@ from probekit.prediction.items import Item, as_examples
 from probekit.prediction.states import HeadReader
 from probekit.progress import ProgressBar
 from probekit.ragged import bounds_of
-from probekit.train.saved import TrainedHead
+from probekit.train.trained import TrainedHead
 
 _EXAMPLES = 256
 

@@ -17,7 +17,7 @@ from probekit.heads import HeadInput, TokenStates
 from probekit.ragged import Ragged, bounds_of
 from probekit.store.codec import read_dtype
 from probekit.store.tables import ExampleTable
-from probekit.train.saved import TrainedHead
+from probekit.train.trained import TrainedHead
 
 BATCH_TOKENS = 4096
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from probekit.errors import EntryError
 from probekit.ragged import ragged_arange
+from probekit.reasons import reason_of
 
 EXAMPLE_SCHEMA = pa.schema(
     [
@@ -186,7 +187,6 @@ def read_table(path: Path, schema: pa.Schema, optional: pa.Schema | None = None)
             f"{path} is missing: the entry is damaged. Extract it again with --overwrite."
         ) from None
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        reason = str(error).splitlines()[0]
         raise EntryError(
-            f"{path} cannot be read ({reason}). Extract the entry again with --overwrite."
+            f"{path} cannot be read ({reason_of(error)}). Extract the entry again with --overwrite."
         ) from None

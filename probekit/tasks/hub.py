@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.errors import HubError
+from probekit.reasons import reason_of
 from probekit.tasks.hub_rows import hub_sentences
 from probekit.tasks.hub_source import HubSource
 from probekit.tasks.sentences import Sentences
@@ -39,7 +40,7 @@ def read_hub(task: str, split: str, sources: Sequence[HubSource]) -> Sentences:
             # Whatever goes wrong inside `datasets` must not keep the next repository from being
             # tried; the message keeps the reason.
             logger.debug("could not load %s", source, exc_info=True)
-            failures.append(f"{source}: {_reason(error)}")
+            failures.append(f"{source}: {reason_of(error)}")
     raise HubError(
         f"could not load split {split!r} of {task} from the Hub. Tried {'; '.join(failures)}. "
         "Give the published files with --data DIR instead; HF_HUB_OFFLINE=1 uses a copy that was "
@@ -82,7 +83,7 @@ def _commit(source: HubSource) -> str | None:
         # The base class of every "no answer" of the HTTP client, which is huggingface_hub's own
         # choice (and has been another package before), so it is known here by name.
         if any(base.__name__ == "TransportError" for base in type(error).__mro__):
-            raise _UnreachableError(f"the Hub is unreachable ({_reason(error)})") from error
+            raise _UnreachableError(f"the Hub is unreachable ({reason_of(error)})") from error
         raise
 
 
@@ -90,9 +91,3 @@ def _cached_commit(dataset: Any) -> str:
     """Return the commit of a data set loaded from the local cache, whose folder it names."""
     files = dataset.cache_files
     return Path(files[0]["filename"]).parent.name if files else "unknown"
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of an error, with its type."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' '.join(lines[:2])}"[:300]

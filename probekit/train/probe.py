@@ -10,6 +10,7 @@ from probekit.decoders import Decoder
 from probekit.errors import RecordError
 from probekit.hardware import native_bfloat16
 from probekit.heads import FusionHead, HeadInput, TokenStates
+from probekit.reasons import reason_of
 
 _HEAVY = 100_000
 """Head parameters from which bfloat16 pays: below, casting the rows costs more than it saves."""
@@ -91,5 +92,5 @@ def start_from(prefix: str, state: Mapping[str, Tensor], module: nn.Module) -> N
     except RuntimeError as error:
         raise RecordError(
             "the saved head that this run starts from is damaged "
-            f"({str(error).splitlines()[-1].strip()}). Train it again with --save."
+            f"({reason_of(error)}). Train it again with --save."
         ) from None

@@ -12,9 +12,9 @@ from torch import Tensor
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from probekit.errors import OptionError, UnknownNameError
+from probekit.final_norm import FinalNorm
 from probekit.heads import (
     NORMALIZATIONS,
-    FinalNorm,
     Normalization,
     fit_normalization,
     normalization_from_json,

@@ -10,7 +10,7 @@ from probekit.features import Location
 from probekit.heads import HEADS
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
-from probekit.train.saved import TrainedHead
+from probekit.train.trained import TrainedHead
 from tests.planted import MODEL
 from tests.planted_texts import KINDS, plant_all_texts, plant_texts
 

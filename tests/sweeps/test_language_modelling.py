@@ -19,8 +19,8 @@ from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
 from probekit.sweeps.resolve import resolve
 from probekit.train.predictions import write_predictions
-from probekit.train.saved import TrainedHead
 from probekit.train.tokens import TokenLayout
+from probekit.train.trained import TrainedHead
 from tests import tiny
 from tests.extraction.passages import passages
 

@@ -13,7 +13,8 @@ from probekit.specs import TrainSpec, product
 from probekit.sweeps import run as run_module
 from probekit.sweeps import sweep
 from probekit.sweeps import task as task_module
-from probekit.train.saved import TrainedHead, saved_key
+from probekit.train.saved import saved_key
+from probekit.train.trained import TrainedHead
 from tests.planted import DIM, MODEL, NAMES, TASK, plant, plant_all
 
 HEADS = ("last", "p32", "concat")

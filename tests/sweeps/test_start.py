@@ -20,8 +20,8 @@ from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
 from probekit.sweeps.resolve import resolve
 from probekit.train.order import batches
-from probekit.train.saved import TrainedHead
 from probekit.train.tokens import TokenLayout
+from probekit.train.trained import TrainedHead
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
 

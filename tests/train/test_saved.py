@@ -11,8 +11,9 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import sweep
-from probekit.train.saved import TrainedHead, check_replaceable
+from probekit.train.saved import check_replaceable
 from probekit.train.scoring import gold_of
+from probekit.train.trained import TrainedHead
 from tests.planted import MODEL, TASK, plant_all
 
 HEADS = ("last", "p32", "dwatt")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from transformers import AutoModel
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import BackboneError, EntryError, OptionError
+from probekit.final_norm import FinalNorm
 
 KINDS = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
 # largest row error |a - b| / |b| between two ways to compute the same thing
@@ -160,8 +161,20 @@ def test_final_norm_turns_the_last_block_into_the_last_layer(kind, loaded):
     handle.remove()
     block = seen[-1][0] if isinstance(seen[-1], tuple) else seen[-1]
     torch.testing.assert_close(backbone.final_norm(block), last)
-    assert set(backbone.final_norm.tensors()) == {"weight", "bias"}
-    assert backbone.final_norm.to_json()["kind"] == ("layernorm" if kind == "gpt2" else "rmsnorm")
+    assert backbone.final_norm.kind == ("layernorm" if kind == "gpt2" else "rmsnorm")
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_final_norm_is_read_back_from_its_file(kind, loaded, tmp_path):
+    norm, rows = loaded(kind).final_norm, torch.randn(3, loaded(kind).info.dim)
+    assert FinalNorm.from_file(tmp_path / "norm.safetensors") is None
+    (tmp_path / "norm.safetensors").write_bytes(norm.to_file())
+    again = FinalNorm.from_file(tmp_path / "norm.safetensors")
+    assert (again.kind, again.eps) == (norm.kind, norm.eps)
+    assert torch.equal(again(rows), norm(rows))
+    (tmp_path / "norm.safetensors").write_bytes(norm.to_file()[:-3])
+    with pytest.raises(EntryError, match=r"cannot be read .* --overwrite"):
+        FinalNorm.from_file(tmp_path / "norm.safetensors")
 
 
 def test_an_encoder_has_no_final_norm(loaded):

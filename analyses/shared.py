@@ -8,6 +8,7 @@ from pathlib import Path
 from probekit import Location, Record, TrainSpec, sweep
 from probekit.metrics.scale import scale_of
 from probekit.report import Score, caption, summarise, table
+from probekit.results.columns import Column, markdown_table
 from probekit.results.interval import Interval, interval
 
 RESULTS = Path(__file__).parent / "results"
@@ -124,8 +125,8 @@ def verdict(low: float, high: float) -> str:
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[str]], *, words: int = 1) -> str:
     """Return a Markdown table whose first columns hold words and the others numbers."""
-    rules = [*[":---"] * words, *["---:"] * (len(header) - words)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [header, rules, *lines])
+    columns = enumerate(zip(header, *lines, strict=True))
+    return markdown_table([Column(head, cells, words=n < words) for n, (head, *cells) in columns])
 
 
 def write(name: str, parts: Iterable[str]) -> None:

@@ -7,9 +7,10 @@ read, so all depths are trained in one pass over the cache.
 from collections.abc import Sequence
 
 from probekit.errors import OptionError
+from probekit.layers import parse_layers
 
 
-def depths(n_blocks: int, every: int = 1) -> Sequence[int]:
+def depths(n_blocks: int, every: int = 1, layers: str | None = None) -> Sequence[int]:
     """Return 0, ``every``, 2 ``every``, ... up to L, and L itself.
 
     At depth n the head sees the layers up to n, and depth 0 is the embeddings alone: the analysis
@@ -18,10 +19,17 @@ def depths(n_blocks: int, every: int = 1) -> Sequence[int]:
     Args:
         n_blocks: L.
         every: distance between depths.
+        layers: the layers that heads read, in the language of ``probekit.layers``: depths at which
+            a head reads no more than at the one before are left out.
 
     Raises:
-        OptionError: ``every`` is less than 1.
+        OptionError: ``every`` is less than 1, a layer does not exist, or no depth is left.
     """
     if every < 1:
         raise OptionError(f"--every must be at least 1; found {every}.")
-    return sorted({*range(0, n_blocks + 1, every), n_blocks})
+    found = {*range(0, n_blocks + 1, every), n_blocks}
+    if layers is not None:
+        found &= set(parse_layers(layers, n_blocks))
+        if not found:
+            raise OptionError(f"--every {every} leaves none of --layers {layers}.")
+    return sorted(found)

@@ -99,6 +99,8 @@ def test_lines_become_words():
     assert read_sentences(lines) == [["EU", "rejects"], ["a\u00a0b"]]
     with pytest.raises(DataError, match="no text to label"):
         read_sentences(["\n"])
+    with pytest.raises(DataError, match="line 2: a TAB in it"):
+        read_sentences(["a b\n", "a\tb c\n"])
 
 
 def test_the_model_of_a_hub_commit_may_lie_in_a_folder_now(trained):

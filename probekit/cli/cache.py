@@ -46,7 +46,8 @@ def info(entry: Entries, cache: options.Cache = Path("cache"), json: options.Jso
 def verify(
     entry: Entries,
     rows: Annotated[
-        int, typer.Option("--rows", help="Also compare N random rows with a fresh float32 pass.")
+        int,
+        typer.Option("--rows", min=0, help="Also compare N random rows with a fresh float32 pass."),
     ] = 0,
     against: Annotated[
         Path | None,
@@ -91,7 +92,13 @@ def rm(
     """Remove entries, finished or not."""
     from probekit.maintenance import remove, select_folders
 
-    for path in select_folders(entry, cache):
+    paths = select_folders(entry, cache)
+    if yes and len(entry) == 1 and len(paths) > 1:
+        raise OptionError(
+            f"{entry[0]} has {len(paths)} entries, of all its tasks: name a TASK as well, or leave "
+            "--yes out to be asked of each."
+        )
+    for path in paths:
         if not yes:
             typer.confirm(f"Remove {path}?", abort=True, err=True)
         remove(path)

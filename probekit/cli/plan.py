@@ -65,6 +65,7 @@ def make_plan(
         for spec in product(
             base, {"label": [label], "decoder": _decoders(shared, preset, target, label), **varied}
         )
+        if not (spec.untrained and spec.seed)  # without training, no seed differs from another
     ]
 
 

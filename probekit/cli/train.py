@@ -60,7 +60,7 @@ def train(
 ) -> None:
     """Train a head (or several) from the cache and print the scores."""
     target = Target.of(model, task, shared)
-    head = head or own_head(shared.protocol)
+    head = own_head(shared.protocol) if head is None else head
     plan = make_plan(target, shared, head=head, depths=[depth], epochs=epochs, evals=evals)
     start = with_baselines if baselines else run
     records = start(plan, target, shared, save=save, predictions=predictions, workers=workers)
@@ -120,11 +120,12 @@ def depth(
     from probekit.depth import depths
 
     target = Target.of(model, task, shared)
+    n_blocks = target.n_blocks(first_label(shared), shared.fit_on)
     plan = make_plan(
         target,
         shared,
-        head=head if head or shared.protocol else "last",
-        depths=depths(target.n_blocks(first_label(shared), shared.fit_on), every),
+        head="last" if head is None and shared.protocol is None else head,
+        depths=depths(n_blocks, every, shared.layers),
         epochs=epochs if epochs or shared.protocol else "5",
         evals=evals,
     )

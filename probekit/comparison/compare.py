@@ -3,7 +3,7 @@
 import numpy as np
 
 from probekit.comparison.pairing import pair
-from probekit.comparison.runs import Run, run_names
+from probekit.comparison.runs import Run, differing, run_names
 from probekit.results.bootstrap import Counts, Differences, bootstrap
 from probekit.results.comparison import Comparison
 from probekit.results.interval import interval
@@ -56,4 +56,5 @@ def compare(
         over_seeds=over_seeds,
         samples=samples,
         seed=seed,
+        differing=differing(a, b),
     )

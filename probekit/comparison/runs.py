@@ -4,13 +4,22 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from probekit.errors import RecordError
 from probekit.results import Record, load_records, select
-from probekit.results.groups import check_seeds, distinguishing, grouped, option_of, series
+from probekit.results.groups import (
+    check_seeds,
+    distinguishing,
+    grouped,
+    option_of,
+    series,
+    varying,
+)
 from probekit.results.names import listed_text, value_text
 
 _MANY = 6  # values that a message lists
+_NAMED = ("head", "layers", "entry")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +99,16 @@ def _values(records: Sequence[Record], name: str) -> str:
     values = [listed_text(name, value) for (value,) in grouped(records, [name])]
     more = f", ... ({len(values)})" if len(values) > _MANY else ""
     return ", ".join(values[:_MANY]) + more
+
+
+def differing(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
+    """Return the options in which two runs differ, with the value of either.
+
+    Head and layers are left out: the runs' names say them.
+    """
+    one, two = a.records[0], b.records[0]
+    names = [name for name in varying([one, two]) if name not in _NAMED]
+    return {name: (option_of(one, name), option_of(two, name)) for name in names}
 
 
 def run_names(a: Run, b: Run) -> tuple[str, str]:

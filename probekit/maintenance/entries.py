@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from probekit.errors import EntryError, EntryNotFoundError, OptionError
+from probekit.errors import EntryError, EntryNotFoundError, OptionError, StorageError
 from probekit.quantities import human_bytes
 from probekit.store.checksums import DamagedChunk
 from probekit.store.entry import Entry, read_manifest
@@ -153,10 +153,13 @@ def remove(path: Path) -> None:
 
     Raises:
         EntryLockedError: another process is writing it.
+        StorageError: a file of it cannot be removed.
     """
     final = path.with_name(path.name.removesuffix(PARTIAL))
     lock = EntryLock(final)
     try:
         shutil.rmtree(path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be removed ({error}).") from error
     finally:
         lock.release()

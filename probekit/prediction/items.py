@@ -92,8 +92,14 @@ def read_sentences(lines: Sequence[str]) -> list[list[str]]:
     """Split lines of text into words at single spaces; blank lines are left out.
 
     Raises:
-        DataError: there is no word at all.
+        DataError: there is no word at all, or a TAB, which a table of words and labels would take
+            for the end of a word.
     """
+    tabbed = next((number for number, line in enumerate(lines, 1) if "\t" in line.strip()), None)
+    if tabbed is not None:
+        raise DataError(
+            f"line {tabbed}: a TAB in it; give a sentence per line, its words apart by spaces."
+        )
     split = [[word for word in line.strip().split(" ") if word] for line in lines]
     sentences = [words for words in split if words]
     if not sentences:

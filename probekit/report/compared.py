@@ -4,7 +4,7 @@ from probekit.metrics.scale import scale_of
 from probekit.results.columns import Column, text_table
 from probekit.results.comparison import Comparison
 from probekit.results.interval import Interval
-from probekit.results.names import metric_text
+from probekit.results.names import metric_text, value_text
 
 
 def comparison_table(found: Comparison) -> str:
@@ -23,8 +23,18 @@ def comparison_table(found: Comparison) -> str:
         f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
         f"{found.samples:,} samples of {found.n_sentences:,} sentences)",
         _seeds_text(found.over_seeds.scaled(scale.factor)),
+        *_differing(found),
     ]
     return text_table(columns) + "\n" + "\n".join(lines)
+
+
+def _differing(found: Comparison) -> list[str]:
+    """Return a line with the options in which the runs differ besides their heads, if any."""
+    pairs = [
+        f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
+        for name, (one, two) in found.differing.items()
+    ]
+    return [f"the runs differ in {', '.join(pairs)}"] if pairs else []
 
 
 def _seeds_text(over: Interval) -> str:

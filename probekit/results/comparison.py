@@ -1,6 +1,7 @@
 """What a comparison of two runs found."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from probekit.results.interval import Interval
@@ -26,6 +27,8 @@ class Comparison:
         over_seeds: the same difference with its interval over paired seeds (Student's t).
         samples: bootstrap samples.
         seed: seed of the samples.
+        differing: options besides head and layers in which the runs differ, each with the value of
+            either run.
     """
 
     a: str
@@ -43,6 +46,7 @@ class Comparison:
     over_seeds: Interval
     samples: int
     seed: int
+    differing: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as plain JSON values."""

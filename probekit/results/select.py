@@ -56,8 +56,13 @@ def _separate(text: str) -> list[str]:
 def _with_values(records: Sequence[Record], name: str, values: str) -> list[Record]:
     """Return the records with one of some values; all of the text may be a value with commas."""
     whole = [record for record in records if _is(record, name, values.strip())]
+    if whole:
+        return whole
     wanted = [_unquoted(value.strip()) for value in _PIECE.findall(values)]
-    return whole or [r for r in records if any(_is(r, name, value) for value in wanted)]
+    found = {value: [r.key for r in records if _is(r, name, value)] for value in wanted}
+    if not all(found.values()):  # one that is misspelt must not pass unnoticed
+        return []
+    return [r for r in records if any(_is(r, name, value) for value in wanted)]
 
 
 def _unquoted(value: str) -> str:

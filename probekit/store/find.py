@@ -107,7 +107,7 @@ def _several(folders: Sequence[EntryFolder], model: str, task: str, split: str) 
     )
     return (
         f"{len(folders)} entries match {model} {task} split {split}: {'; '.join(described)}. "
-        "Choose one with --entry KEY."
+        "Choose one with --entry KEY, or remove what is out of date: probekit cache rm PATH."
     )
 
 

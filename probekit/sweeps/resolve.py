@@ -206,7 +206,7 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
     """Return the layers that a head reads: published or asked for, cut to the depth.
 
     Raises:
-        OptionError: the model has no such layer or depth.
+        OptionError: the model has no such layer or depth, or none of the layers asked for is left.
     """
     layers = parse_layers(spec.layers or head.default_layers, n_blocks)
     if spec.depth is None:
@@ -215,6 +215,8 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
         raise OptionError(
             f"--depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
         )
+    if spec.layers is not None and min(layers) > spec.depth:
+        raise OptionError(f"--depth {spec.depth} leaves none of --layers {spec.layers}.")
     return up_to_depth(layers, spec.depth)
 
 

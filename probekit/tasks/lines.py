@@ -14,8 +14,10 @@ def read_lines(path: Path) -> list[str]:
 
     Raises:
         MissingFileError: there is no such file.
-        DataError: the bytes are not UTF-8; the message gives the line.
+        DataError: it is a folder, or the bytes are not UTF-8; the message gives the line.
     """
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; give a file.")
     if not path.is_file():
         raise MissingFileError(f"{path}: no such file.")
     return decode_lines(path.read_bytes(), str(path))

@@ -27,6 +27,17 @@ def is_index(name: str) -> bool:
     return name.lstrip("-").isascii() and name.lstrip("-").isdigit()
 
 
+def names_header(choice: Choice, cells: Sequence[str]) -> bool:
+    """Say whether the user's choice names a cell of a table's first row, which is a header then.
+
+    A number is a position, even where a cell of the first example is the same number, unless the
+    row numbers its columns.
+    """
+    asked = {choice.label, choice.text, *(choice.text or "").split(",")} - {None, ""}
+    numbered = list(cells) == [str(place) for place in range(len(cells))]
+    return any(name in cells for name in asked if name and (numbered or not is_index(name)))
+
+
 def place_of(where: str, option: str, wanted: str, names: Sequence[str]) -> int:
     """Return the position of the column that ``wanted`` names.
 

@@ -8,7 +8,7 @@ from probekit.errors import DataError
 from probekit.once import warn_once
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.fields import Fields
-from probekit.tasks.options import Choice
+from probekit.tasks.options import Choice, names_header
 from probekit.tasks.scores import is_number
 from probekit.tasks.text_options import USUAL
 
@@ -50,9 +50,8 @@ def load_table(path: Path, choice: Choice) -> Fields:
 
 
 def _is_header(cells: Sequence[str], choice: Choice) -> bool:
-    asked = {choice.label, choice.text, *(choice.text or "").split(",")}
-    names = {cell.strip(" ") for cell in cells}
-    return bool(asked & names) or any(name.lower() in USUAL for name in names)
+    names = [cell.strip(" ") for cell in cells]
+    return names_header(choice, names) or any(name.lower() in USUAL for name in names)
 
 
 def _check_names(path: Path, line: int, names: Sequence[str]) -> None:

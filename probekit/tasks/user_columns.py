@@ -8,7 +8,7 @@ from probekit.errors import DataError, OptionError
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.columns import read_blocks, width_of
 from probekit.tasks.conllu import FIELDS, LABEL_FIELDS, parse_conllu
-from probekit.tasks.options import Choice, only_label, place_of
+from probekit.tasks.options import Choice, names_header, only_label, place_of
 from probekit.tasks.published import origin_of
 from probekit.tasks.sentences import Sentence, Sentences
 
@@ -119,8 +119,7 @@ def _table_sentence(
 
 
 def _is_header(cells: Sequence[str], choice: Choice) -> bool:
-    asked = {choice.text, choice.label} & set(cells)
-    return bool(asked) or any(cell.lower() in TEXT_HEADERS for cell in cells)
+    return names_header(choice, cells) or any(cell.lower() in TEXT_HEADERS for cell in cells)
 
 
 def _usual_text(names: Sequence[str]) -> str:

@@ -46,11 +46,14 @@ def _label(where: str, choice: Choice, names: Sequence[str], lists: Sequence[str
 
 
 def _is_list_column(values: Sequence[Any]) -> bool:
-    """Return whether a column holds lists of strings or whole numbers (or nothing)."""
+    """Return whether a column holds lists of strings or whole numbers (or nothing).
+
+    An empty place in a list is a fault that is told with its line, and no reason to look elsewhere.
+    """
     filled = [value for value in values if value is not None]
     flat = (item for value in filled if isinstance(value, list) for item in value)
     lists = all(isinstance(value, list) for value in filled)
-    return bool(filled) and lists and all(isinstance(item, str | int) for item in flat)
+    return bool(filled) and lists and all(isinstance(item, str | int | None) for item in flat)
 
 
 def _sentence(fields: Fields, number: int, word: str, label: str | None) -> Sentence:

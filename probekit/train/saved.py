@@ -128,10 +128,12 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
     Raises:
         OptionError: the folder holds the head of another task, label or head, or a config.json
             that is no saved head's (that of a model).
+        StorageError: the folder cannot be made or written.
     """
+    _check_writable(folder)
     try:
         config = json.loads((folder / CONFIG).read_text("utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (FileNotFoundError, ValueError):
         return
     if not _is_saved(config):
         raise OptionError(
@@ -146,6 +148,14 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
             f"{found[1]}, head {found[2]}; this one: {task}, {label}, {head}). Choose another "
             "folder, or remove that one."
         )
+
+
+def _check_writable(folder: Path) -> None:
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise StorageError(f"--save {folder}: {there} is a file. Choose another folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
 
 
 def _name_of(config: Mapping[str, Any]) -> str | None:

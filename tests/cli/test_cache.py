@@ -91,6 +91,12 @@ def test_rm_asks_and_a_no_removes_nothing(bert, corpus, cache, answer):
     assert relative(cache, "dev").exists()
 
 
+def test_rm_does_not_empty_a_model_unasked(bert, cache):
+    message = refused("cache", "rm", "bert", "--yes")
+    assert message.startswith("bert has 2 entries, of all its tasks: name a TASK as well")
+    assert relative(cache, "dev").exists() and relative(cache, "train").exists()
+
+
 def test_rm(bert, corpus, cache):
     path = relative(cache, "dev")
     outcome = done("cache", "rm", bert, corpus, "dev", "--yes")

@@ -1,6 +1,7 @@
 """``probekit extract``: what it prints, what it leaves, and options that cannot be used."""
 
 import re
+import shutil
 
 import pytest
 import torch
@@ -163,3 +164,19 @@ def test_dry_run_warns_of_a_cache_that_loses(bert, corpus, monkeypatch):
     assert verdict.endswith("or choose a faster disk with --cache.")
     rows = done("extract", bert, corpus, "--dry-run", "--json").rows
     assert [row["break_even_epochs"] for row in rows] == [None, None]
+
+
+def test_own_labels_are_those_of_the_file_now(bert, corpus, here):
+    """Whoever corrects a file of their own need not say that it holds the labels."""
+    quick = ("--head", "last", "--epochs", "1")
+    own = shutil.copytree(corpus, here / "own")
+    done("extract", bert, own, "--compute-dtype", "float32")
+    (before,) = done("train", bert, own, *quick, "--json").rows
+    text = (own / "train.conll").read_text("utf-8")
+    (own / "train.conll").write_text(text.replace("\tB-LOC", "\tO"), "utf-8")
+    (after,) = done("train", bert, own, *quick, "--json").rows
+    assert after["labels_fingerprint"] != before["labels_fingerprint"]
+    (own / "train.conll").write_text(text, "utf-8")
+    assert done("train", bert, own, *quick, "--json").rows == [before]
+    (own / "train.conll").write_text(text.replace("river", "brook"), "utf-8")
+    assert "is 'brook', but 'river' in the cache" in refused("train", bert, own, *quick)

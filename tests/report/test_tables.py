@@ -249,6 +249,9 @@ def test_comparison_table():
     ]
     assert "+1.25 to +8.75, p = 0.012 (paired bootstrap, 10,000 samples" in lines[-2]
     assert lines[-1] == "over 2 paired seeds: +5.00 ± 3.00 (95 % interval, Student's t)"
+    unlike = replace(found, differing={"lr": (0.01, 0.002), "depth": (None, 4)})
+    expected = "the runs differ in lr 0.01 and 0.002, depth all and 4"
+    assert comparison_table(unlike).splitlines()[-1] == expected
     single = replace(found, metric="perplexity", over_seeds=Interval(0.05, None, 1))
     assert comparison_table(single).splitlines()[2].endswith(" 0.75")
     assert comparison_table(single).endswith("how much another seed would change is not known")

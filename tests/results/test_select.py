@@ -38,6 +38,8 @@ def test_select(conditions, count):
 def test_nothing_left_lists_what_occurs():
     with pytest.raises(RecordError, match=r"no records with shots=16; shots is 8 or 128 or all\."):
         select(RECORDS, ["shots=16"])
+    with pytest.raises(RecordError, match=r"no records with head=p32,lst; head is last or p32\."):
+        select(RECORDS, ["head=p32,lst"])
     with pytest.raises(RecordError, match=r"seed is 0\."):
         select(RECORDS, ["seed=one"])
 

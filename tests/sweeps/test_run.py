@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from probekit.depth import depths
-from probekit.errors import DataError, EntryNotFoundError, OptionError
+from probekit.errors import DataError, EntryNotFoundError, OptionError, StorageError
 from probekit.features import Location
 from probekit.report import summarise, table
 from probekit.results import load_records
@@ -159,6 +159,9 @@ def test_every_depth_in_one_sweep(location, tmp_path):
 
 def test_depths_always_end_with_the_last():
     assert depths(7, 3) == [0, 3, 6, 7]
+    assert depths(7, 3, "0,1,6,-1") == [0, 6, 7]
+    with pytest.raises(OptionError, match="--every 3 leaves none of --layers 1:3"):
+        depths(7, 3, "1:3")
     with pytest.raises(OptionError, match="--every must be at least 1"):
         depths(3, every=0)
 
@@ -200,6 +203,18 @@ def test_the_head_of_another_run_is_not_overwritten(location, tmp_path):
     assert out.read_text("utf-8") == before  # nothing was trained
     (again,) = sweep([base(epochs=1)], out=out, location=location, save=folder)
     assert again.key == kept.key
+
+
+def test_a_place_that_cannot_hold_a_head_is_refused_before_training(location, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"--save .*head: .*file is a file"):
+        sweep([base()], out=tmp_path / "r.jsonl", location=location, save=tmp_path / "file/head")
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_layers_that_a_depth_cuts_away_are_refused(location, tmp_path):
+    with pytest.raises(OptionError, match="--depth 1 leaves none of --layers 2:4"):
+        sweep([base(layers="2:4", depth=1)], out=tmp_path / "r.jsonl", location=location)
 
 
 def test_a_model_is_not_overwritten_with_a_head(location, tmp_path):

@@ -22,6 +22,7 @@ from probekit.sweeps.resolve import resolve
 from probekit.train.order import batches
 from probekit.train.tokens import TokenLayout
 from probekit.train.trained import TrainedHead
+from tests.cli.console import done
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
 
@@ -187,6 +188,15 @@ def seqeval_of(folder, location, split):
         predicted.append(head.predict(z))
         gold.append([view.labels.names[target] for target in view.targets[start:stop]])
     return f1_score(gold, predicted)
+
+
+def test_the_command_line_scores_a_saved_head_once_whatever_the_seeds(saved, location, tmp_path):
+    words = ("--init-from", saved, "--head", HEAD, "--decoder", PLAIN, "--epochs", "1")
+    outcome = done(
+        "sweep", MODEL, TASK, *words, "--shots", "0,2", "--seeds", "2", "--cache", location.cache,
+        "--out", tmp_path / "r.jsonl", "--json",
+    )  # fmt: skip
+    assert [(row["shots"], row["seed"]) for row in outcome.rows] == [(0, 0), (2, 0), (2, 1)]
 
 
 def test_shots_from_none_on_are_one_curve(saved, location, tmp_path):

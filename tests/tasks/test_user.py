@@ -91,6 +91,15 @@ def test_iob1_is_said_once_per_file(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert "(IOB1?)" in caplog.text
 
 
+@pytest.mark.parametrize("column", ["tokens", "tags"])
+def test_an_empty_place_in_a_list_is_told_with_its_line(tmp_path: Path, column: str) -> None:
+    row = {"tokens": ["EU", "calls"], "tags": ["B-ORG", "O"]}
+    broken = row | {column: ["EU", None]}
+    path = write(tmp_path / "a.jsonl", f"{json.dumps(row)}\n{json.dumps(broken)}\n")
+    with pytest.raises(DataError, match=f"line 2: expected a list of .* in column '{column}'"):
+        get_task(str(path))
+
+
 def test_conll_columns_by_index(tmp_path: Path) -> None:
     path = write(tmp_path / "x.conll", "0 the DT B-NP\n1 cat NN I-NP\n")
     split = train(path, text="1", label="2")

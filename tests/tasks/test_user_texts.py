@@ -281,6 +281,17 @@ def test_csv_texts_may_run_over_lines(tmp_path: Path) -> None:
     assert rows(train(path, "sentence")) == [('one\n\ntwo, "three"', "x"), ("four", "y")]
 
 
+def test_a_number_is_a_position_though_a_cell_is_the_same_number(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "1,g d g\n0,a c\n1,b\n")
+    task = get_task(str(path), kind="sentence", text="1", label="0")
+    found = task.read("train", None)
+    assert [example.text for example in found.examples] == ["g d g", "a c", "b"]
+    assert found.labels == {"0": (("1",), ("0",), ("1",))}
+    numbered = write(tmp_path / "b.csv", "0,1\n1,g d g\n0,a c\n")
+    found = get_task(str(numbered), kind="sentence", text="1", label="0").read("train", None)
+    assert [example.text for example in found.examples] == ["g d g", "a c"]
+
+
 def test_a_header_that_is_not_known_for_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

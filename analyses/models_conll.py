@@ -1,12 +1,12 @@
 """NER on CoNLL-2003 in several models: ten heads, with a linear decoder and with a CRF.
 
 128 shots, 50 epochs, 5 seeds, as in ``heads_conll.py``, whose records it shares. A head has one
-rate in all models: 2e-3 with a few values per layer, else what ``heads_conll.py`` and
-``extra_layers.py`` chose on dev or one within 0.3 points of it; that of ``depth-lstm`` was not
-searched. The heads with a few values per layer also read standardised rows, which very large
-activations call for. Dev chooses the checkpoint and test is what to read. Finished runs are
-skipped: the script can be stopped and resumed. The tables hold what is recorded, so that
-``--head`` trains some heads and leaves the others as they are (a dash: not trained).
+rate in all models: 2e-3 for the light heads, else what ``heads_conll.py`` and ``extra_layers.py``
+chose on dev or one within 0.3 points of it; that of ``depth-lstm`` was not searched. The light
+heads also read standardised rows, which very large activations call for. Dev chooses the checkpoint
+and test is what to read. Finished runs are skipped: the script can be stopped and resumed. The
+tables hold what is recorded, so that ``--head`` trains some heads and leaves the others as they are
+(a dash: not trained).
 
     probekit extract MODEL conll --data DATA --split train,dev,test
     python analyses/models_conll.py MODEL MODEL ... --workers 2

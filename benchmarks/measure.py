@@ -95,6 +95,18 @@ class Claim:
     details: str = ""
 
 
+def at_least(number: int, title: str, ratio: Ratio, aim: float, details: str) -> Claim:
+    """Return the claim that a ratio of times is ``aim`` or more."""
+    return Claim(
+        number=number,
+        title=title,
+        aim=f">= {aim:g} x",
+        found=f"{ratio} x",
+        reached=ratio.median >= aim,
+        details=details,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measured:
     """A claim with what it was measured on.

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from measure import Claim, alternate, report, timed
+from measure import Claim, alternate, at_least, report, timed
 from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import Location, TrainSpec, extract, open_features, product, sweep
@@ -95,13 +95,11 @@ def sharing(name: str, plan: Sequence[TrainSpec], sweeps: Sweeps, rounds: int) -
         "single": timed(lambda: sweeps.one_by_one(plan)),
     }
     timings = alternate(sides, rounds)
-    ratio = timings.ratio("single", "sweep")
-    return Claim(
-        number=10,
-        title=f"a sweep of {len(plan)} runs of {name} heads against one by one, {MINILM}",
-        aim=f">= {AIMS[name]:g} x",
-        found=f"{ratio} x",
-        reached=ratio.median >= AIMS[name],
+    return at_least(
+        10,
+        f"a sweep of {len(plan)} runs of {name} heads against one by one, {MINILM}",
+        timings.ratio("single", "sweep"),
+        AIMS[name],
         details=f"{timings.median('sweep'):.1f} s against {timings.median('single'):.1f} "
         f"s, of which opening features {len(plan) * timings.median('opening'):.1f} s",
     )
@@ -131,14 +129,12 @@ def workers(
         "tiny, two": timed(lambda: sweeps.run(tiny, workers=2)),
     }
     timings = alternate(sides, rounds)
-    ratio = timings.ratio("one", "two")
     starting = timings.median("tiny, two") - timings.median("tiny, one")
-    return Claim(
-        number=11,
-        title=f"that sweep with 2 workers against 1, one thread each, {MINILM}",
-        aim=f">= {WORKERS_AIM:g} x",
-        found=f"{ratio} x",
-        reached=ratio.median >= WORKERS_AIM,
+    return at_least(
+        11,
+        f"that sweep with 2 workers against 1, one thread each, {MINILM}",
+        timings.ratio("one", "two"),
+        WORKERS_AIM,
         details=f"{timings.median('two'):.1f} s, of which starting the workers {starting:.1f}, "
         f"against {timings.median('one'):.1f} s",
     )

@@ -1,4 +1,7 @@
-"""Entries of a model's configuration that change nothing which the model computes."""
+"""Entries of a model's configuration: which of them change what it computes, and which differ."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
 
 PROVENANCE = frozenset(
     {
@@ -16,3 +19,20 @@ OUTPUTS = frozenset(
     }
 )  # fmt: skip
 """What a forward pass returns besides hidden states, and how an output head is stored."""
+
+
+def without(config: Mapping[str, Any], idle: Collection[str]) -> dict[str, Any]:
+    """Return a configuration without idle entries, and without private ones."""
+    return {
+        name: value
+        for name, value in config.items()
+        if name not in idle and not name.startswith("_")
+    }
+
+
+def differing_entries(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+    """Return the names of entries that both configurations have, with different values.
+
+    What only one of them has may come from another version of transformers.
+    """
+    return sorted(name for name in one.keys() & two.keys() if one[name] != two[name])

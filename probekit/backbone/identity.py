@@ -7,7 +7,7 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTo
 
 from probekit.backbone.config import plain_config
 from probekit.backbone.files import WeightFile
-from probekit.configuration import PROVENANCE
+from probekit.configuration import PROVENANCE, without
 from probekit.fingerprint import digest
 
 
@@ -22,11 +22,7 @@ def weights_digest(files: Sequence[WeightFile]) -> str:
 
 def random_digest(config: PretrainedConfig, seed: int) -> str:
     """Return the identity of weights that a configuration and a seed draw (64 hex digits)."""
-    options = {
-        name: value
-        for name, value in plain_config(config).items()
-        if name not in PROVENANCE and not name.startswith("_")
-    }
+    options = without(plain_config(config), PROVENANCE)
     return digest({"random_init": seed, "config": options})
 
 

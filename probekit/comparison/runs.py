@@ -19,7 +19,7 @@ from probekit.results.groups import (
 from probekit.results.names import listed_text, value_text
 
 _MANY = 6  # values that a message lists
-_NAMED = ("head", "layers", "entry")
+_SAID = ("head", "layers", "entry")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +104,11 @@ def _values(records: Sequence[Record], name: str) -> str:
 def differing(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
     """Return the options in which two runs differ, with the value of either.
 
-    Head and layers are left out: the runs' names say them.
+    Left out are the head, which the runs' names say, and layers and entry, which follow from
+    other options.
     """
     one, two = a.records[0], b.records[0]
-    names = [name for name in varying([one, two]) if name not in _NAMED]
+    names = [name for name in varying([one, two]) if name not in _SAID]
     return {name: (option_of(one, name), option_of(two, name)) for name in names}
 
 

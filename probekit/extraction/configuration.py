@@ -6,11 +6,10 @@ the same weights; these checks keep such numbers from being taken for each other
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from probekit.backbone import Inspection, plain_config
-from probekit.configuration import OUTPUTS, PROVENANCE
+from probekit.configuration import OUTPUTS, PROVENANCE, differing_entries, without
 from probekit.errors import EntryError
 from probekit.store.entry import Entry
 
@@ -19,7 +18,7 @@ _IDLE = PROVENANCE | OUTPUTS | {"initializer_range"}
 
 def computing_options(inspection: Inspection) -> dict[str, Any]:
     """Return the options of a model's configuration that its forward pass may depend on."""
-    options = _relevant(plain_config(inspection.config))
+    options = without(plain_config(inspection.config), _IDLE)
     return options | {"longest input": inspection.info.max_length}
 
 
@@ -31,21 +30,13 @@ def check_configuration(entry: Entry, inspection: Inspection) -> None:
     Raises:
         EntryError: an option differs; the message names each with both values.
     """
-    made = _relevant(json.loads((entry.backbone / "config.json").read_text("utf-8")))
+    made = without(json.loads((entry.backbone / "config.json").read_text("utf-8")), _IDLE)
     made["longest input"] = entry.manifest.model_info["max_length"]
     now = computing_options(inspection)
-    differing = [name for name in sorted(made.keys() & now.keys()) if made[name] != now[name]]
+    differing = differing_entries(made, now)
     if differing:
         changes = ", ".join(f"{name} {made[name]!r} is now {now[name]!r}" for name in differing)
         raise EntryError(
             f"{entry.path} was made from the same weights under another configuration: {changes}. "
             "Restore it, choose another --cache, or replace the entry with --overwrite."
         )
-
-
-def _relevant(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in config.items()
-        if name not in _IDLE and not name.startswith("_")
-    }

@@ -59,9 +59,8 @@ def _with_values(records: Sequence[Record], name: str, values: str) -> list[Reco
     if whole:
         return whole
     wanted = [_unquoted(value.strip()) for value in _PIECE.findall(values)]
-    found = {value: [r.key for r in records if _is(r, name, value)] for value in wanted}
-    if not all(found.values()):  # one that is misspelt must not pass unnoticed
-        return []
+    if not all(any(_is(r, name, value) for r in records) for value in wanted):
+        return []  # a misspelt one must not pass unnoticed
     return [r for r in records if any(_is(r, name, value) for value in wanted)]
 
 

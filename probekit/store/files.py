@@ -65,10 +65,15 @@ def storage_errors(folder: Path, needed: int | None = None) -> Iterator[None]:
 
 def free_bytes(folder: Path) -> int:
     """Return the free space of the file system that holds, or would hold, ``folder``."""
+    return shutil.disk_usage(nearest(folder)).free
+
+
+def nearest(folder: Path) -> Path:
+    """Return a folder, or the first of its parents that exists."""
     there = folder.absolute()
     while not there.exists():
         there = there.parent
-    return shutil.disk_usage(there).free
+    return there
 
 
 def disk_bytes(folder: Path) -> int:

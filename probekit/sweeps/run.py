@@ -4,6 +4,7 @@ import logging
 import uuid
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -86,23 +87,23 @@ def sweep(
     known = _known(file)
     todo = _missing(runs, known, outputs, file)
     share = memory // workers  # of one group: at most half for its heads, the rest for its rows
-    tasks = [
-        GroupTask(
-            specs=tuple(run.spec for run in group),
-            location=place,
-            device=device,
-            memory=max(share - sum(map(member_bytes, group)), 0),
-            outputs=outputs,
-            sweep=name,
-        )
-        for group in make_groups(todo, workers=workers, memory=share // 2)
-    ]
+    groups = make_groups(todo, workers=workers, memory=share // 2)
+    shared = GroupTask(
+        specs=(), location=place, device=device, memory=share, outputs=outputs, sweep=name
+    )
+    tasks = [_task_of(group, shared) for group in groups]
     total = sum(run.steps for run in todo)
     shown = progress and bool(todo)
     with ProgressBar(total=total, desc="train", unit="step", shown=shown) as bar:
         done = start(tasks, workers=workers, report=bar.update)
         known.update(_append(done, file))
     return [known[run.options.key] for run in runs]
+
+
+def _task_of(group: Sequence[Run], shared: GroupTask) -> GroupTask:
+    """Return the task of a group, whose rows have the memory that its heads leave."""
+    left = max(shared.memory - sum(map(member_bytes, group)), 0)
+    return replace(shared, specs=tuple(run.spec for run in group), memory=left)
 
 
 def _append(done: Generator[tuple[int, list[Record]], None, None], out: Path) -> dict[str, Record]:

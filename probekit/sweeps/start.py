@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from probekit.configuration import differing_entries
 from probekit.decoders import DecoderSpec
 from probekit.errors import OptionError
 from probekit.features import Splits, settled_array
@@ -104,12 +105,9 @@ def _without_config(head: Mapping[str, Any]) -> dict[str, Any]:
 def _differing(
     saved: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what differs between the configurations of two heads' backbones, of either.
-
-    What only one of them has may come from another version of transformers.
-    """
+    """Return what differs between the configurations of two heads' backbones, of either."""
     one, two = (head.get("config") or {} for head in (saved, wanted))
-    names = sorted(name for name in one.keys() & two.keys() if one[name] != two[name])
+    names = differing_entries(one, two)
     return {name: one[name] for name in names}, {name: two[name] for name in names}
 
 

@@ -16,6 +16,7 @@ from probekit.errors import MissingFileError, OptionError, RecordError, StorageE
 from probekit.features import Splits, settled_array
 from probekit.reasons import reason_of
 from probekit.specs import ResolvedOptions
+from probekit.store.files import nearest
 from probekit.tasks import slug_of
 from probekit.train.result import FitResult
 
@@ -114,7 +115,7 @@ def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path
 
 
 def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, head: str) -> None:
-    """Refuse a folder in which a run would overwrite something else than its own kind.
+    """Refuse a folder that cannot be written, or where a run would overwrite another kind of thing.
 
     A head of the same task, label and head name may be replaced, and so may a damaged one.
 
@@ -151,7 +152,7 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
 
 
 def _check_writable(folder: Path) -> None:
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    there = nearest(folder)
     if not there.is_dir():
         raise StorageError(f"--save {folder}: {there} is a file. Choose another folder.")
     if not os.access(there, os.W_OK | os.X_OK):

@@ -32,6 +32,7 @@ def resolved(**options):
         ({"lr": float("nan")}, "--lr must be"),
         ({"hold_out": 1}, "--hold-out must be a number between 0 and 1"),
         ({"weight_decay": -1}, "--weight-decay must be 0 or more"),
+        ({"weight_decay": 0.1, "optimizer": "adam"}, "--weight-decay: --optimizer adam has none"),
         ({"depth": -1}, "--depth must be"),
         ({"normalize": "l2"}, "normaliz"),
     ],

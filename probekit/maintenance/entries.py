@@ -10,6 +10,7 @@ from probekit.errors import EntryError, EntryNotFoundError, OptionError, Storage
 from probekit.quantities import human_bytes
 from probekit.store.checksums import DamagedChunk
 from probekit.store.entry import Entry, read_manifest
+from probekit.store.labels import label_columns
 from probekit.store.layout import EntryFolder, list_entries, model_slug
 from probekit.store.lock import EntryLock
 from probekit.store.names import MANIFEST, PARTIAL
@@ -37,9 +38,9 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
         "dtype": "-",
         "compute": "-",
         "format": "-",
-        "state": "complete" if folder.complete else "unfinished",
+        "state": "unfinished",
     }
-    if folder.complete:
+    if not folder.path.name.endswith(PARTIAL):
         try:
             manifest = read_manifest(folder.path)
         except EntryError as error:
@@ -52,6 +53,7 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
             "dtype": manifest.dtype,
             "compute": manifest.compute_dtype,
             "format": manifest.backend,
+            "state": "complete",
         }
     return row
 
@@ -67,15 +69,16 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
         EntryNotFoundError: nothing matches.
         OptionError: more than model, task and split.
     """
-    paths = [Path(name) for name in names]
-    if all((path / MANIFEST).is_file() or path.name.endswith(PARTIAL) for path in paths):
+    paths, folders = [Path(name) for name in names], list_entries(root)
+    listed = {folder.path.resolve() for folder in folders}
+    if all(_is_entry(path) or path.resolve() in listed for path in paths):
         return paths
     if len(names) > 3:
         raise OptionError(f"give paths of entries, or MODEL TASK [SPLIT]; found {' '.join(names)}.")
     wanted = [model_slug(names[0]), *map(slug_of, names[1:2]), *names[2:]]
     found = [
         folder.path
-        for folder in list_entries(root)
+        for folder in folders
         if [folder.model, folder.task][: len(wanted)] == wanted[:2]
         and (len(wanted) < 3 or wanted[2] in (folder.split, folder.key8, folder.path.name))
     ]
@@ -84,6 +87,10 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
             f"no cache entry matches {' '.join(names)} in {root}. `probekit cache ls` lists them."
         )
     return found
+
+
+def _is_entry(path: Path) -> bool:
+    return path.name.endswith(PARTIAL) or (path / MANIFEST).is_file()
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -102,6 +109,8 @@ def describe(path: Path) -> dict[str, Any]:
         "task": manifest.task,
         "split": manifest.split,
         "origin": manifest.origin,
+        "part of the split": _part(manifest.request.get("limit")),
+        "labels": ", ".join(label_columns(entry)) or "none",
         "arrays": ", ".join(
             f"{spec.name} {spec.rows:,} x {len(spec.layers)} x {spec.dim}"
             for spec in manifest.arrays
@@ -120,6 +129,10 @@ def describe(path: Path) -> dict[str, Any]:
         "created": manifest.created,
         "versions": ", ".join(f"{name} {found}" for name, found in manifest.versions.items()),
     }
+
+
+def _part(limit: int | None) -> str:
+    return "all of it" if limit is None else f"the first {limit:,} examples"
 
 
 def check_chunks(path: Path, *, progress: bool = False) -> int:

@@ -67,9 +67,14 @@ def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) ->
     held = {index: class_scores(record, split) for index, record in enumerate(records)}
     found = {name for scores in held.values() for name in scores}
     if not found:
+        elsewhere = [s for s in SCORE_OF if any(class_scores(record, s) for record in records)]
+        remedy = (
+            f"they hold that of {elsewhere[0]}: --split {elsewhere[0]}."
+            if elsewhere
+            else "run `probekit train` on a task with spans or classes first."
+        )
         raise RecordError(
-            f"none of {len(records)} records holds the {split} F1 of single classes; run "
-            "`probekit train` on a task with spans or classes first."
+            f"none of {len(records)} records holds the {split} F1 of single classes; {remedy}"
         )
     check_classes(classes, found)
     wanted = set(classes) or found

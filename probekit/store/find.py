@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from probekit.errors import EntryError, EntryNotFoundError
+from probekit.errors import EntryNotFoundError
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.layout import EntryFolder, list_entries, model_slug
 from probekit.store.manifest import Manifest
@@ -51,15 +51,10 @@ def find_entries(
     complete = [f for f in matching if f.complete]
     if len(complete) > 1:
         complete = _widest(complete, arrays)
-    if len(complete) == 1:
-        return Entry.open(complete[0].path)
-    if complete:
+    if len(complete) > 1:
         raise EntryNotFoundError(_several(complete, model, task, split))
     if matching:
-        raise EntryError(
-            f"{matching[0].path} is unfinished. Run the same `probekit extract` command again: "
-            "it resumes where it stopped."
-        )
+        return Entry.open((complete or matching)[0].path)
     raise EntryNotFoundError(_none(root, model, task, split, entry, of_task, folders))
 
 

@@ -107,9 +107,18 @@ def read_labels(path: Path) -> LabelSet:
 
 def labels_for(entry: Entry, column: str) -> list[LabelFile]:
     """Return the stored versions of a column for an entry's split, newest first."""
-    files = map(_describe, labels_folder(entry.path).glob("*.parquet"))
-    mine = [f for f in files if (f.split, f.column) == (entry.manifest.split, column)]
+    mine = [file for file in _files(entry) if file.column == column]
     return sorted(mine, key=lambda file: file.created, reverse=True)
+
+
+def label_columns(entry: Entry) -> list[str]:
+    """Return the label columns that are stored for an entry's split."""
+    return sorted({file.column for file in _files(entry)})
+
+
+def _files(entry: Entry) -> list[LabelFile]:
+    files = map(_describe, labels_folder(entry.path).glob("*.parquet"))
+    return [file for file in files if file.split == entry.manifest.split]
 
 
 def _describe(path: Path) -> LabelFile:

@@ -9,6 +9,8 @@ from probekit.tasks.lines import read_lines
 
 Row = tuple[int, list[str]]
 
+_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
 
 def read_cells(path: Path, *, long: bool = False) -> list[Row]:
     """Return the rows of a table.
@@ -21,10 +23,13 @@ def read_cells(path: Path, *, long: bool = False) -> list[Row]:
         long: a quoted cell of a ``.csv`` file may go on in the next lines, as texts do.
 
     Raises:
-        DataError: the quoting of a ``.csv`` file is broken.
+        DataError: a ``.csv`` file is divided by something else than commas, or its quoting is
+            broken.
     """
     if path.suffix.lower() == ".csv":
-        return _csv_rows(path, long)
+        rows = _csv_rows(path, long)
+        _check_delimiter(path, [row for row in rows if is_filled(row)])
+        return rows
     return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1)]
 
 
@@ -41,6 +46,18 @@ def check_widths(path: Path, rows: Sequence[Row]) -> None:
             raise DataError(
                 f"{path}, line {number}: expected {width} cells, as in the first row, "
                 f"found {len(cells)}."
+            )
+
+
+def _check_delimiter(path: Path, rows: Sequence[Row]) -> None:
+    """Refuse rows that are divided by another mark, as spreadsheets write them in many places."""
+    if len(rows) < 2 or len(rows[0][1]) > 1:
+        return
+    for mark, name in _DELIMITERS.items():
+        if all(mark in ",".join(cells) for _, cells in rows):
+            raise DataError(
+                f"{path}, line {rows[0][0]}: the columns are divided by {name}, not by commas; "
+                "save the file with commas, or as .tsv with tabs."
             )
 
 

@@ -36,6 +36,8 @@ def test_info(bert, corpus, cache):
     assert pairs["split"].strip() == "dev"
     assert pairs["layers"].strip() == "0, 1, 2, 3 (0 = emb)"
     assert pairs["model"].strip() == str(bert)
+    assert pairs["part of the split"].strip() == "all of it"
+    assert pairs["labels"].strip() == "2"
     (row,) = done("cache", "info", relative(cache, "dev"), "--json").rows
     assert row["counts"]["words"] == 45
 

@@ -80,6 +80,17 @@ def test_an_entry_of_a_newer_format(bert, corpus, cache, here):
     assert not (here / "runs").exists()
 
 
+def test_an_entry_without_its_manifest(bert, corpus, cache, here):
+    (entry_of(cache, "train") / "manifest.json").unlink()
+    message = refused("train", bert, corpus, *TRAIN)
+    assert message.endswith("it has no manifest.json. Extract it again with --overwrite.")
+    for words in ((bert, corpus, "train"), (entry_of(cache, "train").relative_to(here),)):
+        assert refused("cache", "info", *words) == message
+    outcome = done("cache", "ls", "--json")
+    assert [row["state"] for row in outcome.rows] == ["complete", "unreadable"]
+    assert message in outcome.err
+
+
 def test_a_second_process_on_the_same_entry(bert, corpus, cache):
     final = entry_of(cache, "train")
     code = (

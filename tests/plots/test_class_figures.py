@@ -65,8 +65,11 @@ def test_too_many_classes_name_the_option():
 
 
 def test_classes_need_scores():
-    with pytest.raises(RecordError, match="none of 1 records holds the test F1"):
-        plot_classes([make_record(scores={})], "test")
+    with pytest.raises(RecordError, match=r"none of 1 records holds the dev F1.*`probekit train`"):
+        plot_classes([make_record(scores={}, confusion=None)])
+    dev_alone = make_record(scores={"dev/f1/LOC": 0.5})
+    with pytest.raises(RecordError, match=r"the test F1 of .*; they hold that of dev: --split dev"):
+        plot_classes([dev_alone], "test")
     with pytest.raises(UnknownNameError, match="unknown split"):
         plot_classes([make_record()], "train")
 

@@ -255,6 +255,7 @@ def test_a_lone_quotation_mark(tmp_path: Path) -> None:
         ("a.tsv", "token\ttag\n", "is empty"),
         ("a.tsv", "a\tO\nb\n", r"line 2: expected 2 cells.*found 1"),
         ("a.csv", "a,O\nb,,O\n", r"line 2: expected 2 cells.*found 3"),
+        ("a.csv", "a;O\nb;O\n", r"a.csv, line 1: the columns are divided by semicolons, not"),
         ("a.csv", "token,tag\na,X\n\nb,\n", r"line 4: an empty label in column 'tag'"),
         ("a.jsonl", "", "is empty"),
         ("a.jsonl", '{"tokens": ["a"]}\n{"tokens"\n', r"a.jsonl, line 2: not JSON"),

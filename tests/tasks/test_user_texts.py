@@ -245,6 +245,8 @@ def test_a_split_without_the_label_column_is_unlabelled(tmp_path: Path) -> None:
         ("a.csv", "", r"is empty"),
         ("a.csv", "text,label\n", r"is empty"),
         ("a.csv", "text,label\nfine,1,2\n", r"a.csv, line 2: expected 2 cells.*found 3"),
+        ("a.csv", "text;label\na, b;1\n", r"a.csv, line 1: the columns are divided by semicolons"),
+        ("a.csv", "\ntext\tlabel\na\t1\n", r"line 2: the columns are divided by tabs, not by"),
         ("a.csv", "text,text\nfine,1\n", r"line 1: two columns are called 'text'"),
         ("a.csv", "text,label\nfine,1\n ,0\n", r"a.csv, line 3: no text in column 'text'"),
         ("a.csv", 'text,label\nfine,1\n"open,0\nc,1\n', r"line 3: .*quotation mark is written"),

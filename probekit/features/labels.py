@@ -19,7 +19,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class LabelMap:
-    """The classes of a label column: the sorted label names of the full train split.
+    """The classes of a label column: the sorted label names of the full train split, mostly.
 
     Attributes:
         names: label name of each class.
@@ -31,6 +31,10 @@ class LabelMap:
     def from_labels(cls, labels: Iterable[Iterable[str]]) -> Self:
         """Return the map of all labels that occur."""
         return cls(tuple(sorted({name for sentence in labels for name in sentence})))
+
+    def widened(self, names: Sequence[str]) -> Self:
+        """Return the map of the given names if they hold all of this map's, else this map."""
+        return type(self)(tuple(names)) if set(self.names) <= set(names) else self
 
     def __len__(self) -> int:
         """Return the number of classes."""

@@ -1,7 +1,7 @@
 """The splits of a model and task, as views with one label map."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +36,9 @@ class Splits:
         column: the label column.
         entries: the entry of each split that is there.
         labels: the labels of each split that has them.
-        label_map: the classes, from the full train split; empty for a kind without classes.
+        label_map: the classes: those of train, or of the saved head that runs go on from, if it
+            knows all of train's and more; empty for a kind without classes.
+        train_classes: the classes of the full train split.
         control: seed of the control labels that stand in for the real ones, if any.
         fit_on: the split that takes the place of train.
     """
@@ -46,6 +48,7 @@ class Splits:
     entries: Mapping[str, Entry]
     labels: Mapping[str, SplitLabels] = field(repr=False)
     label_map: LabelMap
+    train_classes: LabelMap
     control: int | None = None
     fit_on: str = "train"
 
@@ -124,6 +127,7 @@ def open_features(
     *,
     control: int | None = None,
     fit_on: str = "train",
+    classes: Sequence[str] = (),
 ) -> Splits:
     """Find the entries of a model and task, and read their labels.
 
@@ -136,6 +140,8 @@ def open_features(
         location: where entries and labels lie; ``None`` is the folder ``cache``.
         control: replace the labels by control labels of this seed (``control_labels``).
         fit_on: the split that takes the place of train, and has none of its own then.
+        classes: label names of a saved head that runs go on from; they are the classes if they
+            hold all of train's.
 
     Raises:
         EntryNotFoundError: no entry of train, or several match.
@@ -155,9 +161,10 @@ def open_features(
         if found is not None:
             labels[split] = found
     kind = about.kind_of(column)
-    label_map = LabelMap(())
+    label_map = train_classes = LabelMap(())
     if kind in CLASS_KINDS:
-        label_map = LabelMap.from_labels([labels["train"].values])
+        train_classes = LabelMap.from_labels([labels["train"].values])
+        label_map = train_classes.widened(classes)
         for found in labels.values():  # here, and not in every view, so that it is said once
             warn_unseen(found.values, label_map, found.where)
     if control is not None:
@@ -168,6 +175,7 @@ def open_features(
         entries=entries,
         labels=labels,
         label_map=label_map,
+        train_classes=train_classes,
         control=control,
         fit_on=fit_on,
     )

@@ -56,9 +56,10 @@ def _fill(runs: Sequence[Run], share: float, memory: int) -> list[list[Run]]:
 
 
 def data_key(run: Run) -> tuple[Hashable, ...]:
-    """Return what runs must share to be in one group: the data."""
+    """Return what runs must share to be in one group: the data, and what a decoder predicts."""
     spec = run.spec
-    return spec.model, spec.task, spec.label, spec.hold_out, spec.pooling, spec.control, spec.fit_on
+    data = spec.model, spec.task, spec.label, spec.hold_out, spec.pooling, spec.control, spec.fit_on
+    return *data, run.classes
 
 
 def stream_key(run: Run) -> tuple[int, float, int, int, int, int]:

@@ -53,6 +53,7 @@ class Run:
         n_sentences: drawn sentences.
         n_params: estimate of the trained values, head and decoder together.
         init: what the saved head that it starts from was trained on, if there is one.
+        classes: label names that its decoder knows.
     """
 
     options: ResolvedOptions
@@ -60,6 +61,7 @@ class Run:
     n_sentences: int
     n_params: int
     init: str | None = None
+    classes: tuple[str, ...] = ()
 
     @property
     def spec(self) -> TrainSpec:
@@ -117,6 +119,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         n_sentences=len(drawn),
         n_params=count_trained(member, filled.decoder, splits),
         init=None if start is None else start.name,
+        classes=splits.label_map.names,
     )
 
 
@@ -254,7 +257,7 @@ def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
     pool, _ = part(spec, splits)
     drawn = draw(
         len(pool),
-        n_classes=count_classes(splits.label_map.names),
+        n_classes=count_classes(splits.train_classes.names),
         shots=spec.shots,
         fraction=spec.fraction,
         seed=spec.seed,

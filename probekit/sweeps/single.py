@@ -3,6 +3,7 @@
 from probekit.features import Location, open_features
 from probekit.specs import TrainSpec
 from probekit.sweeps.resolve import resolve
+from probekit.sweeps.start import saved_classes
 from probekit.sweeps.task import fit_runs
 from probekit.train import FitResult
 
@@ -31,7 +32,13 @@ def fit(
         DataError: labels are missing, or do not fit.
     """
     splits = open_features(
-        spec.model, spec.task, spec.label, location, control=spec.control, fit_on=spec.fit_on
+        spec.model,
+        spec.task,
+        spec.label,
+        location,
+        control=spec.control,
+        fit_on=spec.fit_on,
+        classes=saved_classes(spec),
     )
     (result,) = fit_runs(
         [resolve(spec, splits)],

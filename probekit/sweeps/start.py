@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -63,14 +63,12 @@ def open_start(
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
         OptionError: it was saved for another head, width, depth or treatment of the layers; or,
-            under ``init_from``, for other rows, another decoder or other labels.
+            under ``init_from``, for other rows or another decoder, or without one of the labels.
     """
     folder = spec.fusion_from or spec.init_from
     if folder is None:
         return None
-    path = Path(folder).resolve()
-    content = _digest_if_there(path / WEIGHTS), _digest_if_there(path / CONFIG)
-    config, saved = _load(path, content)
+    config, saved, fingerprint = _open(folder)
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
         "head": (_without_config(config["head"]), _without_config(head.to_json())),
@@ -84,18 +82,29 @@ def open_start(
         own = settled_array(splits.kind, spec.pooling)
         asked["rows"] = (config["features"].get("array", "words"), own)
         asked["decoder"] = (config["decoder"], decoder.to_json())
-        asked["labels"] = (list(config["labels"]), list(splits.label_map.names))
     for what, (found, wanted) in asked.items():
         if found != wanted:
             raise OptionError(_mismatch(option, folder, what, found, wanted))
+    if spec.init_from is not None:
+        _check_labels(folder, splits.label_map.names, config["labels"])
     _warn_other_model(folder, config, splits)
     wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)
     state = {name: value for name, value in saved.items() if name.startswith(wanted_parts)}
     return Start(
         name=_name(config) + (" with decoder" if spec.init_from else ""),
-        fingerprint=content[0],
+        fingerprint=fingerprint,
         state=state,
     )
+
+
+def saved_classes(spec: TrainSpec) -> tuple[str, ...]:
+    """Return the label names of the saved head that a run goes on from; none without one.
+
+    Raises:
+        MissingFileError: no saved head lies there.
+        RecordError: it is damaged.
+    """
+    return () if spec.init_from is None else tuple(_open(spec.init_from)[0]["labels"])
 
 
 def _without_config(head: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,9 +130,16 @@ def _name(config: Mapping[str, Any]) -> str:
 def _mismatch(option: str, folder: str, what: str, found: object, wanted: object) -> str:
     return (
         f"{option} {folder}: saved with {what} {_short(found)}, but this run has {_short(wanted)}. "
-        "Give the same options as the run that saved it"
-        + (", or take only its fusion with --fusion-from." if what == "labels" else ".")
+        "Give the same options as the run that saved it."
     )
+
+
+def _check_labels(folder: str, wanted: Sequence[str], known: Collection[str]) -> None:
+    if unknown := [name for name in wanted if name not in known]:
+        raise OptionError(
+            f"--init-from {folder}: its decoder does not know these labels: "
+            f"{_short(', '.join(unknown))}. Take only its fusion with --fusion-from."
+        )
 
 
 def _short(value: object) -> str:
@@ -142,6 +158,13 @@ def _warn_other_model(folder: str, config: Mapping[str, Any], splits: Splits) ->
         warn_once(
             logger, "%s was trained on another backbone (%s) of the same shape.", folder, name
         )
+
+
+def _open(folder: str) -> tuple[dict[str, Any], dict[str, Tensor], str]:
+    """Return a saved head's config and tensors, and the sha256 over the tensors."""
+    path = Path(folder).resolve()
+    content = _digest_if_there(path / WEIGHTS), _digest_if_there(path / CONFIG)
+    return *_load(path, content), content[0]
 
 
 @lru_cache(maxsize=4)

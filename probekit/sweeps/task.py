@@ -16,6 +16,7 @@ from probekit.results import Record
 from probekit.specs import DEFAULT_EVALS, TrainSpec
 from probekit.sweeps.groups import stream_key
 from probekit.sweeps.resolve import Run, dev_view, resolve, sample, text_array
+from probekit.sweeps.start import saved_classes
 from probekit.train import FitResult, StreamSpec, fit_group
 from probekit.train.predictions import write_predictions
 from probekit.train.saved import describe_training, save_head
@@ -93,9 +94,10 @@ class GroupTask:
             )
 
 
-def source_of(spec: TrainSpec) -> tuple[str, str, str | None, int | None, str]:
-    """Return what decides which splits a run opens: model, task, label, control, fit_on."""
-    return spec.model, spec.task, spec.label, spec.control, spec.fit_on
+def source_of(spec: TrainSpec) -> tuple[str, str, str | None, int | None, str, tuple[str, ...]]:
+    """Return what decides which splits a run opens, as `open_once` takes it."""
+    classes = saved_classes(spec)
+    return spec.model, spec.task, spec.label, spec.control, spec.fit_on, classes
 
 
 @lru_cache(maxsize=2)
@@ -106,10 +108,13 @@ def open_once(
     label: str | None,
     control: int | None,
     fit_on: str,
+    classes: tuple[str, ...],
     location: Location,
 ) -> Splits:
     """Open splits once per sweep and process; the next sweep sees labels that changed."""
-    return open_features(model, task, label, location, control=control, fit_on=fit_on)
+    return open_features(
+        model, task, label, location, control=control, fit_on=fit_on, classes=classes
+    )
 
 
 def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:

@@ -233,7 +233,7 @@ def test_other_labels_or_another_decoder_are_refused_for_a_continued_run_only(sa
     names = (*NAMES[:3], "B-ORG", "I-ORG")
     location = Location(cache=plant_all(tmp_path / "cache", names=names))
     with pytest.raises(
-        OptionError, match=r"saved with labels .*B-LOC.*take only its fusion with --fu"
+        OptionError, match=r"does not know these labels: B-ORG, I-ORG\. Take only its fusion with"
     ):
         fit(spec(init_from=str(saved)), location=location)
     fit(spec(fusion_from=str(saved), epochs=1), location=location)

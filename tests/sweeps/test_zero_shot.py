@@ -1,6 +1,7 @@
 """A saved head scored as it is, on what it was not trained on."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from probekit.plots import plot_fewshot
 from probekit.report import summarise, table
 from probekit.specs import product
 from probekit.sweeps import fit, sweep
+from probekit.sweeps.resolve import resolve
+from probekit.sweeps.start import saved_classes
 from probekit.train.tokens import TokenLayout
 from probekit.train.trained import TrainedHead
 from tests.cli.console import done
-from tests.planted import MODEL, TASK
+from tests.planted import DIM, MODEL, NAMES, TASK, plant_all
 from tests.planted_texts import plant_all_texts
 from tests.sweeps.starts import HEAD, PLAIN, save, spec
 
@@ -69,6 +72,24 @@ def seqeval_of(folder, location, split):
         predicted.append(head.predict(z))
         gold.append([view.labels.names[target] for target in view.targets[start:stop]])
     return f1_score(gold, predicted)
+
+
+def test_a_saved_head_may_know_labels_that_the_target_has_none_of(saved, tmp_path):
+    location = Location(cache=plant_all(tmp_path / "cache", names=NAMES[:3], seed=5))
+    go_on = spec(init_from=str(saved), shots=2, epochs=2)
+    plan = [replace(go_on, shots=0), go_on, spec(shots=2, epochs=2)]
+    as_is, further, fresh = sweep(plan, out=tmp_path / "r.jsonl", location=location)
+    for split, score in {"dev": as_is.eval_score, "test": as_is.test_score}.items():
+        assert score == pytest.approx(seqeval_of(saved, location, split), abs=1e-9), split
+    assert as_is.eval_score > 0.5
+    # As many sentences are drawn as the target has entity types for, whatever the head knows.
+    classes = saved_classes(go_on)
+    splits = open_features(MODEL, TASK, "ner", location, classes=classes)
+    assert splits.label_map.names == classes == tuple(sorted(NAMES))
+    assert resolve(go_on, splits).n_sentences == 2
+    assert further.n_params - fresh.n_params == 2 * (DIM + 1)
+    for one, same in ((go_on, further), (plan[2], fresh)):
+        assert fit(one, location=location).eval_score == same.eval_score
 
 
 def test_the_command_line_scores_a_saved_head_once_whatever_the_seeds(saved, location, tmp_path):

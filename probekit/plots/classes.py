@@ -67,10 +67,10 @@ def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) ->
     held = {index: class_scores(record, split) for index, record in enumerate(records)}
     found = {name for scores in held.values() for name in scores}
     if not found:
-        elsewhere = [s for s in SCORE_OF if any(class_scores(record, s) for record in records)]
+        other: Scored = "test" if split == "dev" else "dev"
         remedy = (
-            f"they hold that of {elsewhere[0]}: --split {elsewhere[0]}."
-            if elsewhere
+            f"they hold that of {other}: --split {other}."
+            if any(class_scores(record, other) for record in records)
             else "run `probekit train` on a task with spans or classes first."
         )
         raise RecordError(

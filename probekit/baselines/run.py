@@ -12,6 +12,7 @@ from probekit.specs import TrainSpec
 from probekit.store.layout import list_entries, model_slug
 from probekit.sweeps import sweep
 from probekit.sweeps.resolve import resolve
+from probekit.sweeps.start import saved_classes
 from probekit.tasks import Kind
 
 CONTROL_KINDS = ("tagging",)
@@ -82,7 +83,14 @@ def run_baselines(
         )
 
     first = plan[0]
-    splits = open_features(first.model, first.task, first.label, location, fit_on=first.fit_on)
+    splits = open_features(
+        first.model,
+        first.task,
+        first.label,
+        location,
+        fit_on=first.fit_on,
+        classes=saved_classes(first),
+    )
     # Two specs may be one run: a learning rate that was given, and the published one.
     runs = list({run.options.key: run for run in (resolve(spec, splits) for spec in plan)}.values())
     plan = [run.spec for run in runs]

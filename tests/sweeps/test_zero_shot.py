@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from scipy.stats import spearmanr
 from seqeval.metrics import f1_score
 
+from probekit.baselines import run_baselines
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
 from probekit.plots import plot_fewshot
@@ -90,6 +91,8 @@ def test_a_saved_head_may_know_labels_that_the_target_has_none_of(saved, tmp_pat
     assert further.n_params - fresh.n_params == 2 * (DIM + 1)
     for one, same in ((go_on, further), (plan[2], fresh)):
         assert fit(one, location=location).eval_score == same.eval_score
+    held = run_baselines([go_on], out=tmp_path / "r.jsonl", location=location).heads[0]
+    assert held.eval_score == further.eval_score and held.scores["compression"] > 0
 
 
 def test_the_command_line_scores_a_saved_head_once_whatever_the_seeds(saved, location, tmp_path):

@@ -33,6 +33,7 @@ PROGRAMS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
     ((16,), "batching.py", ("minilm-l6",)),
     ((17,), "row_sum.py", ()),
     ((18,), "scoring_blocks.py", ()),
+    ((19,), "int8_rows.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from probekit.store.feature_array import FeatureArray as FeatureArray
     from probekit.store.find import find_entries as find_entries
     from probekit.store.manifest import Manifest as Manifest
+    from probekit.store.stored_rows import StoredRows as StoredRows
     from probekit.store.tables import ExampleTable as ExampleTable
 
 _HOMES = {
@@ -24,6 +25,7 @@ _HOMES = {
     "ExampleTable": "tables",
     "FeatureArray": "feature_array",
     "Manifest": "manifest",
+    "StoredRows": "stored_rows",
     "find_entries": "find",
 }
 

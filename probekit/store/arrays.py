@@ -99,6 +99,12 @@ class ArraySpec:
         """Bytes on disk, side arrays included."""
         return sum(math.prod(p.grid) * p.chunk_nbytes for p in self.plain())
 
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of one row of one layer as it is stored; an int8 row has a norm beside it."""
+        norm = 4 if self.dtype == "int8" else 0
+        return self.dim * np.dtype(_PLAIN_DTYPES[self.dtype]).itemsize + norm
+
     def plain(self) -> tuple[PlainArray, ...]:
         """Return the arrays a backend stores for this one; all share one chunk grid.
 

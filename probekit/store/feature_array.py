@@ -10,13 +10,12 @@ from probekit.buffers import empty_buffer
 from probekit.errors import OptionError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends.base import ChunkPlaces
-from probekit.store.codec import TORCH_DTYPES, decode_int8, read_dtype
+from probekit.store.codec import TORCH_DTYPES, read_dtype
 from probekit.store.mapping import MappedArray, map_array
+from probekit.store.stored_rows import Int8Scales, StoredRows
 
-# int8 rows of one layer decoded at a time in a gather: the scales of a block stay in the cache.
-_GATHER_BLOCK = 512
-# int8 rows of one chunk, side by side, from which that chunk's scales are not copied for each row.
-_RUN = 16
+_PART = 2**15
+"""int8 rows that are read as stored, and then decoded, at a time."""
 
 
 class FeatureArray:
@@ -38,6 +37,7 @@ class FeatureArray:
         self.spec = spec
         self._places = tuple(places)
         self._mapped: tuple[MappedArray, ...] | None = None
+        self._scales: dict[tuple[int, ...], Tensor] = {}
         self._layer_index = {layer: at for at, layer in enumerate(spec.layers)}
 
     @property
@@ -87,77 +87,74 @@ class FeatureArray:
                 ``out`` that does not fit.
         """
         index = self._layer_indices(layers)
-        wanted = self._bounds(rows) if isinstance(rows, slice) else self._checked_rows(rows)
-        count = wanted.stop - wanted.start if isinstance(wanted, slice) else len(wanted)
+        wanted = self._wanted(rows)
+        count = _count(wanted)
         result = self.empty(count, len(index)) if out is None else self._checked(out, count, index)
         target = result.permute(1, 0, 2)
-        if isinstance(wanted, slice):
-            self._read_run(wanted.start, wanted.stop, index, target)
-        else:
-            self._gather(wanted, index, target)
+        if self.spec.dtype != "int8":
+            self._copy(self._maps()[0], wanted, index, target)
+            return result
+        for start in range(0, count, _PART):
+            stop = min(start + _PART, count)
+            self._stored(_part(wanted, start, stop), index).decode(target[:, start:stop])
         return result
 
-    def _read_run(self, start: int, stop: int, index: list[int], target: Tensor) -> None:
-        """Copy rows start..stop of the layers at ``index`` into target (k, n, dim)."""
-        size, dim = self.spec.chunk_rows, self.dim
-        values, *sides = self._maps()
+    def read_stored(self, rows: Tensor | slice, layers: Sequence[int] | None = None) -> StoredRows:
+        """Return rows of layers as they are stored: int8 takes a quarter of what `read` returns.
+
+        Args:
+            rows: as in `read`.
+            layers: as in `read`.
+
+        Raises:
+            OptionError: a row or layer that is not stored, or row numbers that are not int64.
+        """
+        return self._stored(self._wanted(rows), self._layer_indices(layers))
+
+    def _stored(self, wanted: Tensor | slice, index: list[int]) -> StoredRows:
+        """Return rows (checked) of the layers at ``index`` as they are stored."""
+        count = _count(wanted)
+        source, *sides = self._maps()
+        values = empty_buffer((len(index), count, self.dim), source.elements.dtype)
+        self._copy(source, wanted, index, values)
+        if not sides:
+            return StoredRows(values)
+        norm = torch.empty(len(index), count, 1)
+        self._copy(sides[0], wanted, index, norm)
+        rows = torch.arange(wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
+        chunk = torch.div(rows, self.spec.chunk_rows, rounding_mode="floor")
+        return StoredRows(values, Int8Scales(norm[..., 0], chunk, self._scale(index)))
+
+    def _scale(self, index: list[int]) -> Tensor:
+        """Return the int8 scales of all chunks, (layers at ``index``, chunks, dim)."""
+        key = tuple(index)
+        if key not in self._scales:
+            chunks = torch.arange(self.spec.n_row_chunks)
+            scale = torch.empty(len(index), len(chunks), self.dim)
+            _gather_rows(self._maps()[2], torch.tensor(index), chunks, chunks * 0, scale)
+            self._scales[key] = scale
+        return self._scales[key]
+
+    def _copy(
+        self, source: MappedArray, wanted: Tensor | slice, index: list[int], target: Tensor
+    ) -> None:
+        """Copy rows of one plain array, of the layers at ``index``, into target (k, n, row)."""
+        if isinstance(wanted, slice):
+            self._copy_run(source, wanted.start, wanted.stop, index, target)
+            return
+        chunk = torch.div(wanted, self.spec.chunk_rows, rounding_mode="floor")
+        local = wanted - chunk * self.spec.chunk_rows
+        _gather_rows(source, torch.tensor(index), chunk, local, target)
+
+    def _copy_run(
+        self, source: MappedArray, start: int, stop: int, index: list[int], target: Tensor
+    ) -> None:
+        size, row = self.spec.chunk_rows, target.shape[2]
         for at, layer in enumerate(index):
             for first in range(start - start % size, stop, size):
                 low, high = max(start, first), min(stop, first + size)
-                inside = slice(low - first, high - first)
-                chunk = first // size
-                block = values.chunk(chunk, layer, size * dim).view(size, dim)[inside]
-                into = target[at, low - start : high - start]
-                if sides:
-                    norm = sides[0].chunk(chunk, layer, size)[inside]
-                    decode_int8(block, norm, sides[1].chunk(chunk, layer, dim), into)
-                else:
-                    into.copy_(block)
-
-    def _gather(self, rows: Tensor, index: list[int], target: Tensor) -> None:
-        """Copy any rows of the layers at ``index`` into target (k, n, dim)."""
-        chunk = torch.div(rows, self.spec.chunk_rows, rounding_mode="floor")
-        local = rows - chunk * self.spec.chunk_rows
-        values, *sides = self._maps()
-        layers = torch.tensor(index)
-        if not sides:
-            _gather_rows(values, layers, chunk, local, target)
-            return
-        chunks, counts = torch.unique_consecutive(chunk, return_counts=True)
-        if len(rows) >= _RUN * len(chunks):
-            self._gather_runs(chunks.tolist(), counts.tolist(), local, index, target)
-            return
-        for first in range(0, len(rows), _GATHER_BLOCK):
-            block = slice(first, first + _GATHER_BLOCK)
-            where, inside = chunk[block], local[block]
-            shape = (len(index), len(where), self.dim)
-            levels = torch.empty(shape, dtype=torch.int8)
-            _gather_rows(values, layers, where, inside, levels)
-            norm = torch.empty(*shape[:2], 1)
-            _gather_rows(sides[0], layers, where, inside, norm)
-            scale = torch.empty(shape)
-            _gather_rows(sides[1], layers, where, torch.zeros_like(inside), scale)
-            for at in range(len(index)):
-                decode_int8(levels[at], norm[at, :, 0], scale[at], target[at, block])
-
-    def _gather_runs(
-        self, chunks: list[int], counts: list[int], local: Tensor, index: list[int], target: Tensor
-    ) -> None:
-        """Decode int8 rows that lie in few chunks, each chunk with its own scales."""
-        size, dim = self.spec.chunk_rows, self.dim
-        values, norms, scales = self._maps()
-        start = 0
-        for chunk, count in zip(chunks, counts, strict=True):
-            run = slice(start, start + count)
-            for at, layer in enumerate(index):
-                block = values.chunk(chunk, layer, size * dim).view(size, dim)
-                decode_int8(
-                    block.index_select(0, local[run]),
-                    norms.chunk(chunk, layer, size).index_select(0, local[run]),
-                    scales.chunk(chunk, layer, dim),
-                    target[at, run],
-                )
-            start += count
+                block = source.chunk(first // size, layer, size * row).view(size, row)
+                target[at, low - start : high - start].copy_(block[low - first : high - first])
 
     def _maps(self) -> tuple[MappedArray, ...]:
         if self._mapped is None:
@@ -179,6 +176,10 @@ class FeatureArray:
             )
         return [self._layer_index[layer] for layer in layers]
 
+    def _wanted(self, rows: Tensor | slice) -> Tensor | slice:
+        """Check row numbers; return them, or the slice that they spell out."""
+        return self._bounds(rows) if isinstance(rows, slice) else self._checked_rows(rows)
+
     def _bounds(self, run: slice) -> slice:
         start = 0 if run.start is None else run.start
         stop = self.rows if run.stop is None else run.stop
@@ -190,7 +191,6 @@ class FeatureArray:
         return slice(start, stop)
 
     def _checked_rows(self, rows: Tensor) -> Tensor | slice:
-        """Check row numbers; return them, or the slice that they spell out."""
         if rows.dtype != torch.int64 or rows.dim() != 1:
             raise OptionError(
                 f"array {self.spec.name!r}: expected row numbers as a 1-d int64 tensor, found "
@@ -221,6 +221,17 @@ class FeatureArray:
                 "make it with FeatureArray.empty."
             )
         return out
+
+
+def _count(wanted: Tensor | slice) -> int:
+    return wanted.stop - wanted.start if isinstance(wanted, slice) else len(wanted)
+
+
+def _part(wanted: Tensor | slice, start: int, stop: int) -> Tensor | slice:
+    """Return the rows from one place to another among those that are wanted."""
+    if isinstance(wanted, slice):
+        return slice(wanted.start + start, wanted.start + stop)
+    return wanted[start:stop]
 
 
 def _gather_rows(

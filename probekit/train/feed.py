@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, Shaped
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.sending import send
-from probekit.train.rows import Rows, gather, row_bytes
+from probekit.store import StoredRows
+from probekit.train.rows import Rows, row_bytes
 
 Step = Int64[np.ndarray, " _"]
 
@@ -39,16 +40,16 @@ def feed(rows: Rows, steps: Iterator[Step], *, memory: int) -> Generator[Batch, 
     if rows.resident is not None:
         for step in steps:
             places = send(torch.from_numpy(rows.view.places(step)), rows.device)
-            yield Batch(step, gather(rows.resident, places))
+            yield Batch(step, rows.resident.gather(places))
         return
     for group, wanted, block in _read_ahead(rows, steps, memory):
         for step in group:
             local = torch.from_numpy(np.searchsorted(wanted, rows.view.places(step)))
-            yield Batch(step, gather(block, send(local, rows.device)))
+            yield Batch(step, block.gather(send(local, rows.device)))
         del block  # while the next one is fetched, a third is being read
 
 
-_Loaded = tuple[list[Step], Int64[np.ndarray, " wanted"], Shaped[Tensor, "layers wanted dim"]]
+_Loaded = tuple[list[Step], Int64[np.ndarray, " wanted"], StoredRows]
 
 
 def _read_ahead(rows: Rows, steps: Iterator[Step], memory: int) -> Iterator[_Loaded]:

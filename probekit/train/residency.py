@@ -19,6 +19,8 @@ _SHARE = 0.5
 class Residency:
     """Hands out rows of views, in memory while there is room, and the same rows only once.
 
+    int8 rows are held decoded where that fits, else as they are stored, else they stay on disk.
+
     Attributes:
         device: where the rows are wanted.
         left: bytes that are still free.
@@ -47,10 +49,12 @@ class Residency:
             return self._known[key]
         layout = self._layout(view) if reads == "tokens" else None
         read = view if layout is None else layout.view
-        size = resident_bytes(read, len(layers))
+        size, decoded = resident_bytes(read, len(layers)), False
+        if self.device.type == "cpu" and (wide := decoded_bytes(read, len(layers))) <= self.left:
+            size, decoded = wide, True
         fits = size <= self.left and not once
         self.left -= size if fits else 0
-        rows = Rows(read, layers, device=self.device, resident=fits)
+        rows = Rows(read, layers, device=self.device, resident=fits, decoded=decoded)
         self._known[key] = Source(view, rows, layout)
         return self._known[key]
 
@@ -84,8 +88,17 @@ class Residency:
 
 
 def resident_bytes(view: FeatureView, n_layers: int) -> int:
-    """Return the bytes that the rows of a view take in memory."""
+    """Return the bytes that the rows of a view take in memory, as they are stored."""
     return len(view) * n_layers * row_bytes(view)
+
+
+def decoded_bytes(view: FeatureView, n_layers: int) -> int:
+    """Return the bytes that they take decoded, int8 as float32.
+
+    Where there is room for that, a CPU gathers int8 rows several times as fast
+    (``benchmarks/int8_rows.py``).
+    """
+    return len(view) * n_layers * view.array.dim * view.array.dtype.itemsize
 
 
 def free_memory(device: torch.device) -> int:

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, Shaped
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.features import FeatureView
+from probekit.store import StoredRows
 
 _BLOCK_VALUES = 2**19
 """Most values per layer: 12 layers and what dwatt makes of them then stay in the last-level cache,
@@ -35,34 +36,45 @@ class Rows:
         view: which rows.
         layers: which layers, ascending.
         device: where they are wanted.
-        resident: the rows as stored, (layers, rows, D), or None when they stay on disk.
+        resident: the rows in memory, or None when they stay on disk.
     """
 
     def __init__(
-        self, view: FeatureView, layers: Sequence[int], *, device: torch.device, resident: bool
+        self,
+        view: FeatureView,
+        layers: Sequence[int],
+        *,
+        device: torch.device,
+        resident: bool,
+        decoded: bool = False,
     ) -> None:
-        """Choose rows and layers; load them when ``resident``."""
+        """Choose rows and layers; load them when ``resident``.
+
+        They are held as they are stored, or ``decoded`` (int8 as float32, on the host alone).
+        """
         self.view = view
         self.layers = tuple(layers)
         self.device = device
-        self.resident: Tensor | None = None
-        if resident:
+        self.resident: StoredRows | None = None
+        if resident and decoded:
+            rows = view.array.read(torch.from_numpy(view.rows), self.layers)
+            self.resident = StoredRows(rows.permute(1, 0, 2))
+        elif resident:
             on_host = device.type == "cpu"
             self.resident = self.read(np.arange(len(view))) if on_host else self.copied()
 
-    def read(self, places: Int64[np.ndarray, " rows"]) -> Shaped[Tensor, "layers rows dim"]:
-        """Read rows of the view from the cache, as stored (int8 becomes float32)."""
+    def read(self, places: Int64[np.ndarray, " rows"]) -> StoredRows:
+        """Read rows of the view from the cache, as stored."""
         rows = torch.from_numpy(self.view.rows[places])
-        return self.view.array.read(rows, self.layers).permute(1, 0, 2)
+        return self.view.array.read_stored(rows, self.layers)
 
-    def copied(self) -> Shaped[Tensor, "layers rows dim"]:
+    def copied(self) -> StoredRows:
         """Return all rows on the device, of which the host never holds more than a part."""
         n_rows, part = len(self.view), max(_PART // (len(self.layers) * row_bytes(self.view)), 1)
-        shape = (len(self.layers), n_rows, self.view.array.dim)
-        out = torch.empty(shape, dtype=self.view.array.dtype, device=self.device)
+        out = self.read(np.arange(0)).room(n_rows, self.device)
         for start in range(0, n_rows, part):
             stop = min(start + part, n_rows)
-            out[:, start:stop].copy_(self.read(np.arange(start, stop)))
+            out.put(start, self.read(np.arange(start, stop)))
         return out
 
     def blocks(self) -> Iterator[tuple[slice, Float[Tensor, "layers rows dim"]]]:
@@ -74,35 +86,15 @@ class Rows:
         bounds = block_bounds(self.view.offsets, block_rows(self.view))
         for start, stop in itertools.pairwise(bounds):
             if self.resident is not None:
-                stored = self.resident[:, start:stop]
+                block = self.resident.block(start, stop)
             else:
-                stored = self.read(np.arange(start, stop)).to(self.device)
-            yield (
-                slice(start, stop),
-                stored.to(torch.float32, memory_format=torch.contiguous_format, copy=True),
-            )
-
-
-def gather(
-    block: Shaped[Tensor, "layers all dim"], places: Int64[Tensor, " rows"]
-) -> Float[Tensor, "layers rows dim"]:
-    """Return some rows of a block in float32.
-
-    Layer by layer: one ``index_select`` along axis 1 of the whole block takes four times as long on
-    a CPU; on a GPU a call costs more than its work.
-    """
-    if block.is_cuda:
-        return block.index_select(1, places).float()
-    shape = (block.shape[0], len(places), block.shape[2])
-    out = torch.empty(shape, dtype=torch.float32, device=block.device)
-    for layer, rows in zip(out, block, strict=True):
-        layer.copy_(rows.index_select(0, places))
-    return out
+                block = self.read(np.arange(start, stop)).to(self.device).float32()
+            yield slice(start, stop), block
 
 
 def row_bytes(view: FeatureView) -> int:
     """Return the bytes of one row of one layer in memory."""
-    return int(view.array.dim * view.array.dtype.itemsize)
+    return view.array.spec.row_nbytes
 
 
 def block_rows(view: FeatureView) -> int:

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.features import Location, open_features
+from probekit.store.codec import TORCH_DTYPES
 from probekit.train.feed import feed
 from probekit.train.inputs import select
 from probekit.train.order import batches
-from probekit.train.residency import Residency, resident_bytes
+from probekit.train.residency import Residency, decoded_bytes, resident_bytes
 from probekit.train.rows import Rows, block_bounds, block_rows
 from tests.planted import MODEL, TASK, plant
 
@@ -63,8 +64,9 @@ def test_rows_are_copied_to_a_device_in_parts(view, monkeypatch, part):
     rows = Rows(view, (0, 2), device=CPU, resident=False)
     read, sizes = rows.read, []
     monkeypatch.setattr(rows, "read", lambda places: sizes.append(len(places)) or read(places))
-    assert torch.equal(rows.copied().float(), expected(view, np.arange(len(view)), (0, 2)))
-    most = max(part // (2 * view.array.dim * view.array.dtype.itemsize), 1)
+    assert torch.equal(rows.copied().float32(), expected(view, np.arange(len(view)), (0, 2)))
+    width = view.array.dim + 4 if view.array.spec.dtype == "int8" else 2 * view.array.dim
+    most = max(part // (2 * width), 1)
     assert max(sizes) == min(most, len(view)) and sum(sizes) == len(view)
 
 
@@ -104,11 +106,24 @@ def test_blocks_are_whole_examples(lengths, rows):
     assert all(size <= max(rows, max(lengths)) for size in sizes)
 
 
+def test_int8_rows_are_held_decoded_where_there_is_room(view):
+    residency = Residency(decoded_bytes(view, 2), CPU)
+    held = residency.source(view, "rows", (0, 2)).rows.resident
+    assert residency.left == 0 and held.scales is None
+    assert held.values.nbytes == decoded_bytes(view, 2)
+    places = torch.tensor([7, 2, 7, 40])
+    assert torch.equal(held.gather(places), expected(view, places.numpy(), (0, 2)))
+
+
 def test_rows_stay_in_memory_while_there_is_room(view):
     size = resident_bytes(view, 2)
     residency = Residency(size, CPU)
     first = residency.source(view, "rows", (0, 1))
-    assert first.rows.resident is not None and residency.left == 0
+    held = first.rows.resident
+    assert held is not None and residency.left == 0
+    kept = [held.values] if held.scales is None else [held.values, held.scales.norm]
+    assert sum(tensor.nbytes for tensor in kept) == size
+    assert held.values.dtype == TORCH_DTYPES[view.array.spec.dtype]
     assert residency.source(view, "rows", (0, 1)) is first
     assert residency.source(view, "rows", (2,)).rows.resident is None
     assert residency.source(view, "tokens", (3,)).rows.view.n_examples == view.n_examples

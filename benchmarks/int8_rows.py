@@ -1,0 +1,95 @@
+"""Claim 19: int8 rows in memory, decoded or as they are stored, against rows read from the disk.
+
+All layers of minilm-l6 on CoNLL-2003 dev, an int8 entry: the batches of one epoch, 16 sentences
+each, in float32. Held decoded, rows take four times as much memory as held as they are stored;
+what is streamed comes from the page cache, in runs of 64 MiB, and is decoded as well. On a GPU
+rows are held as they are stored, so there is only the second claim.
+
+    python benchmarks/int8_rows.py --models MODELS --data DATA
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from measure import Claim, alternate, at_least, report, timed
+from subjects import MINILM, data_path, model_path, parser, work_folder
+
+from probekit import ExtractOptions, Location, extract, open_features
+from probekit.features import FeatureView
+from probekit.train.feed import feed
+from probekit.train.order import batches
+from probekit.train.residency import decoded_bytes, resident_bytes
+from probekit.train.rows import Rows
+
+NUMBER, SENTENCES, AHEAD = 19, 16, 64 * 2**20
+
+
+def main() -> None:
+    """Measure and report."""
+    args = parser(__doc__).parse_args()
+    with work_folder(args) as folder:
+        report(measure(args, folder), args)
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
+    """Return the claims."""
+    extract(
+        model_path(args, MINILM),
+        "conll",
+        data=data_path(args, "conll2003"),
+        splits=["dev"],
+        options=ExtractOptions(dtype="int8", keep=("words",)),
+        device=args.device,
+        cache=folder,
+    )
+    splits = open_features(MINILM, "conll", None, Location(cache=folder), fit_on="dev")
+    view = splits.view("train")  # what takes its place
+    device, layers = torch.device(args.device), view.array.layers
+    sides = {
+        "streamed": epoch(Rows(view, layers, device=device, resident=False)),
+        "stored": epoch(Rows(view, layers, device=device, resident=True)),
+    }
+    if device.type == "cpu":
+        sides["decoded"] = epoch(Rows(view, layers, device=device, resident=True, decoded=True))
+    timings = alternate({name: timed(side) for name, side in sides.items()}, args.rounds)
+    seconds = ", ".join(f"{timings.median(name):.2f} s {name}" for name in sides)
+    details = f"{len(view):,} rows of {len(layers)} layers: {seconds}; {in_memory(view)}"
+    title = "an epoch's batches of int8 rows, "
+    claims = [
+        at_least(
+            NUMBER,
+            f"{title}held as stored against streamed",
+            timings.ratio("streamed", "stored"),
+            0.9,
+            details,
+        )
+    ]
+    if "decoded" in sides:
+        ratio = timings.ratio("stored", "decoded")
+        claims.append(at_least(NUMBER, f"{title}held decoded against as stored", ratio, 2, ""))
+    return claims
+
+
+def epoch(rows: Rows) -> Callable[[], None]:
+    """Return what gathers the batches of one epoch."""
+
+    def run() -> None:
+        steps = batches(rows.view.lengths, seed=0, epochs=1, batch_size=SENTENCES)
+        for batch in feed(rows, steps, memory=AHEAD):
+            last = batch.z
+        last[0, 0, 0].item()
+
+    return run
+
+
+def in_memory(view: FeatureView) -> str:
+    """Return what the rows take in memory, in words."""
+    sizes = (count(view, len(view.array.layers)) for count in (resident_bytes, decoded_bytes))
+    stored, decoded = (f"{size / 2**20:.0f} MiB" for size in sizes)
+    return f"{stored} in memory as stored, {decoded} decoded"
+
+
+if __name__ == "__main__":
+    main()

@@ -2,8 +2,8 @@
 
 All layers of minilm-l6 on CoNLL-2003 dev, an int8 entry: the batches of one epoch, 16 sentences
 each, in float32. Held decoded, rows take four times as much memory as held as they are stored;
-what is streamed comes from the page cache, in runs of 64 MiB, and is decoded as well. On a GPU
-rows are held as they are stored, so there is only the second claim.
+what is streamed comes from the page cache, in runs of 32 MiB, and is decoded as well. On a GPU
+rows are never held decoded, and that claim is left out.
 
     python benchmarks/int8_rows.py --models MODELS --data DATA
 """
@@ -23,7 +23,9 @@ from probekit.train.order import batches
 from probekit.train.residency import decoded_bytes, resident_bytes
 from probekit.train.rows import Rows
 
-NUMBER, SENTENCES, AHEAD = 19, 16, 64 * 2**20
+NUMBER, SENTENCES = 19, 16
+AHEAD = 64 * 2**20
+"""Memory for what is read ahead: two runs, of which one is in use."""
 
 
 def main() -> None:

@@ -128,7 +128,7 @@ class TrainSpec:
         _check_range("hold_out", self.hold_out, 0, 1, "a number between 0 and 1")
         if not (_is_number(self.weight_decay) and 0 <= self.weight_decay < math.inf):
             raise OptionError(f"--weight-decay must be 0 or more; found {self.weight_decay!r}.")
-        if self.optimizer == "adam" and self.weight_decay != type(self).weight_decay:
+        if self.optimizer == "adam" and self.weight_decay not in (0, type(self).weight_decay):
             raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
         self._check_start()
 

@@ -18,7 +18,10 @@ KINDS = {
     "glue/rte": ("pair", ("entailment", "not_entailment")),
     "glue/stsb": ("regression", ()),
 }
-MORE = {"glue/mnli": ("pair", ("contradiction", "entailment", "neutral"))}
+MORE = {
+    "glue/mnli": ("pair", ("contradiction", "entailment", "neutral")),
+    "glue/mrpc": ("pair", ("0", "1")),
+}
 """Tasks that not every head is tried on."""
 
 SIZES = {"train": 120, "dev": 60, "test": 50}

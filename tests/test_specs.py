@@ -42,6 +42,11 @@ def test_values_that_cannot_be_used(options, message):
         TrainSpec(**{"model": "m", "task": "t", "head": "last"} | options)
 
 
+def test_adam_may_be_told_that_it_has_no_weight_decay():
+    spec = TrainSpec(model="m", task="t", head="last", optimizer="adam", weight_decay=0)
+    assert spec.weight_decay == 0
+
+
 def test_unknown_names():
     with pytest.raises(UnknownNameError, match="Did you mean 'concat'"):
         TrainSpec(model="m", task="t", head="concatt")

@@ -61,6 +61,7 @@ def online_code(
     dev: FeatureView,
     *,
     metric: Metric,
+    n_classes: int,
     seed: int,
     epochs: int,
     batch_size: int = 16,
@@ -75,6 +76,7 @@ def online_code(
         train: the examples whose labels are sent, in an order that the seed decides.
         dev: chooses each probe's checkpoint, as in ordinary training.
         metric: how dev is scored.
+        n_classes: C of the uniform code: the labels that train has.
         seed: decides order, initialisation and dropout.
         epochs: passes over the blocks that a probe may see.
         batch_size: sentences per step.
@@ -85,7 +87,6 @@ def online_code(
     filled = np.flatnonzero(train.lengths)  # a sentence may have lost all its words
     order = filled[numpy_generator(seed, "online code").permutation(len(filled))]
     ends = block_ends(len(order))
-    n_classes = train.n_outputs
     sizes = [len(train.take(order[: ends[0]]))]
     fitted = []
     for start, stop in itertools.pairwise(ends):

@@ -116,6 +116,7 @@ def code_records(
             _train_view(first, splits),
             dev_view(first.spec, splits),
             metric=METRICS[splits.metric](),
+            n_classes=len(splits.train_classes),
             seed=first.spec.seed,
             epochs=first.spec.epochs,
             batch_size=first.spec.batch_size,

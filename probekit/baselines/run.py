@@ -64,8 +64,9 @@ def run_baselines(
         progress: show progress on stderr.
 
     Raises:
-        OptionError: an option cannot be used, or the plan has several label columns or control
-            labels.
+        OptionError: an option cannot be used, or `check_plan` refuses the plan.
+        MissingFileError: no saved head lies where a run should go on from one.
+        RecordError: it is damaged.
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
     """
@@ -155,7 +156,9 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
 
     Raises:
         OptionError: there are several label columns, or control labels, which are a baseline
-            themselves, or runs that train nothing.
+            themselves, or runs that train nothing, or that go on from heads with other labels.
+        MissingFileError: no saved head lies where a run should go on from one.
+        RecordError: it is damaged.
     """
     labels = dict.fromkeys(spec.label for spec in plan)
     if len(labels) > 1:
@@ -172,6 +175,11 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
         raise OptionError(
             "--baselines are trained on what the heads are trained on, and a saved head that is "
             "scored as it is (--shots 0, --fraction 0) has nothing; run it without them."
+        )
+    if len({saved_classes(spec) for spec in plan}) > 1:
+        raise OptionError(
+            "--baselines are those of heads with the same labels, and these go on from saved heads "
+            "with different ones, or some of them from none; run each by itself."
         )
 
 

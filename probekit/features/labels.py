@@ -19,7 +19,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class LabelMap:
-    """The classes of a label column: the sorted label names of the full train split, mostly.
+    """The classes of a label column, as a rule the sorted label names of the full train split.
 
     Attributes:
         names: label name of each class.
@@ -119,7 +119,7 @@ def _is_number(text: str) -> bool:
 
 
 def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
-    """Log how many rows carry a label that the train split does not know."""
+    """Log how many rows carry a label that neither train nor a saved head knows."""
     known = set(label_map.names)
     unseen = [name for name in labels if name not in known]
     if unseen:

@@ -160,7 +160,7 @@ def view_of(
 def _targets(
     entry: Entry, labels: SplitLabels, label_map: LabelMap, kind: Kind
 ) -> tuple[Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"], tuple[str, ...]]:
-    """Return the target of each row, and the label names that train does not have."""
+    """Return the target of each row, and the label names that the map does not have."""
     if kind == "language-modelling":
         return entry.examples.targets.astype(np.int64), ()
     if kind == "regression":

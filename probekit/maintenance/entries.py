@@ -109,8 +109,8 @@ def describe(path: Path) -> dict[str, Any]:
         "task": manifest.task,
         "split": manifest.split,
         "origin": manifest.origin,
-        "part of the split": _part(manifest.request.get("limit")),
-        "labels": ", ".join(label_columns(entry)) or "none",
+        "part of the split": _part(manifest.request.get("limit"), manifest.counts["examples"]),
+        "labels": _labels(entry),
         "arrays": ", ".join(
             f"{spec.name} {spec.rows:,} x {len(spec.layers)} x {spec.dim}"
             for spec in manifest.arrays
@@ -131,8 +131,16 @@ def describe(path: Path) -> dict[str, Any]:
     }
 
 
-def _part(limit: int | None) -> str:
-    return "all of it" if limit is None else f"the first {limit:,} examples"
+def _part(limit: int | None, examples: int) -> str:
+    whole = limit is None or examples < limit
+    return "all of it" if whole else f"the first {examples:,} examples"
+
+
+def _labels(entry: Entry) -> str:
+    try:
+        return ", ".join(label_columns(entry)) or "none"
+    except EntryError as error:  # the entry itself is sound
+        return f"unreadable: {error}"
 
 
 def check_chunks(path: Path, *, progress: bool = False) -> int:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.buffers import empty_buffer
@@ -14,8 +15,8 @@ from probekit.store.codec import TORCH_DTYPES, read_dtype
 from probekit.store.mapping import MappedArray, map_array
 from probekit.store.stored_rows import Int8Scales, StoredRows
 
-_PART = 2**15
-"""int8 rows that are read as stored, and then decoded, at a time."""
+_PART_BYTES = 8 * 2**20
+"""Bytes of int8 rows that are read as they are stored, and then decoded, at a time."""
 
 
 class FeatureArray:
@@ -37,7 +38,6 @@ class FeatureArray:
         self.spec = spec
         self._places = tuple(places)
         self._mapped: tuple[MappedArray, ...] | None = None
-        self._scales: dict[tuple[int, ...], Tensor] = {}
         self._layer_index = {layer: at for at, layer in enumerate(spec.layers)}
 
     @property
@@ -94,10 +94,19 @@ class FeatureArray:
         if self.spec.dtype != "int8":
             self._copy(self._maps()[0], wanted, index, target)
             return result
-        for start in range(0, count, _PART):
-            stop = min(start + _PART, count)
+        size = max(_PART_BYTES // (len(index) * self.spec.row_nbytes), 1) if index else count
+        for start in range(0, count, size):
+            stop = min(start + size, count)
             self._stored(_part(wanted, start, stop), index).decode(target[:, start:stop])
         return result
+
+    def stored_nbytes(self, rows: Int64[np.ndarray, " rows"], n_layers: int) -> int:
+        """Return the bytes that `read_stored` takes for rows and a number of layers."""
+        size = len(rows) * n_layers * self.spec.row_nbytes
+        if self.spec.dtype != "int8":
+            return size
+        n_chunks = len(np.unique(rows // self.spec.chunk_rows))
+        return size + 8 * len(rows) + 4 * n_layers * n_chunks * self.dim
 
     def read_stored(self, rows: Tensor | slice, layers: Sequence[int] | None = None) -> StoredRows:
         """Return rows of layers as they are stored: int8 takes a quarter of what `read` returns.
@@ -122,18 +131,11 @@ class FeatureArray:
         norm = torch.empty(len(index), count, 1)
         self._copy(sides[0], wanted, index, norm)
         rows = torch.arange(wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
-        chunk = torch.div(rows, self.spec.chunk_rows, rounding_mode="floor")
-        return StoredRows(values, Int8Scales(norm[..., 0], chunk, self._scale(index)))
-
-    def _scale(self, index: list[int]) -> Tensor:
-        """Return the int8 scales of all chunks, (layers at ``index``, chunks, dim)."""
-        key = tuple(index)
-        if key not in self._scales:
-            chunks = torch.arange(self.spec.n_row_chunks)
-            scale = torch.empty(len(index), len(chunks), self.dim)
-            _gather_rows(self._maps()[2], torch.tensor(index), chunks, chunks * 0, scale)
-            self._scales[key] = scale
-        return self._scales[key]
+        numbers = torch.div(rows, self.spec.chunk_rows, rounding_mode="floor")
+        chunks, chunk = torch.unique(numbers, return_inverse=True)
+        scale = torch.empty(len(index), len(chunks), self.dim)
+        _gather_rows(sides[1], torch.tensor(index), chunks, torch.zeros_like(chunks), scale)
+        return StoredRows(values, Int8Scales(norm[..., 0], chunk, scale))
 
     def _copy(
         self, source: MappedArray, wanted: Tensor | slice, index: list[int], target: Tensor

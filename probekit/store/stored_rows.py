@@ -21,8 +21,8 @@ class Int8Scales:
 
     Attributes:
         norm: the norm of each row.
-        chunk: number of the chunk that each row comes from.
-        scale: the scales of every chunk of the array.
+        chunk: place in ``scale`` of the chunk that each row comes from.
+        scale: the scales of the chunks that rows come from.
     """
 
     norm: Float32[Tensor, "layers rows"]
@@ -36,7 +36,8 @@ class StoredRows:
 
     Attributes:
         values: the rows, layers first; of int8 whole numbers from -127 to 127.
-        scales: what int8 rows are multiplied with; ``None`` for every other dtype.
+        scales: what int8 rows are multiplied with; ``None`` where rows need nothing of the kind,
+            being of another dtype, or int8 that is decoded already.
     """
 
     values: Shaped[Tensor, "layers rows dim"]
@@ -65,15 +66,23 @@ class StoredRows:
         if self.scales is None:
             return StoredRows(values)
         norm, chunk = empty(self.scales.norm, 1), empty(self.scales.chunk, 0)
-        return StoredRows(values, Int8Scales(norm, chunk, self.scales.scale.to(device)))
+        scale = self.scales.scale[:, :0].to(device)
+        return StoredRows(values, Int8Scales(norm, chunk, scale))
 
-    def put(self, start: int, rows: "StoredRows") -> None:
-        """Copy rows of the same array and layers to ``start`` and the places after it."""
+    def put(self, start: int, rows: "StoredRows") -> "StoredRows":
+        """Return this with rows of the same array and layers at ``start`` and the places after it.
+
+        This one's memory is written to.
+        """
         stop = start + len(rows)
         self.values[:, start:stop].copy_(rows.values)
-        if self.scales is not None and rows.scales is not None:
-            self.scales.norm[:, start:stop].copy_(rows.scales.norm)
-            self.scales.chunk[start:stop].copy_(rows.scales.chunk)
+        if self.scales is None or rows.scales is None:
+            return self
+        norm, chunk, scale = self.scales.norm, self.scales.chunk, self.scales.scale
+        norm[:, start:stop].copy_(rows.scales.norm)
+        chunk[start:stop].copy_(rows.scales.chunk + scale.shape[1])
+        more = rows.scales.scale.to(scale.device)
+        return replace(self, scales=Int8Scales(norm, chunk, torch.cat([scale, more], dim=1)))
 
     def gather(self, places: Int64[Tensor, " some"]) -> Float32[Tensor, "layers some dim"]:
         """Return the rows at some places in float32.

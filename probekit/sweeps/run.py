@@ -70,6 +70,7 @@ def sweep(
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
         RecordError: ``out`` is no records file, or a saved head to start from is damaged.
+        MissingFileError: a saved head to start from is not there.
         StorageError: records, predictions or heads cannot be written.
         EngineError: a worker process died.
     """

@@ -30,6 +30,8 @@ def fit(
         OptionError: an option cannot be used.
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
+        MissingFileError: no saved head lies where the run should start from one.
+        RecordError: it is damaged.
     """
     splits = open_features(
         spec.model,

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -63,7 +63,8 @@ def open_start(
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
         OptionError: it was saved for another head, width, depth or treatment of the layers; or,
-            under ``init_from``, for other rows or another decoder, or without one of the labels.
+            under ``init_from``, for other rows or another decoder, or without one of the labels
+            of train, or with more than two where the metric scores two.
     """
     folder = spec.fusion_from or spec.init_from
     if folder is None:
@@ -86,7 +87,7 @@ def open_start(
         if found != wanted:
             raise OptionError(_mismatch(option, folder, what, found, wanted))
     if spec.init_from is not None:
-        _check_labels(folder, splits.label_map.names, config["labels"])
+        _check_labels(folder, config["labels"], splits)
     _warn_other_model(folder, config, splits)
     wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)
     state = {name: value for name, value in saved.items() if name.startswith(wanted_parts)}
@@ -134,8 +135,14 @@ def _mismatch(option: str, folder: str, what: str, found: object, wanted: object
     )
 
 
-def _check_labels(folder: str, wanted: Sequence[str], known: Collection[str]) -> None:
-    if unknown := [name for name in wanted if name not in known]:
+def _check_labels(folder: str, known: Sequence[str], splits: Splits) -> None:
+    if splits.metric == "f1" and len(known) > 2:
+        raise OptionError(
+            f"--init-from {folder}: its decoder knows {len(known)} labels, and "
+            f"{splits.task.name} is scored by the F1 of one of two. Take only its fusion with "
+            "--fusion-from."
+        )
+    if unknown := [name for name in splits.train_classes.names if name not in known]:
         raise OptionError(
             f"--init-from {folder}: its decoder does not know these labels: "
             f"{_short(', '.join(unknown))}. Take only its fusion with --fusion-from."

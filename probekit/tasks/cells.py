@@ -27,9 +27,7 @@ def read_cells(path: Path, *, long: bool = False) -> list[Row]:
             broken.
     """
     if path.suffix.lower() == ".csv":
-        rows = _csv_rows(path, long)
-        _check_delimiter(path, [row for row in rows if is_filled(row)])
-        return rows
+        return _csv_rows(path, long)
     return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1)]
 
 
@@ -49,20 +47,26 @@ def check_widths(path: Path, rows: Sequence[Row]) -> None:
             )
 
 
-def _check_delimiter(path: Path, rows: Sequence[Row]) -> None:
-    """Refuse rows that are divided by another mark, as spreadsheets write them in many places."""
-    if len(rows) < 2 or len(rows[0][1]) > 1:
-        return
+def _check_delimiter(path: Path, lines: Sequence[str]) -> None:
+    """Refuse columns divided by another mark, as spreadsheets write them in many places.
+
+    The first line tells: a mark between two cells, with no blank beside it, and no comma.
+    """
+    number, line = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
     for mark, name in _DELIMITERS.items():
-        if all(mark in ",".join(cells) for _, cells in rows):
+        parts = line.split(mark)
+        cells = all(part.strip('"') and part == part.strip() for part in parts)
+        if len(parts) > 1 and cells and "," not in line:
             raise DataError(
-                f"{path}, line {rows[0][0]}: the columns are divided by {name}, not by commas; "
-                "save the file with commas, or as .tsv with tabs."
+                f"{path}, line {number}: the columns are divided by {name}, not by commas; save "
+                "the file with commas, or as .tsv with tabs."
             )
 
 
 def _csv_rows(path: Path, long: bool) -> list[Row]:
-    reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
+    lines = read_lines(path)
+    _check_delimiter(path, lines)
+    reader = csv.reader((f"{line}\n" for line in lines), strict=True)
     rows: list[Row] = []
     first = 1
     try:

@@ -7,19 +7,22 @@ import torch
 from probekit.features import FeatureView
 from probekit.hardware import available_memory
 from probekit.heads.contract import Reads
-from probekit.train.rows import Rows, row_bytes
+from probekit.train.rows import Rows
 from probekit.train.source import Source
 from probekit.train.stream import StreamSpec, union
 from probekit.train.tokens import TokenLayout
 
 _LEAST_READ_AHEAD = 32 * 2**20
 _SHARE = 0.5
+_DECODED_SHARE = 0.5
+"""Share of what is left that rows may take decoded: the next ones need room too."""
 
 
 class Residency:
     """Hands out rows of views, in memory while there is room, and the same rows only once.
 
-    int8 rows are held decoded where that fits, else as they are stored, else they stay on disk.
+    int8 rows are held decoded where that leaves room for others, on a CPU; else as they are stored;
+    else they stay on disk.
 
     Attributes:
         device: where the rows are wanted.
@@ -49,12 +52,12 @@ class Residency:
             return self._known[key]
         layout = self._layout(view) if reads == "tokens" else None
         read = view if layout is None else layout.view
-        size, decoded = resident_bytes(read, len(layers)), False
-        if self.device.type == "cpu" and (wide := decoded_bytes(read, len(layers))) <= self.left:
-            size, decoded = wide, True
+        stored, decoded = resident_bytes(read, len(layers)), decoded_bytes(read, len(layers))
+        decode = self.device.type == "cpu" and stored < decoded <= _DECODED_SHARE * self.left
+        size = decoded if decode else stored
         fits = size <= self.left and not once
         self.left -= size if fits else 0
-        rows = Rows(read, layers, device=self.device, resident=fits, decoded=decoded)
+        rows = Rows(read, layers, device=self.device, resident=fits, decoded=decode)
         self._known[key] = Source(view, rows, layout)
         return self._known[key]
 
@@ -89,14 +92,13 @@ class Residency:
 
 def resident_bytes(view: FeatureView, n_layers: int) -> int:
     """Return the bytes that the rows of a view take in memory, as they are stored."""
-    return len(view) * n_layers * row_bytes(view)
+    return view.array.stored_nbytes(view.rows, n_layers)
 
 
 def decoded_bytes(view: FeatureView, n_layers: int) -> int:
-    """Return the bytes that they take decoded, int8 as float32.
+    """Return the bytes that they take decoded: int8 as float32, which a CPU gathers faster.
 
-    Where there is room for that, a CPU gathers int8 rows several times as fast
-    (``benchmarks/int8_rows.py``).
+    ``benchmarks/int8_rows.py`` compares the two.
     """
     return len(view) * n_layers * view.array.dim * view.array.dtype.itemsize
 

@@ -50,7 +50,7 @@ class Rows:
     ) -> None:
         """Choose rows and layers; load them when ``resident``.
 
-        They are held as they are stored, or ``decoded`` (int8 as float32, on the host alone).
+        They are held as they are stored, or ``decoded``: int8 as float32, on the host alone.
         """
         self.view = view
         self.layers = tuple(layers)
@@ -74,7 +74,7 @@ class Rows:
         out = self.read(np.arange(0)).room(n_rows, self.device)
         for start in range(0, n_rows, part):
             stop = min(start + part, n_rows)
-            out.put(start, self.read(np.arange(start, stop)))
+            out = out.put(start, self.read(np.arange(start, stop)))
         return out
 
     def blocks(self) -> Iterator[tuple[slice, Float[Tensor, "layers rows dim"]]]:

@@ -41,7 +41,8 @@ def views(splits):
 
 def code(splits, *members, **options):
     train, dev = views(splits)
-    return online_code(members, train, dev, metric=ACCURACY, **TRAINING | options)
+    options = {"n_classes": len(splits.train_classes)} | TRAINING | options
+    return online_code(members, train, dev, metric=ACCURACY, **options)
 
 
 def by_hand(splits, one):
@@ -160,7 +161,7 @@ def test_blocks_cover_every_example_once(n):
 def test_one_example_is_sent_uniformly(splits):
     train, dev = views(splits)
     one = train.take(np.array([4]))
-    (found,) = online_code([member()], one, dev, metric=ACCURACY, **TRAINING)
+    (found,) = online_code([member()], one, dev, metric=ACCURACY, n_classes=5, **TRAINING)
     assert found == CodeLength(
         bits=pytest.approx(len(one) * math.log2(5)),
         uniform_bits=len(one) * math.log2(5),

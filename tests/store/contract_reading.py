@@ -73,6 +73,15 @@ class ReadingContract(Backed):
         assert got.dtype == array.dtype
         assert torch.equal(got, whole[torch.tensor(rows, dtype=torch.int64)][:, at])
 
+    @pytest.mark.parametrize("part", [1, 70, 2_000])
+    def test_rows_are_decoded_in_parts(self, entry, part, monkeypatch):
+        array = entry.arrays["words"]
+        rows = torch.tensor([95, 3, 3, 17, 16, 15, 0, *range(20, 60)])
+        expected = array.read(rows), array.read(slice(3, 70))
+        monkeypatch.setattr("probekit.store.feature_array._PART_BYTES", part)
+        assert torch.equal(array.read(rows), expected[0])
+        assert torch.equal(array.read(slice(3, 70)), expected[1])
+
     @settings(max_examples=40)
     @given(data=st.data())
     def test_gathers_equal_indexing(self, entry, data):

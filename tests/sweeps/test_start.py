@@ -242,6 +242,16 @@ def test_other_labels_or_another_decoder_are_refused_for_a_continued_run_only(sa
     fit(spec(fusion_from=str(saved), decoder="mlp", epochs=1), location=location)
 
 
+def test_a_head_of_three_classes_does_not_go_on_where_two_are_scored(tmp_path):
+    location = Location(cache=plant_all_texts(tmp_path / "cache", "glue/mrpc"))
+    options = {"task": "glue/mrpc", "label": None, "head": "mean", "epochs": 1}
+    folder = save(tmp_path, location, **options)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"labels": ["0", "1", "2"]}))
+    with pytest.raises(OptionError, match=r"knows 3 labels, and glue/mrpc is scored by the F1 of"):
+        fit(spec(**options, init_from=str(folder)), location=location)
+
+
 def test_another_backbone_of_the_same_shape_is_warned_of(saved, location, caplog, tmp_path):
     with caplog.at_level(logging.WARNING, "probekit"):
         fit(spec(fusion_from=str(saved), epochs=1), location=location)

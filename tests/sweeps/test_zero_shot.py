@@ -1,6 +1,7 @@
 """A saved head scored as it is, on what it was not trained on."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -92,7 +93,10 @@ def test_a_saved_head_may_know_labels_that_the_target_has_none_of(saved, tmp_pat
     for one, same in ((go_on, further), (plan[2], fresh)):
         assert fit(one, location=location).eval_score == same.eval_score
     held = run_baselines([go_on], out=tmp_path / "r.jsonl", location=location).heads[0]
-    assert held.eval_score == further.eval_score and held.scores["compression"] > 0
+    assert held.eval_score == further.eval_score
+    # The uniform code is that of the target's three labels, not of the five that the head knows.
+    uniform = held.scores["compression"] * held.scores["bits per label"]
+    assert uniform == pytest.approx(math.log2(3))
 
 
 def test_the_command_line_scores_a_saved_head_once_whatever_the_seeds(saved, location, tmp_path):

@@ -246,6 +246,8 @@ def test_a_split_without_the_label_column_is_unlabelled(tmp_path: Path) -> None:
         ("a.csv", "text,label\n", r"is empty"),
         ("a.csv", "text,label\nfine,1,2\n", r"a.csv, line 2: expected 2 cells.*found 3"),
         ("a.csv", "text;label\na, b;1\n", r"a.csv, line 1: the columns are divided by semicolons"),
+        ("a.csv", '"text";"label"\n"a, b";"1"\n', r"line 1: the columns are divided by semicolons"),
+        ("a.csv", 'text;label\n"a; b";1\n', r"line 1: the columns are divided by semicolons"),
         ("a.csv", "\ntext\tlabel\na\t1\n", r"line 2: the columns are divided by tabs, not by"),
         ("a.csv", "text,text\nfine,1\n", r"line 1: two columns are called 'text'"),
         ("a.csv", "text,label\nfine,1\n ,0\n", r"a.csv, line 3: no text in column 'text'"),
@@ -281,6 +283,12 @@ def test_csv_texts_may_run_over_lines(tmp_path: Path) -> None:
         train(path, "sentence")
     path = write(tmp_path / "a.csv", 'text,label\r\n"one\r\n\r\ntwo, ""three""",x\r\nfour,y\r\n')
     assert rows(train(path, "sentence")) == [('one\n\ntwo, "three"', "x"), ("four", "y")]
+
+
+@pytest.mark.parametrize("text", ["The film; it is good", "x | y", ";", "12 : 3"])
+def test_a_single_column_may_hold_marks_that_divide_others(text: str, tmp_path: Path) -> None:
+    found = train(write(tmp_path / "a.csv", f'"{text}"\nand more\n'), "sentence")
+    assert [example.text for example in found.examples] == [text, "and more"]
 
 
 def test_a_number_is_a_position_though_a_cell_is_the_same_number(tmp_path: Path) -> None:

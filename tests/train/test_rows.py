@@ -106,11 +106,19 @@ def test_blocks_are_whole_examples(lengths, rows):
     assert all(size <= max(rows, max(lengths)) for size in sizes)
 
 
-def test_int8_rows_are_held_decoded_where_there_is_room(view):
-    residency = Residency(decoded_bytes(view, 2), CPU)
+def bytes_of(held):
+    scales = () if held.scales is None else vars(held.scales).values()
+    return sum(tensor.nbytes for tensor in (held.values, *scales))
+
+
+@pytest.mark.parametrize(("room", "decoded"), [(2, True), (2 - 1e-4, False)])
+def test_int8_rows_are_held_decoded_where_that_leaves_room(view, room, decoded):
+    memory = int(room * decoded_bytes(view, 2))
+    residency = Residency(memory, CPU)
     held = residency.source(view, "rows", (0, 2)).rows.resident
-    assert residency.left == 0 and held.scales is None
-    assert held.values.nbytes == decoded_bytes(view, 2)
+    assert memory - residency.left == bytes_of(held)
+    stored = TORCH_DTYPES[view.array.spec.dtype]
+    assert held.values.dtype == (view.array.dtype if decoded else stored)
     places = torch.tensor([7, 2, 7, 40])
     assert torch.equal(held.gather(places), expected(view, places.numpy(), (0, 2)))
 
@@ -119,14 +127,23 @@ def test_rows_stay_in_memory_while_there_is_room(view):
     size = resident_bytes(view, 2)
     residency = Residency(size, CPU)
     first = residency.source(view, "rows", (0, 1))
-    held = first.rows.resident
-    assert held is not None and residency.left == 0
-    kept = [held.values] if held.scales is None else [held.values, held.scales.norm]
-    assert sum(tensor.nbytes for tensor in kept) == size
-    assert held.values.dtype == TORCH_DTYPES[view.array.spec.dtype]
+    assert first.rows.resident is not None and residency.left == 0
+    assert bytes_of(first.rows.resident) == size
+    assert first.rows.resident.values.dtype == TORCH_DTYPES[view.array.spec.dtype]
     assert residency.source(view, "rows", (0, 1)) is first
     assert residency.source(view, "rows", (2,)).rows.resident is None
     assert residency.source(view, "tokens", (3,)).rows.view.n_examples == view.n_examples
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("resident", [True, False])
+def test_rows_on_a_gpu(view, resident):
+    rows = Rows(view, (0, 2), device=torch.device("cuda"), resident=resident)
+    found = torch.cat([block for _, block in rows.blocks()], dim=1)
+    assert torch.equal(found.cpu(), expected(view, np.arange(len(view)), (0, 2)))
+    steps = list(batches(view.lengths, seed=1, epochs=1, batch_size=7))
+    for step, batch in zip(steps, feed(rows, iter(steps), memory=20_000), strict=True):
+        assert torch.equal(batch.z.cpu(), expected(view, view.places(step), (0, 2)))
 
 
 def test_chosen_layers_are_a_view_only_where_memory_is_aligned():

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from probekit.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
 from probekit.errors import DataError, EntryNotFoundError, OptionError
-from probekit.features import Location, Splits, open_features
+from probekit.features import Location, Splits
 from probekit.results import Record
 from probekit.specs import TrainSpec
 from probekit.store.layout import list_entries, model_slug
 from probekit.sweeps import sweep
 from probekit.sweeps.resolve import resolve
-from probekit.sweeps.start import saved_classes
+from probekit.sweeps.start import open_splits, saved_classes
 from probekit.tasks import Kind
 
 CONTROL_KINDS = ("tagging",)
@@ -84,14 +84,7 @@ def run_baselines(
         )
 
     first = plan[0]
-    splits = open_features(
-        first.model,
-        first.task,
-        first.label,
-        location,
-        fit_on=first.fit_on,
-        classes=saved_classes(first),
-    )
+    splits = open_splits(first, location)
     # Two specs may be one run: a learning rate that was given, and the published one.
     runs = list({run.options.key: run for run in (resolve(spec, splits) for spec in plan)}.values())
     plan = [run.spec for run in runs]

@@ -94,7 +94,7 @@ class FeatureArray:
         if self.spec.dtype != "int8":
             self._copy(self._maps()[0], wanted, index, target)
             return result
-        size = max(_PART_BYTES // (len(index) * self.spec.row_nbytes), 1) if index else count
+        size = max(_PART_BYTES // ((len(index) or 1) * self.spec.row_nbytes), 1)
         for start in range(0, count, size):
             stop = min(start + size, count)
             self._stored(_part(wanted, start, stop), index).decode(target[:, start:stop])

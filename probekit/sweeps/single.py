@@ -1,9 +1,9 @@
 """Train one head, and return it instead of recording it."""
 
-from probekit.features import Location, open_features
+from probekit.features import Location
 from probekit.specs import TrainSpec
 from probekit.sweeps.resolve import resolve
-from probekit.sweeps.start import saved_classes
+from probekit.sweeps.start import open_splits
 from probekit.sweeps.task import fit_runs
 from probekit.train import FitResult
 
@@ -33,15 +33,7 @@ def fit(
         MissingFileError: no saved head lies where the run should start from one.
         RecordError: it is damaged.
     """
-    splits = open_features(
-        spec.model,
-        spec.task,
-        spec.label,
-        location,
-        control=spec.control,
-        fit_on=spec.fit_on,
-        classes=saved_classes(spec),
-    )
+    splits = open_splits(spec, location)
     (result,) = fit_runs(
         [resolve(spec, splits)],
         splits,

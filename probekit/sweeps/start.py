@@ -13,7 +13,7 @@ from torch import Tensor
 from probekit.configuration import differing_entries
 from probekit.decoders import DecoderSpec
 from probekit.errors import OptionError
-from probekit.features import Splits, settled_array
+from probekit.features import Location, Splits, open_features, settled_array
 from probekit.fingerprint import digest, digest_file
 from probekit.heads import HeadSpec
 from probekit.once import warn_once
@@ -95,6 +95,26 @@ def open_start(
         name=_name(config) + (" with decoder" if spec.init_from else ""),
         fingerprint=fingerprint,
         state=state,
+    )
+
+
+def open_splits(spec: TrainSpec, location: Location | None) -> Splits:
+    """Open the features that a run reads, with the labels of the saved head that it goes on from.
+
+    Raises:
+        MissingFileError: no saved head lies where the run should go on from one.
+        RecordError: it is damaged.
+        EntryNotFoundError: the cache does not hold the features.
+        DataError: labels are missing, or do not fit.
+    """
+    return open_features(
+        spec.model,
+        spec.task,
+        spec.label,
+        location,
+        control=spec.control,
+        fit_on=spec.fit_on,
+        classes=saved_classes(spec),
     )
 
 

@@ -222,6 +222,7 @@ class HeadSpec(ABC):
         summary: one line for people.
         formula: h in one line.
         reads: what the module's ``forward`` takes: "rows" of the layers, or the "tokens" of one.
+        recurrent: whether a row passes through the parameters once per layer, not once.
         default_decoder: the decoder it was published with; None leaves it to the task's kind.
     """
 
@@ -232,6 +233,7 @@ class HeadSpec(ABC):
     summary: ClassVar[str]
     formula: ClassVar[str]
     reads: ClassVar[Reads] = "rows"
+    recurrent: ClassVar[bool] = False
     default_decoder: ClassVar[str | None] = None
 
     def bind(self, facts: BackboneFacts) -> Self:

@@ -35,6 +35,7 @@ class DepthLSTM(HeadSpec):
     source: ClassVar[str] = "DWAtt, section 7; learning rate: that of its other heads"
     summary: ClassVar[str] = "an LSTM over the layers, lowest first"
     formula: ClassVar[str] = "LSTM(z_1, ..., z_L)_L"
+    recurrent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the width."""

@@ -16,8 +16,9 @@ _OF_TOKENS = 4
 and attention between them (of the same size, 818 s against 211 s of dwatt: MPNet in
 ``analyses/results/heads_conll.jsonl``)."""
 
-MOST_COST = 4e10
-"""Cost of a group: about five minutes of one core, which is what a sweep that is killed loses."""
+MOST_COST = 1.5e10
+"""Cost of a group, which is what a sweep that is killed loses: about five minutes of one core
+without bfloat16 instructions (dwatt on MPNet, 1.2e10: 80 to 309 s in the same file)."""
 
 
 def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[Run]]:
@@ -81,10 +82,12 @@ def member_bytes(run: Run) -> int:
 
 
 def cost(run: Run) -> float:
-    """Return the work of a run, in arbitrary units: values touched per step, plus overhead."""
+    """Return the work of a run, in arbitrary units: values used per step, plus overhead."""
     overhead = 200_000.0
-    values = run.n_params * (_OF_TOKENS if run.member.head.reads == "tokens" else 1)
-    return run.steps * (values + len(run.options.layers) * 20_000 + overhead)
+    head, n_layers = run.member.head, len(run.options.layers)
+    per_token = _OF_TOKENS if head.reads == "tokens" else 1
+    values = run.n_params * per_token * (n_layers if head.recurrent else 1)
+    return run.steps * (values + n_layers * 20_000 + overhead)
 
 
 def _by(runs: Sequence[Run], key: Callable[[Run], Hashable]) -> list[list[Run]]:

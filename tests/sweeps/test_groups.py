@@ -14,15 +14,20 @@ from probekit.train import MemberSpec
 from probekit.train.probe import count_parameters
 
 
-def run(seed=0, label="ner", n_params=0, epochs=2, head="last"):
+def run(seed=0, label="ner", n_params=0, epochs=2, head="last", layers=(1,)):
     spec = TrainSpec(
         model="m", task="t", label=label, head=head, seed=seed, lr=1e-3, decoder="linear",
         epochs=epochs,
     )  # fmt: skip
     options = ResolvedOptions(
-        spec=spec, task="t", layers=(1,), metric="f1", entries={}, labels_fingerprint=str(n_params)
+        spec=spec,
+        task="t",
+        layers=layers,
+        metric="f1",
+        entries={},
+        labels_fingerprint=str(n_params),
     )
-    member = MemberSpec(head=HEADS[head](), decoder=DECODERS["linear"](), layers=(1,), lr=1e-3)
+    member = MemberSpec(head=HEADS[head](), decoder=DECODERS["linear"](), layers=layers, lr=1e-3)
     return Run(options=options, member=member, n_sentences=40, n_params=n_params)
 
 
@@ -67,6 +72,13 @@ def test_long_sweeps_record_every_few_minutes():
 def test_a_head_over_subwords_is_dearer_than_its_values_say():
     words, subwords = (run(n_params=8_000_000, head=name) for name in ("concat", "extra-layers"))
     assert 3 * cost(words) < cost(subwords)
+
+
+def test_a_recurrent_head_uses_its_values_once_per_layer():
+    one, many = (
+        run(n_params=800_000, head="depth-lstm", layers=layers) for layers in ((12,), (1, 12))
+    )
+    assert cost(many) - cost(one) == many.steps * (800_000 + 20_000)
 
 
 def test_two_workers_get_work_to_share():

@@ -17,7 +17,19 @@ from dataclasses import replace
 from typing import Any
 
 import heads_conll
-from shared import LIGHT, RESULTS, argument_parser, cell, markdown, of_head, runner, section, write
+from shared import (
+    LIGHT,
+    RESULTS,
+    argument_parser,
+    cell,
+    interval_text,
+    markdown,
+    of_head,
+    paired,
+    runner,
+    section,
+    write,
+)
 
 from probekit import Record, TrainSpec, load_records, plot_weights, product, save_figure
 
@@ -39,10 +51,13 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 """Columns, and their options."""
 
+DEEPER = "extra-layers"
+"""What the DWAtt paper holds layer fusion against: a new layer on top."""
+
 INTRODUCTION = f"""\
 Test span F1 (%), mean ± half width of the 95 % interval over {len(SEEDS)} seeds; {SHOTS} shots,
 {EPOCHS} epochs. A causal model has seen nothing to the right of a word, so its scores are not to be
-compared with an encoder's."""
+compared with an encoder's. Differences are paired over seeds, in points."""
 
 
 def main() -> None:
@@ -101,13 +116,40 @@ def tables(found: Sequence[Sequence[Record]]) -> list[str]:
             [f"`{head}`", *(cell(of_head(column, head)) for column in columns.values())]
             for head in RATES
         ]
-        overviews.append(f"## {records[0].model}\n\n{markdown(['head', *columns], lines)}")
+        overview = markdown(["head", *columns], lines)
+        overviews.append(f"## {records[0].model}\n\n{overview}\n{differences(columns)}")
         sections += [
             section(f"{records[0].model}, {name}", column)
             for name, column in columns.items()
             if column
         ]
     return overviews + sections
+
+
+def differences(columns: Mapping[str, Sequence[Record]]) -> str:
+    """Return what standardised rows and a CRF add to each head, and its lead over a new layer."""
+    lines = []
+    for head in RATES:
+        of = {name: of_head(column, head) for name, column in columns.items()}
+        deeper = {name: of_head(column, DEEPER) for name, column in columns.items()}
+        pairs = (
+            (of["linear, standardised"], of["linear"]),
+            (of["CRF"], of["linear"]),
+            (of["linear"], deeper["linear"]),
+            (of["CRF"], deeper["CRF"]),
+        )
+        lines.append([f"`{head}`", *(difference(one, two) for one, two in pairs)])
+    lead = f"lead over `{DEEPER}`"
+    header = ["head", "standardised - raw", "CRF - linear", f"{lead}, linear", f"{lead}, CRF"]
+    return markdown(header, lines)
+
+
+def difference(one: Sequence[Record], two: Sequence[Record]) -> str:
+    """Return a paired difference; a dash for what is not trained with the same seeds, or is one."""
+    seeds = [{record.seed for record in side} for side in (one, two)]
+    if not seeds[0] or seeds[0] != seeds[1] or one == two:
+        return "-"
+    return interval_text(paired(one, two), sign=True)
 
 
 if __name__ == "__main__":

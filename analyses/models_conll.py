@@ -52,7 +52,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 """Columns, and their options."""
 
 DEEPER = "extra-layers"
-"""What the DWAtt paper holds layer fusion against: a new layer on top."""
+"""What the DWAtt paper holds layer fusion against: new layers on top."""
 
 INTRODUCTION = f"""\
 Test span F1 (%), mean ± half width of the 95 % interval over {len(SEEDS)} seeds; {SHOTS} shots,
@@ -127,7 +127,7 @@ def tables(found: Sequence[Sequence[Record]]) -> list[str]:
 
 
 def differences(columns: Mapping[str, Sequence[Record]]) -> str:
-    """Return what standardised rows and a CRF add to each head, and its lead over a new layer."""
+    """Return what standardised rows and a CRF add to each head, and its lead over new layers."""
     lines = []
     for head in RATES:
         of = {name: of_head(column, head) for name, column in columns.items()}

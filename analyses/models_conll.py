@@ -57,7 +57,8 @@ DEEPER = "extra-layers"
 INTRODUCTION = f"""\
 Test span F1 (%), mean ± half width of the 95 % interval over {len(SEEDS)} seeds; {SHOTS} shots,
 {EPOCHS} epochs. A causal model has seen nothing to the right of a word, so its scores are not to be
-compared with an encoder's. Differences are paired over seeds, in points."""
+compared with an encoder's. Differences are paired over seeds, in points. A dash:
+not trained, or nothing to compare with."""
 
 
 def main() -> None:

@@ -222,7 +222,7 @@ class HeadSpec(ABC):
         summary: one line for people.
         formula: h in one line.
         reads: what the module's ``forward`` takes: "rows" of the layers, or the "tokens" of one.
-        recurrent: whether a row passes through the parameters once per layer, not once.
+        recurrent: whether a row passes through the parameters once for every layer, not just once.
         default_decoder: the decoder it was published with; None leaves it to the task's kind.
     """
 

@@ -13,12 +13,13 @@ _PER_WORKER = 2
 
 _OF_TOKENS = 4
 """What a value of a head over subwords costs, in values of a head over words: there are more rows,
-and attention between them (of the same size, 818 s against 211 s of dwatt: MPNet in
-``analyses/results/heads_conll.jsonl``)."""
+and attention between them (of the same size, 912 s against 211 s of dwatt, mean over decoders and
+seeds: MPNet in ``analyses/results/heads_conll.jsonl``)."""
 
 MOST_COST = 1.5e10
-"""Cost of a group, which is what a sweep that is killed loses: about five minutes of one core
-without bfloat16 instructions (dwatt on MPNet, 1.2e10: 80 to 309 s in the same file)."""
+"""Cost of a group, which is what a sweep that is killed loses: two to seven minutes of one core
+without bfloat16 instructions (dwatt on MPNet, 1.3e10: 80 to 109 s with a linear decoder and 309 to
+348 s with a CRF, in the same file)."""
 
 
 def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[Run]]:

@@ -113,12 +113,13 @@ def tables(found: Sequence[Sequence[Record]]) -> list[str]:
     overviews, sections = [], []
     for records in found:
         columns = {name: of_setting(records, name) for name in SETTINGS}
-        lines = [
-            [f"`{head}`", *(cell(of_head(column, head)) for column in columns.values())]
+        by_head = {
+            head: {name: of_head(column, head) for name, column in columns.items()}
             for head in RATES
-        ]
+        }
+        lines = [[f"`{head}`", *map(cell, own.values())] for head, own in by_head.items()]
         overview = markdown(["head", *columns], lines)
-        overviews.append(f"## {records[0].model}\n\n{overview}\n{differences(columns)}")
+        overviews.append(f"## {records[0].model}\n\n{overview}\n{differences(by_head)}")
         sections += [
             section(f"{records[0].model}, {name}", column)
             for name, column in columns.items()
@@ -127,17 +128,20 @@ def tables(found: Sequence[Sequence[Record]]) -> list[str]:
     return overviews + sections
 
 
-def differences(columns: Mapping[str, Sequence[Record]]) -> str:
-    """Return what standardised rows and a CRF add to each head, and its lead over new layers."""
+def differences(by_head: Mapping[str, Mapping[str, Sequence[Record]]]) -> str:
+    """Return what standardised rows and a CRF add to each head, and its lead over new layers.
+
+    Args:
+        by_head: the records of each head, by column.
+    """
+    deeper = by_head[DEEPER]
     lines = []
-    for head in RATES:
-        of = {name: of_head(column, head) for name, column in columns.items()}
-        deeper = {name: of_head(column, DEEPER) for name, column in columns.items()}
+    for head, own in by_head.items():
         pairs = (
-            (of["linear, standardised"], of["linear"]),
-            (of["CRF"], of["linear"]),
-            (of["linear"], deeper["linear"]),
-            (of["CRF"], deeper["CRF"]),
+            (own["linear, standardised"], own["linear"]),
+            (own["CRF"], own["linear"]),
+            (own["linear"], deeper["linear"]),
+            (own["CRF"], deeper["CRF"]),
         )
         lines.append([f"`{head}`", *(difference(one, two) for one, two in pairs)])
     lead = f"lead over `{DEEPER}`"
@@ -146,9 +150,9 @@ def differences(columns: Mapping[str, Sequence[Record]]) -> str:
 
 
 def difference(one: Sequence[Record], two: Sequence[Record]) -> str:
-    """Return a paired difference; a dash for what is not trained with the same seeds, or is one."""
+    """Return a paired difference; a dash for sides without the same seeds, or that are one."""
     seeds = [{record.seed for record in side} for side in (one, two)]
-    if not seeds[0] or seeds[0] != seeds[1] or one == two:
+    if not seeds[0] or seeds[0] != seeds[1] or one is two:
         return "-"
     return interval_text(paired(one, two), sign=True)
 

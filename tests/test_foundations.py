@@ -33,6 +33,8 @@ def test_an_unknown_name_lists_choices_and_the_nearest():
     assert str(caught.value) == (
         "unknown head 'dwat'. Did you mean 'dwatt'? Choose from: dwatt, p32."
     )
+    with pytest.raises(KeyError, match=r"^unknown option 'nosuch'\. Choose from: epochs\.$"):
+        choose("option", "nosuch", {"epochs": 1})
 
 
 def test_digest_ignores_key_order_and_refuses_nan():

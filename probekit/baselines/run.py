@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from probekit.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
@@ -48,6 +49,8 @@ def run_baselines(
     workers: int = 1,
     memory: int | None = None,
     device: str = "auto",
+    save: str | Path | None = None,
+    predictions: bool = False,
     progress: bool = False,
 ) -> Baselines:
     """Train the heads of a plan and everything that they should be compared with.
@@ -61,6 +64,8 @@ def run_baselines(
         workers: worker processes.
         memory: bytes to use.
         device: what computes.
+        save: folder for the trained heads of the plan, as in `sweep`.
+        predictions: write the predictions of the plan's runs beside ``out``.
         progress: show progress on stderr.
 
     Raises:
@@ -71,30 +76,20 @@ def run_baselines(
         DataError: labels are missing, or do not fit.
     """
     check_plan(plan)
-
-    def train(specs: Sequence[TrainSpec], place: Location = location) -> list[Record]:
-        return sweep(
-            specs,
-            out=out,
-            location=place,
-            workers=workers,
-            memory=memory,
-            device=device,
-            progress=progress,
-        )
-
-    first = plan[0]
-    splits = open_splits(first, location)
+    train = partial(
+        sweep, out=out, workers=workers, memory=memory, device=device, progress=progress
+    )
+    splits = open_splits(plan[0], location)
     # Two specs may be one run: a learning rate that was given, and the published one.
     runs = list({run.options.key: run for run in (resolve(spec, splits) for spec in plan)}.values())
     plan = [run.spec for run in runs]
-    heads = train(plan)
+    heads = train(plan, location=location, save=save, predictions=predictions)
     ledger = Ledger(Path(out))
     notes = _undefined(splits.kind)
     none: list[Record | None] = [None] * len(plan)
     controls, codes = none, none
     if splits.kind in CONTROL_KINDS:
-        controls = [*train([replace(spec, control=spec.seed) for spec in plan])]
+        controls = [*train([replace(one, control=one.seed) for one in plan], location=location)]
     if splits.kind in CODE_KINDS:
         codes = [*code_records(runs, splits, ledger, device=device, memory=memory)]
     random, missing = _random(plan, splits, location, train)
@@ -123,7 +118,7 @@ def _random(
     plan: Sequence[TrainSpec],
     splits: Splits,
     location: Location,
-    train: Callable[[Sequence[TrainSpec], Location], list[Record]],
+    train: Callable[..., list[Record]],
 ) -> tuple[list[Record], list[str]]:
     """Train the plan on every random version of the backbone; say what could not be trained."""
     records: list[Record] = []
@@ -133,7 +128,7 @@ def _random(
     own = replace(location, entry=None)  # --entry chooses among the entries of the model itself
     for model in models:
         try:
-            records += train([replace(spec, model=model) for spec in plan], own)
+            records += train([replace(spec, model=model) for spec in plan], location=own)
         except (DataError, EntryNotFoundError, OptionError) as error:
             notes.append(f"no scores of {model}: {error}")
     if not models:

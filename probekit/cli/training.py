@@ -54,9 +54,7 @@ def run(
         predictions=predictions,
         progress=progress_wanted(),
     )
-    logger.info("records: %s", out)
-    if save is not None:
-        logger.info("saved heads: %s", save)
+    _say_where(out, save)
     return records
 
 
@@ -70,20 +68,29 @@ def with_baselines(
     workers: int = 1,
 ) -> "list[Record]":
     """Train heads with their baselines; return all records, and say what could not be had."""
-    from probekit.baselines import check_plan, run_baselines
+    from probekit.baselines import run_baselines
     from probekit.cli.output import progress_wanted
 
-    check_plan(plan)
-    run(plan, target, shared, save=save, predictions=predictions, workers=workers)
+    out = shared.out or target.default_out(first_label(shared))
     found = run_baselines(
         plan,
-        out=shared.out or target.default_out(first_label(shared)),
+        out=out,
         location=target.location,
         workers=workers,
         memory=parse_bytes(shared.memory),
         device=shared.device,
+        save=save,
+        predictions=predictions,
         progress=progress_wanted(),
     )
+    _say_where(out, save)
     for note in found.notes:
         logger.info("%s", note)
     return [*found.guesses, *found.heads, *found.random]
+
+
+def _say_where(out: Path, save: Path | None) -> None:
+    """Say where the records are, and the saved heads, if any."""
+    logger.info("records: %s", out)
+    if save is not None:
+        logger.info("saved heads: %s", save)

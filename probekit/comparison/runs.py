@@ -81,10 +81,13 @@ def _check_one_setting(records: Sequence[Record], text: str) -> None:
     if not names:
         return
     found = "; ".join(f"{name}: {_values(records, name)}" for name in names)
-    example = f"{names[0]}={value_text(names[0], option_of(records[0], names[0]))}"
+    first = records[0]
+    example = ",".join(f"{name}={value_text(name, option_of(first, name))}" for name in names)
+    _, parts = _split(text)
+    joint = "," if parts and "=" in parts[-1] else "#"
     raise RecordError(
         f"{text}: {len(records)} records that differ in {found}. A run is one setting with its "
-        f"seeds: write {_typed(f'{text}#{example}')}, or choose for both runs with --where "
+        f"seeds: write {_typed(f'{text}{joint}{example}')}, or choose for both runs with --where "
         f"{_typed(example)}."
     )
 

@@ -10,6 +10,7 @@ from probekit.errors import EntryError, EntryNotFoundError, OptionError, Storage
 from probekit.quantities import human_bytes
 from probekit.store.checksums import DamagedChunk
 from probekit.store.entry import Entry, read_manifest
+from probekit.store.files import disk_bytes
 from probekit.store.labels import label_columns
 from probekit.store.layout import EntryFolder, list_entries, model_slug
 from probekit.store.lock import EntryLock
@@ -103,7 +104,7 @@ def describe(path: Path) -> dict[str, Any]:
     manifest = entry.manifest
     return {
         "path": str(path),
-        "size": human_bytes(sum(spec.nbytes for spec in manifest.arrays)),
+        "size": human_bytes(disk_bytes(path)),
         "model": manifest.model_info["name"],
         "architecture": manifest.model_info["architecture"],
         "task": manifest.task,

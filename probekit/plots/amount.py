@@ -1,5 +1,6 @@
 """Score against how much of the training split was read, one curve per head."""
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
@@ -17,6 +18,8 @@ from probekit.results.names import option_text
 from probekit.results.record import Record
 from probekit.results.scored import SCORE_OF, Scored, mean_score
 
+logger = logging.getLogger(__name__)
+
 Amount = Literal["shots", "fraction"]
 
 _APART = 2  # octaves between nothing, which has no place of its own, and the least amount
@@ -31,6 +34,9 @@ def draw_amounts(
 ) -> Figure:
     """Draw the score against the amount, with 95 % intervals over seeds.
 
+    Every depth has a panel; one that was run with a single amount, as by ``probekit depth``, is
+    left out where others make curves.
+
     Args:
         records: records that were trained with such an amount, and have a score on the split.
         amount: the option along the x axis.
@@ -41,15 +47,17 @@ def draw_amounts(
     Raises:
         RecordError: a point would average over more than seeds.
     """
+    records = _with_curves(records, amount)
     with matplotlib.rc_context(RC):
         drawn = panel_figure(split_panels(records, by=["depth"], along=[amount]), split=split)
         places = _places({getattr(record, amount) for record in records})
         counts: set[int] = set()
         for axes, panel in drawn.panels:
-            shifts = _shifts(len(panel.curves))
             curves = [
                 _curve(*item, amount, split, panel.scale.factor) for item in panel.curves.items()
             ]
+            bars = any(point.half is not None for curve in curves for point in curve.values())
+            shifts = _shifts(len(curves), _SPREAD if bars else 0.0)
             for name, curve, shift in zip(panel.curves, curves, shifts, strict=True):
                 shifted = {places[x] * 2**shift: point for x, point in curve.items()}
                 draw_bars(axes, shifted, drawn.styles[name], panel.scale)
@@ -60,15 +68,33 @@ def draw_amounts(
         return drawn.figure
 
 
+def _with_curves(records: Sequence[Record], amount: Amount) -> list[Record]:
+    """Return the records whose depth was run with several amounts; all of them if none was."""
+    curves = [
+        group
+        for group in grouped(records, ["depth"]).values()
+        if len({getattr(record, amount) for record in group}) > 1
+    ]
+    kept = [record for group in curves for record in group]
+    if not kept or len(kept) == len(records):
+        return list(records)
+    logger.info(
+        "left out %d records: at their depth there is only one value of %s",
+        len(records) - len(kept),
+        amount,
+    )
+    return kept
+
+
 def _places(amounts: Collection[float]) -> dict[float, float]:
     """Return where each amount stands on a logarithmic axis: nothing, left of all the others."""
     least = min(amount for amount in amounts if amount)
     return {amount: amount or least / 2**_APART for amount in amounts}
 
 
-def _shifts(count: int) -> list[float]:
+def _shifts(count: int, spread: float) -> list[float]:
     """Return one shift per curve, in octaves, symmetric around zero."""
-    step = _SPREAD / max(count - 1, 1) if count > 1 else 0.0
+    step = spread / max(count - 1, 1)
     return [(index - (count - 1) / 2) * step for index in range(count)]
 
 

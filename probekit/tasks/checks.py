@@ -63,7 +63,7 @@ def check_labels(found: Sentences, sentence: Sentence, kinds: Mapping[str, Kind]
         if kind == "regression" and not is_number(labels[0]):
             raise DataError(
                 f"{_place(found, sentence)}: {labels[0]!r} in column {column!r} is no finite "
-                "number; regression needs one per example (3.8)."
+                "number; regression needs one per example, such as 3.8."
             )
 
 

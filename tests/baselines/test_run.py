@@ -212,10 +212,12 @@ def test_on_the_command_line_everything_is_in_one_table(tmp_path, monkeypatch):
     assert [row.split()[1] for row in rows] == ["majority", "memorised", "p32", "p32"]
     assert [row.split()[0] for row in rows] == [*[MODEL] * 3, f"{MODEL}-random0"]
     assert "random-init" not in outcome.err
+    assert "recorded" not in outcome.err  # before anything is
     (file,) = (tmp_path / "runs").rglob("*.jsonl")
     before = file.read_text()
     again = done(*words, "--json")
     assert file.read_text() == before
+    assert again.err.startswith("2 of 2 runs are recorded in runs/")
     assert [row["head"] for row in again.rows] == ["majority", "memorised"] * 2 + ["p32"] * 4
     assert all(name in again.rows[4]["scores"] for name in BESIDE)
 

@@ -38,6 +38,8 @@ def test_info(bert, corpus, cache):
     assert pairs["model"].strip() == str(bert)
     assert pairs["part of the split"].strip() == "all of it"
     assert pairs["labels"].strip() == "2"
+    listed = done("cache", "ls", "--json").rows
+    assert pairs["size"].strip() == listed[0]["size"]
     (row,) = done("cache", "info", relative(cache, "dev"), "--json").rows
     assert row["counts"]["words"] == 45
 

@@ -79,7 +79,7 @@ def test_options_of_other_figures(records, option, taken):
         (("weights", "--where", "head=crf"), "no records with head=crf; head is "),
         (("weights", "--where", "head"), "condition 'head': write name=value, such as shots=128."),
         (("weights", "--where", "hed=p32"), "unknown option 'hed'. Did you mean 'head'?"),
-        (("learning", "--along", "time"), "unknown learning axis 'time'. Did you mean 'step'?"),
+        (("learning", "--along", "time"), "unknown learning axis 'time'. Choose from: epoch"),
         (("fewshot", "--where", "head=last"), "a few-shot curve needs records of at least two"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

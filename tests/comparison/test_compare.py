@@ -248,13 +248,21 @@ def test_what_was_typed_is_added_to(file):
         choose_run(f"{file}#head=dwatt#epochs=1")
     message = str(caught.value).replace(str(file), "F")
     assert "differ in protocol: full, 'online code, full'. A run" in message
-    end = "write F#head=dwatt#epochs=1#protocol=full, or choose for both runs with --where "
+    end = "write F#head=dwatt#epochs=1,protocol=full, or choose for both runs with --where "
     assert message.endswith(f"{end}protocol=full.")
+    with pytest.raises(RecordError) as caught:
+        choose_run(f"{file}#head=dwatt")
+    advice = str(caught.value).replace(str(file), "F").partition("write ")[2].partition(", or ")
+    assert advice[0] == "F#head=dwatt,epochs=1,protocol=full"
+    (found,) = choose_run(advice[0].replace("F", str(file))).records
+    assert found.key == "1f"
+    with pytest.raises(RecordError, match=r"#1#protocol=full, or"):
+        choose_run(f"{file}#1", ["head=dwatt"])
     (found,) = choose_run(f"{file}#head=dwatt#protocol=online code, full").records
     assert found.key == "1o"
     add_run(file, "concat", 0, classes(0.5, 0), label="a b", key="x")
     add_run(file, "concat", 0, classes(0.5, 0), label="ner", key="y")
-    with pytest.raises(RecordError, match=r"write '.*#head=concat#label=a b', or .* 'label=a b'\."):
+    with pytest.raises(RecordError, match=r"write '.*#head=concat,label=a b', or .* 'label=a b'\."):
         choose_run(f"{file}#head=concat")
 
 

@@ -113,6 +113,23 @@ def test_one_seed_has_no_interval():
     assert figure.legends[0].get_title().get_text() == "one seed"
 
 
+def test_curves_stand_beside_each_other_only_where_intervals_need_the_room():
+    for seeds, apart in ((2, True), (1, False)):
+        axes = plot_fewshot(fewshot_records(heads=("last", "p32"), seeds=seeds)).axes[0]
+        starts = {line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 3}
+        assert (starts != {8}) == apart and len(starts) == 1 + apart
+
+
+def test_depths_at_one_number_of_shots_are_left_out_of_curves(caplog):
+    deep = [make_record("last", depth=depth, shots=64) for depth in range(3)]
+    with caplog.at_level("INFO"):
+        figure = plot_fewshot([*deep, *fewshot_records(heads=("last",))])
+    assert len(figure.axes) == 1
+    assert "left out 3 records: at their depth there is only one value of shots" in caplog.text
+    spread = [make_record("last", depth=depth, shots=8 + depth) for depth in range(3)]
+    assert len(plot_fewshot(spread).axes) == 3
+
+
 def test_interval_of_few_seeds_stays_within_what_a_score_can_be():
     records = [
         make_record("last", seed, shots=k, eval_score=score)

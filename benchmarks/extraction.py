@@ -10,9 +10,8 @@ These sides, one after the other in every round, on the same sentences (CoNLL-20
 - for mpnet-base, extraction with ``--compile``.
 
 Loading and compiling the model are left out on every side. The rate of matrix products in
-extraction's dtype is measured in the same rounds (1024 x 768 times 768 x 3072), and extraction's
-arithmetic counts real subwords only: two operations per weight of the blocks, and 4 T^2 d per
-window of T subwords and block for attention.
+extraction's dtype is measured in the same rounds (1024 x 768 times 768 x 3072); extraction's
+arithmetic counts real subwords only, see `subjects.needed_operations`.
 
     python benchmarks/extraction.py mpnet-base --models MODELS --data DATA
 """
@@ -30,7 +29,15 @@ from pathlib import Path
 import torch
 from machine import PRODUCT, matrix_product, product_dtype
 from measure import Claim, Timings, alternate, report, timed
-from subjects import MINILM, MPNET, conll_session, model_path, parser, work_folder
+from subjects import (
+    MINILM,
+    MPNET,
+    conll_session,
+    model_path,
+    needed_operations,
+    parser,
+    work_folder,
+)
 from transformers import AutoModel, AutoTokenizer, BatchEncoding
 
 from probekit.data.token_batch import TokenBatch
@@ -138,15 +145,10 @@ class Setting:
             output = model(**batch, output_hidden_states=states)
         output.last_hidden_state[0, 0, 0].item()
 
-    @property
+    @cached_property
     def operations(self) -> float:
         """Arithmetic that the real subwords need."""
-        model, info = self.session.backbone._model, self.session.inspection.info
-        blocks = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList))
-        weights = sum(p.numel() for p in blocks.parameters() if p.ndim == 2)
-        lengths = self.plan.encoded.window_lengths.astype(float)
-        attention = 4.0 * (lengths**2).sum() * info.dim * info.n_blocks
-        return 2.0 * weights * lengths.sum() + attention
+        return needed_operations(self.session.backbone, self.plan)
 
 
 def main() -> None:

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from torch.nn import ModuleList
+
+from probekit.backbone import Backbone
 from probekit.extraction import ExtractOptions, open_session
+from probekit.extraction.plan import Plan
 from probekit.extraction.session import Session
 from probekit.tasks import Split
 
@@ -72,6 +76,19 @@ def conll_session(
         overwrite=True,
     )
     return session, texts
+
+
+def needed_operations(backbone: Backbone, plan: Plan) -> float:
+    """Return the arithmetic that the real subwords of a plan need.
+
+    Two operations per weight of the blocks and subword, and 4 T^2 d per window of T subwords and
+    block for attention.
+    """
+    blocks = next(m for m in backbone._model.modules() if isinstance(m, ModuleList))
+    weights = sum(p.numel() for p in blocks.parameters() if p.ndim == 2)
+    lengths = plan.encoded.window_lengths.astype(float)
+    attention = 4.0 * (lengths**2).sum() * backbone.info.dim * backbone.info.n_blocks
+    return 2.0 * weights * lengths.sum() + attention
 
 
 def _existing(path: Path, option: str) -> Path:

@@ -9,14 +9,16 @@ should follow the bytes.
 """
 
 import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from measure import Claim, alternate, report, timed
+from measure import Claim, Timings, alternate, report, timed
 from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import Location, extract, open_features
+from probekit.features import FeatureView
 from probekit.train.order import BUFFER_ROWS, epoch_order
 
 AIM = 0.8
@@ -43,44 +45,47 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
         cache=cache,
     )
     view = open_features(MINILM, "conll", None, Location(cache=cache)).view("train")
-    array, layers = view.array, view.array.layers
-    groups = list(training_groups(view))
-    plain = folder / "plain.npy"
-    stored = array.read(slice(None), layers).permute(1, 0, 2).contiguous()
-    np.save(plain, stored.numpy())
-    mapped = torch.from_numpy(
-        np.load(plain, mmap_mode="c")
-    )  # "r" is read-only, which torch warns of
-    for group in groups[:1]:
-        ours = array.read(torch.from_numpy(group), layers).permute(1, 0, 2)
-        assert torch.equal(ours, mapped[:, torch.from_numpy(group)])
+    layers, groups = view.array.layers, list(training_groups(view))
+    mapped = plain_copy(view, folder / "plain.npy")
+    ours = view.array.read(groups[0], layers).permute(1, 0, 2)
+    assert torch.equal(ours, mapped[:, groups[0]])
+    sides = {
+        "entry": timed(lambda: read_entry(view, layers, groups)),
+        "map": timed(lambda: read_map(mapped, groups)),
+        "layer": timed(lambda: read_entry(view, layers[-1:], groups)),
+    }
+    return claims(alternate(sides, args.rounds), mapped.nbytes, len(layers))
 
-    def entry(wanted: tuple[int, ...]) -> None:
-        for group in groups:
-            array.read(torch.from_numpy(group), wanted)
 
-    def memory_map() -> None:
-        for group in groups:
-            rows = torch.from_numpy(group)
-            out = torch.empty((len(mapped), len(group), mapped.shape[2]), dtype=mapped.dtype)
-            for place, layer in zip(out, mapped, strict=True):
-                torch.index_select(layer, 0, rows, out=place)
+def plain_copy(view: FeatureView, file: Path) -> torch.Tensor:
+    """Write all rows of a split into one file, and return it mapped: (layers, rows, D)."""
+    rows = view.array.read(slice(None), view.array.layers)
+    np.save(file, rows.permute(1, 0, 2).contiguous().numpy())
+    return torch.from_numpy(np.load(file, mmap_mode="c"))  # torch warns of what is read-only
 
-    timings = alternate(
-        {
-            "entry": timed(lambda: entry(layers)),
-            "map": timed(memory_map),
-            "layer": timed(lambda: entry(layers[-1:])),
-        },
-        args.rounds,
-    )
-    size = stored.nbytes
+
+def read_entry(view: FeatureView, layers: Sequence[int], groups: Sequence[torch.Tensor]) -> None:
+    """Read some layers of all rows."""
+    for group in groups:
+        view.array.read(group, layers)
+
+
+def read_map(mapped: torch.Tensor, groups: Sequence[torch.Tensor]) -> None:
+    """Read all layers of all rows, layer by layer."""
+    for group in groups:
+        out = torch.empty((len(mapped), len(group), mapped.shape[2]), dtype=mapped.dtype)
+        for place, layer in zip(out, mapped, strict=True):
+            torch.index_select(layer, 0, group, out=place)
+
+
+def claims(timings: Timings, size: int, layers: int) -> list[Claim]:
+    """Return both claims about an entry of ``size`` bytes."""
     speed = timings.ratio("map", "entry")
-    one = timings.ratio("layer", "entry", scale=len(layers))
+    one = timings.ratio("layer", "entry", scale=layers)
     return [
         Claim(
             number=12,
-            title=f"reading all {len(layers)} layers of an entry against a memory map, {MINILM}",
+            title=f"reading all {layers} layers of an entry against a memory map, {MINILM}",
             aim=f">= {AIM:g} x the speed",
             found=f"{speed} x",
             reached=speed.median >= AIM,
@@ -90,7 +95,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
         ),
         Claim(
             number=12,
-            title=f"one layer of {len(layers)}: its share of the time over its share of the bytes",
+            title=f"one layer of {layers}: its share of the time over its share of the bytes",
             aim=f"in proportion: <= {PROPORTION:g}",
             found=str(one),
             reached=one.median <= PROPORTION,
@@ -98,12 +103,12 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
     ]
 
 
-def training_groups(view):
+def training_groups(view: FeatureView) -> Iterator[torch.Tensor]:
     """Yield the rows of one epoch in the order of training, as runs that are read at once."""
     order = epoch_order(view.lengths, seed=0, epoch=0)
     rows = view.rows[view.places(order)]
     for start in range(0, len(rows), BUFFER_ROWS):
-        yield np.unique(rows[start : start + BUFFER_ROWS])
+        yield torch.from_numpy(np.unique(rows[start : start + BUFFER_ROWS]))
 
 
 if __name__ == "__main__":

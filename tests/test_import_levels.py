@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 LEVELS = [
     {"errors", "containers", "configuration", "reasons"},
     {"registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
-    | {"buffers", "progress", "sending", "once", "output_head", "final_norm", "blocks"},
+    | {"buffers", "heap", "progress", "sending", "once", "output_head", "final_norm", "blocks"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "protocols", "data", "features"},
     {"backbone", "train", "engines"},

@@ -26,6 +26,7 @@ from probekit.backbone.tokenizer import padding_id
 from probekit.errors import BackboneError, OptionError
 from probekit.final_norm import FinalNorm
 from probekit.hardware import pick_device
+from probekit.heap import Heap
 from probekit.reasons import reason_of
 from probekit.sending import send
 
@@ -95,6 +96,7 @@ class Backbone:
         """
         wanted = self._check_layers(keep)
         self._check_batch(input_ids, lengths)
+        self._heap.trim()
         padded = bool((lengths < input_ids.shape[1]).any())
         mask = send(_mask(lengths, input_ids.shape[1]), self.device) if padded else None
         types = {} if token_types is None else {"token_type_ids": send(token_types, self.device)}
@@ -135,6 +137,11 @@ class Backbone:
         if not self.compiled:
             return nullcontext()
         return compiling(self.device, self.info.n_blocks)
+
+    @cached_property
+    def _heap(self) -> Heap:
+        """What running the model leaves behind."""
+        return Heap()
 
     @cached_property
     def _options(self) -> dict[str, bool]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from probekit.pooling import POOLED
 
-UNIT_BYTES = 256 * 2**20
+UNIT_BYTES = 192 * 2**20
 """What one unit holds in memory at two bytes per value (so twice this where rows are gathered in
 float32, see ``extraction/plan.py``); a second one is with the writer. A larger unit has more
 windows of similar length, so its batches are larger, with less padding.

@@ -1,0 +1,53 @@
+"""Give memory that lies free inside the process back to the system."""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import psutil
+
+_ROOM = 128 * 2**20
+"""Bytes that a process may grow by, beyond what it needs, before its free memory is looked for."""
+
+
+class Heap:
+    """Keeps a process from growing by memory that nothing uses.
+
+    A model that runs over batches of many shapes asks for aligned memory of many sizes. Before
+    version 2.38 glibc seldom serves that from what was freed (its bug 14581): it asks the system
+    for more, and the process grows as long as it runs (``benchmarks/extraction_memory.py``). Where
+    there is no glibc, nothing is done.
+    """
+
+    def __init__(self) -> None:
+        """Know nothing yet of what the process needs."""
+        self._needed: int | None = None
+
+    def trim(self) -> None:
+        """Give free memory back, if the process has grown a good deal; call it before each batch.
+
+        What it has at the call after that, one batch later, counts as needed.
+        """
+        give_back = _malloc_trim()
+        if give_back is None:
+            return
+        resident = _resident()
+        if self._needed is None:
+            self._needed = resident
+        elif resident - self._needed >= _ROOM:
+            give_back(0)
+            self._needed = None
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    """Return glibc's function, or None where there is none."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, TypeError):  # another C library; Windows
+        return None
+
+
+def _resident() -> int:
+    """Return the bytes of the process that lie in memory."""
+    return int(psutil.Process().memory_info().rss)

@@ -1,0 +1,67 @@
+"""Memory that lies free inside the process goes back to the system."""
+
+import psutil
+import pytest
+
+from probekit import heap
+from probekit.heap import Heap
+
+MIB = 2**20
+SMALL = 100_000  # bytes; glibc maps larger ones by themselves
+COUNT, APART = 2_000, 20
+
+glibc_only = pytest.mark.skipif(heap._malloc_trim() is None, reason="not glibc")
+
+
+def resident():
+    return psutil.Process().memory_info().rss
+
+
+def scattered():
+    """Take 200 MB in small pieces, and free all but some that lie between the others."""
+    pieces = [b"\1" * SMALL for _ in range(COUNT)]
+    return pieces[::APART]
+
+
+@glibc_only
+def test_what_is_free_between_what_is_used_goes_back(monkeypatch):
+    monkeypatch.setattr(heap, "_ROOM", 64 * MIB)
+    tidied = Heap()
+    tidied.trim()
+    before = resident()
+    kept = scattered()
+    held = resident() - before
+    assert held > 150 * MIB  # freed, but not given back
+    tidied.trim()
+    assert resident() - before < held / 2
+    assert all(piece == b"\1" * SMALL for piece in kept)
+
+
+def test_it_is_looked_for_after_the_process_has_grown_beyond_what_a_batch_needs(monkeypatch):
+    grown = heap._ROOM
+    sizes = [100, grown + 99, grown + 100, 500, grown + 499, grown + 500, 700]
+    given_back = [0, 0, 1, 1, 1, 2, 2]
+    called = []
+    monkeypatch.setattr(heap, "_resident", lambda: sizes[len(seen)])
+    monkeypatch.setattr(heap, "_malloc_trim", lambda: called.append)
+    tidied, seen = Heap(), []
+    for _ in sizes:
+        tidied.trim()
+        seen.append(len(called))
+    assert seen == given_back
+
+
+def test_without_glibc_nothing_is_done(monkeypatch):
+    heap._malloc_trim.cache_clear()
+
+    class Other:
+        def __init__(self, name):
+            pass
+
+    monkeypatch.setattr(heap.ctypes, "CDLL", Other)
+    try:
+        assert heap._malloc_trim() is None
+        monkeypatch.setattr(heap, "_ROOM", 0)
+        Heap().trim()
+    finally:
+        heap._malloc_trim.cache_clear()

@@ -133,10 +133,10 @@ def report(claims: list[Claim], args: argparse.Namespace) -> None:
     if file is None:
         return
     machine, when = describe(args.device), f"{datetime.now(UTC):%Y-%m-%d}, {_commit()}"
+    rows = [asdict(Measured(machine=machine, when=when, claim=claim)) for claim in claims]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
     with file.open("a", encoding="utf-8") as lines:
-        for claim in claims:
-            measured = Measured(machine=machine, when=when, claim=claim)
-            lines.write(json.dumps(asdict(measured)) + "\n")
+        lines.write(text)
 
 
 def read(file: Path) -> list[Measured]:

@@ -88,7 +88,7 @@ def needed_operations(backbone: Backbone, plan: Plan) -> float:
     weights = sum(p.numel() for p in blocks.parameters() if p.ndim == 2)
     lengths = plan.encoded.window_lengths.astype(float)
     attention = 4.0 * (lengths**2).sum() * backbone.info.dim * backbone.info.n_blocks
-    return 2.0 * weights * lengths.sum() + attention
+    return float(2.0 * weights * lengths.sum() + attention)
 
 
 def _existing(path: Path, option: str) -> Path:

@@ -1,4 +1,4 @@
-"""Claim 6: peak memory of extraction beyond the loaded model, on a small and on a large split.
+"""Claim 6: peak memory of extraction beyond the loaded model, on ever more sentences.
 
 mpnet-base on the first 1,000, the first 4,000 and all 14,041 sentences of CoNLL-2003 train, each in
 a process of its own: the highest resident memory during extraction less that of the process with

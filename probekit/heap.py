@@ -13,10 +13,10 @@ _ROOM = 128 * 2**20
 class Heap:
     """Keeps a process from growing by memory that nothing uses.
 
-    A model that runs over batches of many shapes asks for aligned memory of many sizes. Before
-    version 2.38 glibc seldom serves that from what was freed (its bug 14581): it asks the system
-    for more, and the process grows as long as it runs (``benchmarks/extraction_memory.py``). Where
-    there is no glibc, nothing is done.
+    A model that runs over batches of many shapes asks for aligned memory of many sizes, which
+    glibc (seen with 2.36; its bug 14581) seldom serves from what was freed: it asks the system for
+    more, and the process grows as long as it runs (``benchmarks/extraction_memory.py``). Growth is
+    read off the memory of the whole process. Where there is no glibc, nothing is done.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ def _malloc_trim() -> Callable[[int], int] | None:
     """Return glibc's function, or None where there is none."""
     try:
         return ctypes.CDLL(None).malloc_trim
-    except (AttributeError, TypeError):  # another C library; Windows
+    except AttributeError:  # another C library
         return None
 
 

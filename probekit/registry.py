@@ -25,7 +25,7 @@ def choose(kind: str, name: str, registry: Mapping[str, T]) -> T:
     """
     if name in registry:
         return registry[name]
-    near = difflib.get_close_matches(name, registry, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, registry, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise UnknownNameError(
         f"unknown {kind} {name!r}.{hint} Choose from: {', '.join(sorted(registry))}."

@@ -140,7 +140,7 @@ class Backbone:
 
     @cached_property
     def _heap(self) -> Heap:
-        """What running the model leaves behind."""
+        """Gives back what batches leave free."""
         return Heap()
 
     @cached_property

@@ -74,6 +74,8 @@ def run_baselines(
         RecordError: it is damaged.
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
+        StorageError: records, predictions or heads cannot be written.
+        EngineError: a worker process died.
     """
     check_plan(plan)
     train = partial(

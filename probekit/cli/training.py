@@ -72,18 +72,21 @@ def with_baselines(
     from probekit.cli.output import progress_wanted
 
     out = shared.out or target.default_out(first_label(shared))
-    found = run_baselines(
-        plan,
-        out=out,
-        location=target.location,
-        workers=workers,
-        memory=parse_bytes(shared.memory),
-        device=shared.device,
-        save=save,
-        predictions=predictions,
-        progress=progress_wanted(),
-    )
-    _say_where(out, save)
+    try:
+        found = run_baselines(
+            plan,
+            out=out,
+            location=target.location,
+            workers=workers,
+            memory=parse_bytes(shared.memory),
+            device=shared.device,
+            save=save,
+            predictions=predictions,
+            progress=progress_wanted(),
+        )
+    finally:  # the heads may be there although a baseline failed
+        if out.is_file():
+            _say_where(out, save)
     for note in found.notes:
         logger.info("%s", note)
     return [*found.guesses, *found.heads, *found.random]
@@ -92,5 +95,5 @@ def with_baselines(
 def _say_where(out: Path, save: Path | None) -> None:
     """Say where the records are, and the saved heads, if any."""
     logger.info("records: %s", out)
-    if save is not None:
+    if save is not None and save.exists():
         logger.info("saved heads: %s", save)

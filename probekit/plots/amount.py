@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from probekit.plots.axis import score_axis
 from probekit.plots.lines import draw_bars
-from probekit.plots.panels import add_legend, panel_figure, split_panels
+from probekit.plots.panels import TASK, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
 from probekit.results.groups import grouped
 from probekit.results.interval import Interval
@@ -35,7 +35,7 @@ def draw_amounts(
     """Draw the score against the amount, with 95 % intervals over seeds.
 
     Every depth has a panel; one that was run with a single amount, as by ``probekit depth``, is
-    left out where others make curves.
+    left out where others of the same task and model make curves.
 
     Args:
         records: records that were trained with such an amount, and have a score on the split.
@@ -69,20 +69,18 @@ def draw_amounts(
 
 
 def _with_curves(records: Sequence[Record], amount: Amount) -> list[Record]:
-    """Return the records whose depth was run with several amounts; all of them if none was."""
-    curves = [
-        group
-        for group in grouped(records, ["depth"]).values()
-        if len({getattr(record, amount) for record in group}) > 1
-    ]
-    kept = [record for group in curves for record in group]
-    if not kept or len(kept) == len(records):
-        return list(records)
-    logger.info(
-        "left out %d records: at their depth there is only one value of %s",
-        len(records) - len(kept),
-        amount,
-    )
+    """Return the records whose depth was run with several amounts; all of a task if none was."""
+    kept: list[Record] = []
+    for task in grouped(records, TASK).values():
+        depths = list(grouped(task, ["depth"]).values())
+        curves = [group for group in depths if len({getattr(r, amount) for r in group}) > 1]
+        kept += [record for group in curves or depths for record in group]
+    if len(kept) < len(records):
+        logger.info(
+            "left out %d records: at their depth there is only one value of %s",
+            len(records) - len(kept),
+            amount,
+        )
     return kept
 
 

@@ -11,6 +11,7 @@ from transformers import AutoModel
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import BackboneError, EntryError, OptionError
 from probekit.final_norm import FinalNorm
+from probekit.heap import Heap
 
 KINDS = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
 # largest row error |a - b| / |b| between two ways to compute the same thing
@@ -194,3 +195,12 @@ def test_wrong_dtype_or_device(dtype, device, text, tiny_folder):
     inspection = inspect_backbone(str(tiny_folder("bert")))
     with pytest.raises(OptionError, match=text):
         load_backbone(inspection, device=device, compute_dtype=dtype)
+
+
+def test_memory_that_batches_leave_free_is_looked_for_before_each(loaded, monkeypatch):
+    calls = []
+    monkeypatch.setattr(Heap, "trim", lambda self: calls.append(self))
+    backbone = loaded("bert")
+    for ids in _encode(backbone):
+        backbone.layers(ids[None], torch.tensor([len(ids)]))
+    assert len(calls) == len(SENTENCES) and len(set(map(id, calls))) == 1

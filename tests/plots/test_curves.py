@@ -126,6 +126,8 @@ def test_depths_at_one_number_of_shots_are_left_out_of_curves(caplog):
         figure = plot_fewshot([*deep, *fewshot_records(heads=("last",))])
     assert len(figure.axes) == 1
     assert "left out 3 records: at their depth there is only one value of shots" in caplog.text
+    other = [make_record("last", depth=depth, shots=8, task="wnut17") for depth in range(3)]
+    assert len(plot_fewshot([*deep, *other, *fewshot_records(heads=("last",))]).axes) == 4
     spread = [make_record("last", depth=depth, shots=8 + depth) for depth in range(3)]
     assert len(plot_fewshot(spread).axes) == 3
 

@@ -10,14 +10,13 @@ once at the end. Both use all threads.
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from measure import Claim, alternate, report
+from measure import Claim, Side, alternate, report, timed
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -71,10 +70,17 @@ def measure(args: argparse.Namespace, folder: Path) -> Claim:
         return [record.eval_score for record in records]
 
     train, dev = (Arrays.of(splits.view(name)) for name in ("train", "dev"))
-    sides = {"theirs": Scored(lambda: fit_layers(train, dev)), "ours": Scored(ours)}
+    means: dict[str, float] = {}
+
+    def scored(name: str, work: Callable[[], list[float]]) -> Side:
+        return timed(lambda: means.update({name: 100 * statistics.fmean(work())}))
+
+    sides = {
+        "theirs": scored("theirs", lambda: fit_layers(train, dev)),
+        "ours": scored("ours", ours),
+    }
     timings = alternate(sides, args.rounds)
     ratio = timings.ratio("theirs", "ours")
-    means = {name: 100 * side.mean for name, side in sides.items()}
     equal = abs(means["ours"] - means["theirs"]) <= TOLERANCE
     return Claim(
         number=9,
@@ -108,25 +114,6 @@ def fit_layers(train: Arrays, dev: Arrays) -> list[float]:
         probe.fit(train.rows[:, layer], train.targets)
         found.append(probe.score(dev.rows[:, layer], dev.targets))
     return found
-
-
-class Scored:
-    """A side whose work returns scores.
-
-    Attributes:
-        mean: of the scores of the last time.
-    """
-
-    def __init__(self, work: Callable[[], list[float]]) -> None:
-        """Keep the work."""
-        self._work = work
-        self.mean = 0.0
-
-    def __call__(self) -> float:
-        """Do it once; return the seconds."""
-        start = time.perf_counter()
-        self.mean = statistics.fmean(self._work())
-        return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> Run:
         records = [record for record in records if record.key.startswith(key)]
         if not records:
             raise RecordError(f"{text}: no record has a key that starts with {key!r}.")
-    _check_one_setting(records, text)
+    _check_one_setting(records, text, parts)
     check_seeds(records, text)
     ordered = sorted(records, key=lambda record: record.seed)
     return Run(text=text, path=Path(file), records=tuple(ordered))
@@ -76,14 +76,13 @@ def _split(text: str) -> tuple[str, list[str]]:
     return "#".join(pieces[:end]), pieces[end:]
 
 
-def _check_one_setting(records: Sequence[Record], text: str) -> None:
+def _check_one_setting(records: Sequence[Record], text: str, parts: Sequence[str]) -> None:
     names = distinguishing(records, [])
     if not names:
         return
     found = "; ".join(f"{name}: {_values(records, name)}" for name in names)
     first = records[0]
     example = ",".join(f"{name}={value_text(name, option_of(first, name))}" for name in names)
-    _, parts = _split(text)
     joint = "," if parts and "=" in parts[-1] else "#"
     raise RecordError(
         f"{text}: {len(records)} records that differ in {found}. A run is one setting with its "

@@ -121,10 +121,9 @@ class Rerun:
         return torch.stack([state.flatten(0, 1)[places].float() for state in states])
 
     def _train(self, stream: Stream, rows: torch.Tensor, step: np.ndarray) -> None:
-        (member,) = stream.members
+        (member,) = stream._stepping["rows"]
         targets, offsets = stream._targets_of(step)
-        z = Inputs(rows, range(len(rows))).of(member.treatment, member.spec.layers)
-        member.step(z, targets, offsets, remaining=0.5)
+        member.step(Inputs(rows, range(len(rows))), targets, offsets, remaining=0.5)
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from subjects import parser
 from probekit.decoders import DECODERS
 from probekit.heads import HEADS
 from probekit.seeding import torch_generator
+from probekit.train import MemberSpec
 from probekit.train.optimizer import Optimizer
 from probekit.train.probe import Probe
 
@@ -36,12 +37,16 @@ class Training:
     def __init__(self, name: str, device: torch.device) -> None:
         """Draw head, features and targets."""
         generator = torch_generator(0, name)
-        head = HEADS[name]().build(tuple(range(1, LAYERS + 1)), DIM, generator)
-        decoder = DECODERS["linear"]().build(head.width, CLASSES, generator)
-        self.probe = Probe(head, decoder).to(device).train()
-        self.optimizer = Optimizer(
-            self.probe, name="adamw", schedule="linear", lr=1e-4, mix_lr=None, weight_decay=0.01
+        spec = MemberSpec(
+            head=HEADS[name](),
+            decoder=DECODERS["linear"](),
+            layers=tuple(range(1, LAYERS + 1)),
+            lr=1e-4,
         )
+        head = spec.head.build(spec.layers, DIM, generator)
+        decoder = spec.decoder.build(head.width, CLASSES, generator)
+        self.probe = Probe(head, decoder).to(device).train()
+        self.optimizer = Optimizer([self.probe], spec)
         z = torch.randn(LAYERS, ROWS, DIM, generator=generator)
         self.z = z.to(device).transpose(0, 1)
         self.targets = torch.randint(CLASSES, (ROWS,), generator=generator).to(device)
@@ -53,7 +58,8 @@ class Training:
         for _ in range(STEPS):
             logits = self.probe.logits(self.z, self.dropout)
             loss = self.probe.decoder.loss(logits, self.targets, self.offsets)
-            self.optimizer.step(loss, remaining=1.0)
+            loss.backward()
+            self.optimizer.step(remaining=1.0)
         loss.item()
 
     @property

@@ -97,8 +97,7 @@ def section(machine: str, measured: Sequence[Measured]) -> str:
         if row.claim.details
     ]
     table = ["| # | what | aim | measured | | when |", "|---|---|---|---|---|---|", *lines]
-    heading = next(line for line in machine.splitlines() if line.startswith("- processor: "))
-    heading = heading.removeprefix("- processor: ") + _device(machine)
+    heading = ", ".join(_told(machine, "processor", "instruction sets")) + _device(machine)
     return "\n".join([f"## {heading}", "", machine, "", *table, "", *notes, *_left(rows), "", ""])
 
 
@@ -111,6 +110,12 @@ def _left(rows: Sequence[Measured]) -> list[str]:
         if numbers[0] not in done
     ]
     return ["", f"Not measured on this machine yet: {', '.join(left)}."] if left else []
+
+
+def _told(machine: str, *names: str) -> list[str]:
+    """Return what a description tells of some things, without those it does not tell of."""
+    lines = [line.removeprefix("- ").partition(": ") for line in machine.splitlines()]
+    return [value for name, _, value in lines if name in names]
 
 
 def _device(machine: str) -> str:

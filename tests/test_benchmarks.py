@@ -82,6 +82,10 @@ def test_machines_are_told_apart(measure):
     _, big, small = run_all.results(rows).split("\n## ")
     assert big.startswith("big\n\n- processor: big\n- GPU: none\n")
     assert small.startswith("small\n")
+    newer = measure.Measured(
+        machine="- processor: big\n- instruction sets: avx2, avx512f", when="", claim=claim
+    )
+    assert "\n## big, avx2, avx512f\n" in run_all.results([*rows, newer])
     gpu = measure.Measured(machine="- measured on: cuda\n" + rows[0].machine, when="", claim=claim)
     assert "\n## big, on cuda\n" in run_all.results([*rows, gpu])
     assert importlib.import_module("machine").describe("cuda").startswith("- measured on: cuda\n")

@@ -22,5 +22,12 @@ def dropout(
             "dropout in training mode draws its masks from a generator: pass generator=, or "
             "call .eval() to score."
         )
-    keep = torch.empty_like(x).bernoulli_(1 - rate, generator=generator)
-    return x * keep.mul_(1 / (1 - rate))
+    return x * dropout_mask(x, rate, generator)
+
+
+def dropout_mask(
+    like: Float[Tensor, "rows width"], rate: float, generator: torch.Generator
+) -> Float[Tensor, "rows width"]:
+    """Return what dropout multiplies with: 0 with probability ``rate``, else 1 / (1 - rate)."""
+    keep = torch.empty_like(like).bernoulli_(1 - rate, generator=generator)
+    return keep.mul_(1 / (1 - rate))

@@ -1,4 +1,4 @@
-"""One head in training: its modules, its optimizer, its best checkpoint so far."""
+"""One head in training: its modules, its curve, its best checkpoint so far."""
 
 import logging
 import math
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.decoders import DecoderSpec
@@ -17,7 +16,6 @@ from probekit.metrics import Metric
 from probekit.metrics.perplexity import ENDLESS
 from probekit.seeding import derive, torch_generator
 from probekit.train.normalize import Treatment
-from probekit.train.optimizer import Optimizer
 from probekit.train.probe import Probe, start_from
 from probekit.train.stopwatch import Stopwatch
 
@@ -74,9 +72,11 @@ class Checkpoint:
 
 
 class Member:
-    """A head in training, with everything that is its own.
+    """A head in training, with everything that is its own but the steps it takes.
 
     Attributes:
+        dropout: draws its masks; members of one stream begin alike.
+        stopwatch: the seconds of its steps; probes that take them together have one together.
         curve: step, mean training loss since the last point, and dev score, after some steps.
         last_score: the newest dev score.
         diverged: whether its loss or a trained value is no longer finite; it takes no more steps,
@@ -107,14 +107,6 @@ class Member:
             start_from("decoder.", spec.start, decoder)
         head.requires_grad_(not spec.freeze_head)
         self.probe = Probe(head, decoder).to(device)
-        self.optimizer = Optimizer(
-            self.probe,
-            name=spec.optimizer,
-            schedule=spec.schedule,
-            lr=spec.lr,
-            mix_lr=spec.mix_lr,
-            weight_decay=spec.weight_decay,
-        )
         self.dropout = torch.Generator(device).manual_seed(derive(seed, "dropout"))
         self.curve: list[tuple[int, float, float]] = []
         self.last_score = math.nan
@@ -124,27 +116,9 @@ class Member:
         self._loss = torch.zeros((), device=device)
         self._steps = 0
 
-    def step(
-        self,
-        z: HeadInput,
-        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
-        offsets: Int64[Tensor, " bounds"],
-        *,
-        remaining: float,
-    ) -> None:
-        """Take one step; ``remaining`` is the share of the run that is left, in (0, 1].
-
-        A probe without trainable values (the frozen output head on one layer) only notes its loss;
-        one that has diverged does nothing.
-        """
-        if self.diverged:
-            return
-        with self.stopwatch.running():
-            with torch.set_grad_enabled(not self.optimizer.idle):
-                logits = self.probe.logits(z, self.dropout)
-                loss = self.probe.decoder.loss(logits, targets, offsets)
-            self.optimizer.step(loss, remaining=remaining)
-            self._loss += loss.detach()
+    def count(self, loss: Tensor) -> None:
+        """Note the loss of one step, a number without a graph."""
+        self._loss += loss
         self._steps += 1
 
     def train(self) -> None:

@@ -1,69 +1,57 @@
-"""The optimizer of a probe, with learning rates that follow a schedule."""
+"""The optimizer of probes, with learning rates that follow a schedule."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
 from probekit.heads import FusionHead
+from probekit.train.member import MemberSpec
 from probekit.train.probe import Probe
 
 
 class Optimizer:
-    """AdamW or Adam over what a probe trains; it may have nothing to do.
+    """AdamW or Adam over what probes train; it may have nothing to do.
 
     Attributes:
         idle: whether there is nothing to train (the frozen output head on one layer).
     """
 
-    def __init__(
-        self,
-        probe: Probe,
-        *,
-        name: str,
-        schedule: str,
-        lr: float,
-        mix_lr: float | None,
-        weight_decay: float,
-    ) -> None:
+    def __init__(self, probes: Sequence[Probe], spec: MemberSpec) -> None:
         """Divide the trained values into two groups: mixing weights, where they have a rate.
 
         Args:
-            probe: on its device, its frozen values marked.
-            name: ``adamw`` or ``adam``.
-            schedule: ``linear`` decay to 0, or ``constant``.
-            lr: peak learning rate.
-            mix_lr: peak learning rate of the head's mixing parameters; ``None`` is ``lr``.
-            weight_decay: AdamW's decoupled weight decay.
+            probes: on their device, their frozen values marked.
+            spec: what all of them have in common: optimizer, schedule, rates, weight decay.
         """
-        self._linear = schedule == "linear"
-        trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]
+        self._linear = spec.schedule == "linear"
+        trained = [value for probe in probes for value in probe.parameters() if value.requires_grad]
         self.idle = not trained
         self._torch: torch.optim.Optimizer | None = None
         if self.idle:
             return
-        groups = _groups(trained, _mixing(probe.head) if mix_lr is not None else [], lr, mix_lr)
+        mixing = [] if spec.mix_lr is None else [one for p in probes for one in _mixing(p.head)]
+        groups = _groups(trained, mixing, spec.lr, spec.mix_lr)
         fused = trained[0].device.type in ("cpu", "cuda")
-        if name == "adam":
+        if spec.optimizer == "adam":
             self._torch = torch.optim.Adam(groups, fused=fused)
         else:
-            self._torch = torch.optim.AdamW(groups, weight_decay=weight_decay, fused=fused)
+            self._torch = torch.optim.AdamW(groups, weight_decay=spec.weight_decay, fused=fused)
         self._peaks = [group["lr"] for group in groups]
 
-    def step(self, loss: torch.Tensor, *, remaining: float) -> None:
-        """Take one step down the gradient of a loss.
+    def step(self, *, remaining: float) -> None:
+        """Take one step down the gradients, and forget them; values without one stay.
 
         Args:
-            loss: with a graph, unless the optimizer is idle.
             remaining: the share of the run that is left, in (0, 1].
         """
         if self._torch is None:
             return
-        self._torch.zero_grad()
-        torch.autograd.backward(loss)
         for group, peak in zip(self._torch.param_groups, self._peaks, strict=True):
             group["lr"] = peak * (remaining if self._linear else 1.0)
         self._torch.step()
+        self._torch.zero_grad()
 
 
 def _mixing(head: FusionHead) -> list[nn.Parameter]:

@@ -14,9 +14,10 @@ class Stopwatch:
     wait, and work that others queued before is not counted.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        """Start at zero."""
+    def __init__(self, device: torch.device, *, among: int = 1) -> None:
+        """Start at zero; the work is done for so many at once, and ``seconds`` is one's share."""
         self._device = device
+        self._among = among
         self._seconds = 0.0
         self._stretches: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
 
@@ -41,12 +42,12 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Seconds so far; on CUDA this waits for the work."""
+        """The share of one in the seconds so far; on CUDA this waits for the work."""
         for first, last in self._stretches:
             last.synchronize()
             self._seconds += first.elapsed_time(last) / 1e3
         self._stretches.clear()
-        return self._seconds
+        return self._seconds / self._among
 
 
 def _event() -> torch.cuda.Event:

@@ -16,6 +16,7 @@ from probekit.train.member import Member, MemberSpec
 from probekit.train.normalize import fit_treatment, saved_treatment
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
 from probekit.train.source import Source, targets_of
+from probekit.train.steps import steps_of
 
 Report = Callable[[int], None]
 
@@ -84,6 +85,11 @@ class Stream:
             )
             for member, own in pairs
         )
+        self._readers = {
+            reads: [member for member in self.members if member.spec.head.reads == reads]
+            for reads in sources
+        }
+        self._stepping = {reads: steps_of(readers) for reads, readers in self._readers.items()}
         self.points = evaluation_steps(spec.total_steps, spec.evals)
         self.step = 0
         self._targets = targets_of(spec.train, device)
@@ -107,16 +113,15 @@ class Stream:
 
     def _advance_some(self, reads: Reads, source: Source, remaining: float) -> None:
         """Take one step with the members that read the same kind of thing."""
-        members = [member for member in self.members if member.spec.head.reads == reads]
         start = time.perf_counter()
         batch = next(self._feeds[reads])
         inputs = source.inputs(batch)
         targets, offsets = self._targets_of(batch.step)
-        share = (time.perf_counter() - start) / len(members)
-        for member in members:
-            z = inputs.of(member.treatment, member.spec.layers)
-            member.step(z, targets, offsets, remaining=remaining)
+        share = (time.perf_counter() - start) / len(self._readers[reads])
+        for member in self._readers[reads]:
             member.stopwatch.add(share)
+        for one in self._stepping[reads]:
+            one.step(inputs, targets, offsets, remaining=remaining)
 
     def _targets_of(self, step: Step) -> tuple[Tensor, Tensor]:
         """Return the targets of some sentences, and the bounds of the sentences in them."""

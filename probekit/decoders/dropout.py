@@ -6,6 +6,8 @@ from torch import Tensor
 
 from probekit.errors import OptionError
 
+_STEPS = 2**16
+
 
 def dropout(
     x: Float[Tensor, "rows width"], rate: float, generator: torch.Generator | None
@@ -28,6 +30,15 @@ def dropout(
 def dropout_mask(
     like: Float[Tensor, "rows width"], rate: float, generator: torch.Generator
 ) -> Float[Tensor, "rows width"]:
-    """Return what dropout multiplies with: 0 with probability ``rate``, else 1 / (1 - rate)."""
-    keep = torch.empty_like(like).bernoulli_(1 - rate, generator=generator)
-    return keep.mul_(1 / (1 - rate))
+    """Return what dropout multiplies with: 0 with probability ``rate``, else 1 / (1 - rate).
+
+    Sixteen random bits decide on an element, so the rate that is used, in the scale too, is the
+    nearest of 65,536. ``bernoulli_`` would draw as many numbers as there are elements, one after
+    the other, and other ones on processors of another make (``benchmarks/dropout_masks.py``).
+    """
+    count = like.numel()
+    numbers = torch.empty(-(-count // 4), dtype=torch.int64, device=like.device)
+    bits = numbers.random_(-(2**63), None, generator=generator).view(torch.int16)[:count]
+    dropped = min(round(rate * _STEPS), _STEPS - 1)
+    keep = bits.view(like.shape) >= dropped - _STEPS // 2
+    return keep.to(like.dtype).mul_(_STEPS / (_STEPS - dropped))

@@ -23,14 +23,25 @@ logger = logging.getLogger(__name__)
 _PROBE_TOKENS = 512
 """Tokens of the measured pass on a CPU, where more take long and go no faster."""
 
+_LEAST_PROBE_TOKENS = 128
+"""The same where so many are a large part of the entry; fewer would go slower than a batch does."""
 
-def tokens_per_second(backbone: Backbone, plan: Plan) -> float:
-    """Measure the forward pass on some of the entry's own sentences of middling length."""
+
+def tokens_per_second(backbone: Backbone, plan: Plan, *, share: float = 1.0) -> float:
+    """Measure the forward pass on some of the entry's own sentences of middling length.
+
+    Args:
+        backbone: the frozen model.
+        plan: of the entry.
+        share: of the tokens, how many may be run for it on a CPU, if that is enough to tell.
+    """
     batches = batches_of(backbone, plan, plan.units[0])
     batch = batches[len(batches) // 2]
     count = len(batch.lengths)
     if backbone.device.type == "cpu":
-        count = min(count, max(1, _PROBE_TOKENS // batch.input_ids.shape[1]))
+        fair = int(share * plan.encoded.window_lengths.sum())
+        most = min(_PROBE_TOKENS, max(fair, _LEAST_PROBE_TOKENS))
+        count = min(count, max(1, most // batch.input_ids.shape[1]))
     # a few first: they pay for allocation and kernel selection
     _, seconds = (_probe_seconds(backbone, plan, batch, n) for n in (-(-count // 4), count))
     return int(batch.lengths[:count].sum()) / seconds

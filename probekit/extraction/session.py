@@ -37,6 +37,9 @@ from probekit.tasks import Split, Task
 
 logger = logging.getLogger(__name__)
 
+_FORECAST_SHARE = 0.01
+"""Of an entry's tokens, what the forecast of its time may cost."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
@@ -169,7 +172,7 @@ class Session:
         plan = self.plan(split)
         check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
-        speed = tokens_per_second(self.backbone, plan)
+        speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
         logger.info("%s", describe_work(split.name, plan, folder, speed))
         plan, computed = self._settle_dtype(plan, folder, split.name)
         configuration = computing_options(self.inspection)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
+from probekit.decoders.linear import Linear
 from probekit.sweeps.resolve import Run
 
 _MOST_MEMBERS = 32
@@ -10,6 +11,13 @@ _COPIES = 5
 
 _PER_WORKER = 2
 """Groups per worker, so that one that ends early finds more work."""
+
+_OVERHEAD = 200_000
+"""What the calls of a step cost, in values."""
+
+_LINEAR_OVERHEAD = 20_000
+"""The same for a linear probe, which steps with others: in ``benchmarks/depth_sklearn.py`` 0.1 ms
+per probe and step, reading included, and 1.2 ms when each had a step of its own."""
 
 _OF_TOKENS = 4
 """What a value of a head over subwords costs, in values of a head over words: there are more rows,
@@ -84,11 +92,12 @@ def member_bytes(run: Run) -> int:
 
 def cost(run: Run) -> float:
     """Return the work of a run, in arbitrary units: values used per step, plus overhead."""
-    overhead = 200_000.0
     head, n_layers = run.member.head, len(run.options.layers)
+    linear = isinstance(run.member.decoder, Linear) and not head.learned
+    overhead = _LINEAR_OVERHEAD if linear else _OVERHEAD
     per_token = _OF_TOKENS if head.reads == "tokens" else 1
     values = run.n_params * per_token * (n_layers if head.recurrent else 1)
-    return run.steps * (values + n_layers * 20_000 + overhead)
+    return float(run.steps * (values + n_layers * 20_000 + overhead))
 
 
 def _by(runs: Sequence[Run], key: Callable[[Run], Hashable]) -> list[list[Run]]:

@@ -1,17 +1,20 @@
 import itertools
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.decoders import DECODERS
-from probekit.heads import HEADS
+from probekit.heads import HEADS, BackboneFacts
+from probekit.layers import parse_layers
 from probekit.specs import ResolvedOptions, TrainSpec
 from probekit.sweeps.groups import MOST_COST, cost, data_key, make_groups, member_bytes, stream_key
 from probekit.sweeps.resolve import Run
 from probekit.sweeps.size import build_empty
 from probekit.train import MemberSpec
 from probekit.train.probe import count_parameters
+from tests.planted import CONFIG
 
 
 def run(seed=0, label="ner", n_params=0, epochs=2, head="last", layers=(1,)):
@@ -79,6 +82,20 @@ def test_a_recurrent_head_uses_its_values_once_per_layer():
         run(n_params=800_000, head="depth-lstm", layers=layers) for layers in ((12,), (1, 12))
     )
     assert cost(many) - cost(one) == many.steps * (800_000 + 20_000)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_heads_say_whether_they_learn(head):
+    spec = HEADS[head]().bind(BackboneFacts(n_blocks=3, dim=16, config=CONFIG))
+    built = spec.build(parse_layers(spec.default_layers, 3), 16, torch.Generator())
+    assert spec.learned == bool(count_parameters(built))
+
+
+def test_linear_probes_of_many_depths_stay_in_one_group():
+    probes = [run(layers=(depth,), epochs=1000) for depth in range(31)]
+    heads = [run(layers=(depth,), epochs=1000, head="laya") for depth in range(31)]
+    assert len(make_groups(probes, workers=1, memory=10**9)) == 1
+    assert cost(probes[0]) < cost(heads[0]) / 4
 
 
 def test_two_workers_get_work_to_share():

@@ -121,9 +121,10 @@ class Rerun:
         return torch.stack([state.flatten(0, 1)[places].float() for state in states])
 
     def _train(self, stream: Stream, rows: torch.Tensor, step: np.ndarray) -> None:
-        (member,) = stream._stepping["rows"]
+        (steps,) = stream._stepping["rows"]
         targets, offsets = stream._targets_of(step)
-        member.step(Inputs(rows, range(len(rows))), targets, offsets, remaining=0.5)
+        stream.members[0].train()
+        steps.step(Inputs(rows, range(len(rows))), targets, offsets, remaining=0.5)
 
 
 def main() -> None:

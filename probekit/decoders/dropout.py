@@ -33,8 +33,7 @@ def dropout_mask(
     """Return what dropout multiplies with: 0 with probability ``rate``, else 1 / (1 - rate).
 
     Sixteen random bits decide on an element, so the rate that is used, in the scale too, is the
-    nearest of 65,536. ``bernoulli_`` would draw as many numbers as there are elements, one after
-    the other, and other ones on processors of another make (``benchmarks/dropout_masks.py``).
+    nearest of 65,536: ``bernoulli_`` takes three times as long (``benchmarks/dropout_masks.py``).
     """
     count = like.numel()
     numbers = torch.empty(-(-count // 4), dtype=torch.int64, device=like.device)

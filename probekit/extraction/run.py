@@ -33,7 +33,8 @@ def tokens_per_second(backbone: Backbone, plan: Plan, *, share: float = 1.0) -> 
     Args:
         backbone: the frozen model.
         plan: of the entry.
-        share: of the tokens, how many may be run for it on a CPU, if that is enough to tell.
+        share: of the entry's tokens, how many are measured on a CPU: 128 at least, 512 at most,
+            after a warm-up with a quarter as many. Elsewhere it is a batch.
     """
     batches = batches_of(backbone, plan, plan.units[0])
     batch = batches[len(batches) // 2]

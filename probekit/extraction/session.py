@@ -38,7 +38,7 @@ from probekit.tasks import Split, Task
 logger = logging.getLogger(__name__)
 
 _FORECAST_SHARE = 0.01
-"""Of an entry's tokens, what the forecast of its time may cost."""
+"""Of an entry's tokens, what the forecast of its time is measured on."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,6 @@ class ConcatFFN(HeadSpec):
     source: ClassVar[str] = 'attention fusion, section 3.3 "concat-fusion" (Cao et al., 2020)'
     summary: ClassVar[str] = "all layers side by side, straight into the decoder"
     formula: ClassVar[str] = "[z_1; ...; z_L]"
-    learned: ClassVar[bool] = False
     default_decoder: ClassVar[str | None] = "mlp"
 
     def build(

@@ -223,7 +223,6 @@ class HeadSpec(ABC):
         formula: h in one line.
         reads: what the module's ``forward`` takes: "rows" of the layers, or the "tokens" of one.
         recurrent: whether a row passes through the parameters once for every layer, not just once.
-        learned: whether it has parameters.
         default_decoder: the decoder it was published with; None leaves it to the task's kind.
     """
 
@@ -235,7 +234,6 @@ class HeadSpec(ABC):
     formula: ClassVar[str]
     reads: ClassVar[Reads] = "rows"
     recurrent: ClassVar[bool] = False
-    learned: ClassVar[bool] = True
     default_decoder: ClassVar[str | None] = None
 
     def bind(self, facts: BackboneFacts) -> Self:

@@ -21,7 +21,6 @@ class Last(HeadSpec):
     source: ClassVar[str] = "baseline of all three papers"
     summary: ClassVar[str] = "the last layer alone"
     formula: ClassVar[str] = "z_L"
-    learned: ClassVar[bool] = False
 
     def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "LastHead":
         """Create the module; it has no parameters and draws nothing."""

@@ -21,7 +21,6 @@ class Mean(HeadSpec):
     source: ClassVar[str] = 'DWAtt, Table 2 "Average"; P-32, eq. 2'
     summary: ClassVar[str] = "the average of all layers"
     formula: ClassVar[str] = "1/L sum_i z_i"
-    learned: ClassVar[bool] = False
 
     def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "MeanHead":
         """Create the module; it has no parameters and draws nothing."""

@@ -64,7 +64,8 @@ class Record:
             are left out.
         confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``.
         n_params: trained parameters, head and decoder together.
-        train_seconds: wall-clock seconds of training.
+        train_seconds: wall-clock seconds of training; linear probes that step together share their
+            time equally.
         predictions: path of the side file with predictions; None when not asked for.
         version: version of probekit that wrote the record.
         key: fingerprint of the options; two records with one key are the same run.

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
-from probekit.decoders.linear import Linear
 from probekit.sweeps.resolve import Run
 
 _MOST_MEMBERS = 32
@@ -16,8 +15,9 @@ _OVERHEAD = 200_000
 """What the calls of a step cost, in values."""
 
 _LINEAR_OVERHEAD = 20_000
-"""The same for a linear probe, which steps with others: in ``benchmarks/depth_sklearn.py`` 0.1 ms
-per probe and step, reading included, and 1.2 ms when each had a step of its own."""
+"""The same for a linear probe, which steps with others (one with so many values that it does not
+is dear by its values): 0.2 ms per probe and step of ``benchmarks/depth_sklearn.py``, all of its
+time counted, where a step of its own took 1.2 ms, in fewer steps and with dropout."""
 
 _OF_TOKENS = 4
 """What a value of a head over subwords costs, in values of a head over words: there are more rows,
@@ -93,8 +93,7 @@ def member_bytes(run: Run) -> int:
 def cost(run: Run) -> float:
     """Return the work of a run, in arbitrary units: values used per step, plus overhead."""
     head, n_layers = run.member.head, len(run.options.layers)
-    linear = isinstance(run.member.decoder, Linear) and not head.learned
-    overhead = _LINEAR_OVERHEAD if linear else _OVERHEAD
+    overhead = _LINEAR_OVERHEAD if run.linear else _OVERHEAD
     per_token = _OF_TOKENS if head.reads == "tokens" else 1
     values = run.n_params * per_token * (n_layers if head.recurrent else 1)
     return float(run.steps * (values + n_layers * 20_000 + overhead))

@@ -25,7 +25,7 @@ from probekit.once import warn_once
 from probekit.pooling import POOLED
 from probekit.registry import parse
 from probekit.specs import ResolvedOptions, TrainSpec
-from probekit.sweeps.size import count_trained
+from probekit.sweeps.size import count_trained, trains_linear_layer
 from probekit.sweeps.start import open_start, read_config
 from probekit.tasks import is_own
 from probekit.train import MemberSpec
@@ -52,6 +52,7 @@ class Run:
         member: the head, ready to train.
         n_sentences: drawn sentences.
         n_params: estimate of the trained values, head and decoder together.
+        linear: whether a linear layer is all that is trained.
         init: what the saved head that it starts from was trained on, if there is one.
         classes: label names that its decoder knows.
     """
@@ -60,6 +61,7 @@ class Run:
     member: MemberSpec = field(compare=False)
     n_sentences: int
     n_params: int
+    linear: bool = False
     init: str | None = None
     classes: tuple[str, ...] = ()
 
@@ -118,6 +120,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         member=member,
         n_sentences=len(drawn),
         n_params=count_trained(member, filled.decoder, splits),
+        linear=trains_linear_layer(member, splits.manifest.dim),
         init=None if start is None else start.name,
         classes=splits.label_map.names,
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from probekit.decoders import DECODERS
+from probekit.decoders.linear import Linear
 from probekit.features import Splits
 from probekit.heads import FusionHead
 from probekit.registry import parse
@@ -18,6 +19,17 @@ def count_trained(member: MemberSpec, decoder: str, splits: Splits) -> int:
     head = build_empty(member, splits.manifest.dim)
     backbone = splits.entries["train"].backbone
     return count_parameters(head) + count_decoder(decoder, backbone, head.width, splits.n_outputs)
+
+
+def trains_linear_layer(member: MemberSpec, dim: int) -> bool:
+    """Tell whether a member trains a linear layer and nothing else.
+
+    Args:
+        member: the head and its decoder.
+        dim: width of the states.
+    """
+    learns = not member.freeze_head and count_parameters(build_empty(member, dim)) > 0
+    return isinstance(member.decoder, Linear) and not learns
 
 
 def build_empty(member: MemberSpec, dim: int) -> FusionHead:

@@ -1,6 +1,8 @@
-"""Linear probes, all of a stream in one step."""
+"""Linear probes that take their steps together."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import torch
 from jaxtyping import Float, Int64
@@ -10,6 +12,7 @@ from torch.nn import functional
 from probekit.decoders.contract import IGNORED
 from probekit.decoders.dropout import dropout_mask
 from probekit.decoders.linear import LinearDecoder
+from probekit.heads import FusionHead
 from probekit.train.inputs import Inputs
 from probekit.train.member import Member
 from probekit.train.optimizer import Optimizer
@@ -17,15 +20,26 @@ from probekit.train.stopwatch import Stopwatch
 
 
 def is_linear_probe(member: Member) -> bool:
-    """Tell whether a member trains a linear layer in float32 and nothing else."""
+    """Tell whether a member trains a linear layer, and nothing else, and is not heavy."""
     head, decoder = member.probe.head, member.probe.decoder
     trains_head = any(parameter.requires_grad for parameter in head.parameters())
     return isinstance(decoder, LinearDecoder) and not trains_head and not member.probe.heavy
 
 
-def _decoder(member: Member) -> LinearDecoder:
-    assert isinstance(member.probe.decoder, LinearDecoder)
-    return member.probe.decoder
+@dataclass(frozen=True, eq=False)
+class _Probe:
+    """A member, and what it is made of."""
+
+    member: Member
+    head: FusionHead
+    decoder: LinearDecoder
+
+    @classmethod
+    def of(cls, member: Member) -> Self:
+        """Return the parts of a linear probe."""
+        decoder = member.probe.decoder
+        assert isinstance(decoder, LinearDecoder), "a linear probe"
+        return cls(member, member.probe.head, decoder)
 
 
 class LinearProbes:
@@ -41,8 +55,8 @@ class LinearProbes:
     """
 
     def __init__(self, members: Sequence[Member]) -> None:
-        """Start what the probes have in common."""
-        self._members = tuple(members)
+        """Start what the probes have in common; one stopwatch is that of all from now on."""
+        self._probes = [_Probe.of(member) for member in members]
         self._optimizer = Optimizer([member.probe for member in members], members[0].spec)
         self._dropout = members[0].dropout
         self._stopwatch = Stopwatch(self._dropout.device, among=len(members))
@@ -66,45 +80,43 @@ class LinearProbes:
             offsets: bounds of its sentences in them, which a linear probe does not need.
             remaining: the share of the run that is left, in (0, 1].
         """
-        members = [member for member in self._members if not member.diverged]
-        if not members:
+        probes = [probe for probe in self._probes if not probe.member.diverged]
+        if not probes:
             return
-        rows = [inputs.of(member.treatment, member.spec.layers) for member in members]
+        z = [inputs.of(p.member.treatment, p.member.spec.layers) for p in probes]
         with self._stopwatch.running():
-            hidden = self._dropped(
-                [member.probe.head(z) for member, z in zip(members, rows, strict=True)]
-            )
-            decoders = [_decoder(member) for member in members]
+            hidden = self._dropped([p.head(rows) for p, rows in zip(probes, z, strict=True)])
             logits = [
-                functional.linear(h, decoder.weight, decoder.bias)
-                for h, decoder in zip(hidden, decoders, strict=True)
+                functional.linear(h, p.decoder.weight, p.decoder.bias)
+                for p, h in zip(probes, hidden, strict=True)
             ]
-            losses, gradients = cross_entropies(torch.stack(logits), targets)
-            for h, decoder, gradient in zip(hidden, decoders, gradients, strict=True):
-                decoder.weight.grad = gradient.t() @ h
-                decoder.bias.grad = gradient.sum(0)
+            losses, gradients = losses_and_gradients(torch.stack(logits), targets)
+            for p, h, gradient in zip(probes, hidden, gradients, strict=True):
+                p.decoder.weight.grad = gradient.t() @ h
+                p.decoder.bias.grad = gradient.sum(0)
             self._optimizer.step(remaining=remaining)
-            for member, loss in zip(members, losses, strict=True):
-                member.count(loss)
+            for p, loss in zip(probes, losses, strict=True):
+                p.member.count(loss)
 
     def _dropped(
         self, hidden: Sequence[Float[Tensor, "rows width"]]
     ) -> Sequence[Float[Tensor, "rows width"]]:
         """Return what every probe sees after the dropout that all of them share."""
-        rate = _decoder(self._members[0]).dropout
+        rate = self._probes[0].decoder.dropout
         if rate == 0:
             return hidden
         keep = dropout_mask(hidden[0], rate, self._dropout)
         return [h * keep for h in hidden]
 
 
-def cross_entropies(
+def losses_and_gradients(
     logits: Float[Tensor, "probes rows classes"], targets: Int64[Tensor, " rows"]
 ) -> tuple[Sequence[Float[Tensor, ""]], Sequence[Float[Tensor, "rows classes"]]]:
     """Return each probe's mean cross entropy over the rows with a target, and its gradient.
 
     The gradient is by the logits: (softmax - one-hot) / number of rows, and 0 for a row whose
-    target is -100. What is returned of a probe is the same whichever others there are.
+    target is -100. What is returned of a probe is the same whichever others there are: softmax goes
+    row by row, and the rest is exact whatever lies beside it.
     """
     known = (targets != IGNORED).unsqueeze(1)
     share = known.to(logits.dtype) / known.sum().clamp(min=1)
@@ -113,6 +125,6 @@ def cross_entropies(
     losses = [
         functional.nll_loss(one, targets, ignore_index=IGNORED, reduction="sum") for one in log_p
     ]
-    gradients = log_p.exp_().mul_(share).sub_(expected)
+    gradients = logits.softmax(-1).mul_(share).sub_(expected)
     means = torch.stack(losses).div_(known.sum().clamp(min=1)).unbind()
     return means, [one.clone() for one in gradients]  # in aligned memory, whatever lies before it

@@ -36,7 +36,8 @@ class FitResult:
             ``None`` where no classes are predicted.
         n_params: trained values, head and decoder together.
         n_head_params: trained values of the head alone.
-        train_seconds: seconds spent in the steps of this run, its share of reading included.
+        train_seconds: seconds spent in the steps of this run, its share of reading included;
+            linear probes that step together share their time equally.
         predictions: class number, value or loss of each row by the best checkpoint, by split name,
             on request.
     """

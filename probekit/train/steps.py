@@ -53,13 +53,14 @@ class OwnSteps:
 
 
 Steps = OwnSteps | LinearProbes
-"""Members that step together."""
+"""One member, or several, with the optimizer that updates them."""
 
 
 def steps_of(members: Sequence[Member]) -> list[Steps]:
     """Divide members of a stream, which read the same kind of thing, into those that step together.
 
-    How a member steps depends on itself alone.
+    Their optimizers start here, and linear probes get their stopwatch. How a member steps depends
+    on itself alone.
     """
     together: dict[Hashable, list[Member]] = {}
     found: list[Steps] = []

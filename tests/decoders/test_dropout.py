@@ -32,9 +32,10 @@ def test_elements_are_independent():
     assert float((mask.mean(0) - 1).abs().max()) < 0.012
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (3, 3), (5, 7)])
-def test_any_shape_and_dtype(shape):
-    x = torch.ones(shape, dtype=torch.float64)
+def test_any_shape_and_dtype(shape, dtype):
+    x = torch.ones(shape, dtype=dtype)
     out = dropout(x, 0.3, generator())
     assert out.shape == x.shape
     assert out.dtype == x.dtype

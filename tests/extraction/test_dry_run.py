@@ -15,6 +15,7 @@ from probekit.extraction import (
     training_split,
 )
 from probekit.extraction.disk import DiskSpeed, measure_disk
+from probekit.extraction.run import tokens_per_second
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 
@@ -54,6 +55,29 @@ def test_what_is_forecast_is_written(place, dtype):
     assert all(one.complete and one.seconds == 0 for one in again)
     session, splits = open_session(str(model), str(corpus), **asked, overwrite=True)
     assert not any(one.complete for one in forecast(session, splits))
+
+
+@pytest.mark.parametrize(("share", "least", "most"), [(0, 1, 128), (0.05, 129, 511), (1, 1, 512)])
+def test_a_forecast_runs_its_share(place, tmp_path, monkeypatch, share, least, most):
+    sentences = "".join("\n".join(["word\tO"] * 10) + "\n\n" for _ in range(160))
+    (tmp_path / "train.tsv").write_text(sentences)
+    session, (split,) = open_session(str(place[0]), str(tmp_path), device="cpu", cache=place[2])
+    plan = session.plan(split)
+    ran = []
+
+    def forward_seconds(backbone, ids, lengths, layers, types):
+        ran.append(int(lengths.sum()))
+        return 0.5
+
+    monkeypatch.setattr("probekit.extraction.run.forward_seconds", forward_seconds)
+    speed = tokens_per_second(session.backbone, plan, share=share)
+    warm_up, measured = ran
+    lengths = plan.encoded.window_lengths
+    allowed = min(max(int(share * lengths.sum()), 128), 512)
+    assert least <= allowed <= most
+    assert allowed - lengths.max() < measured <= allowed
+    assert warm_up < measured / 3
+    assert speed == measured / 0.5
 
 
 def test_an_epoch_reads_one_row_of_a_text_and_no_subwords(place, tmp_path, monkeypatch):

@@ -1,23 +1,20 @@
 import itertools
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.decoders import DECODERS
-from probekit.heads import HEADS, BackboneFacts
-from probekit.layers import parse_layers
+from probekit.heads import HEADS
 from probekit.specs import ResolvedOptions, TrainSpec
 from probekit.sweeps.groups import MOST_COST, cost, data_key, make_groups, member_bytes, stream_key
 from probekit.sweeps.resolve import Run
-from probekit.sweeps.size import build_empty
+from probekit.sweeps.size import build_empty, trains_linear_layer
 from probekit.train import MemberSpec
 from probekit.train.probe import count_parameters
-from tests.planted import CONFIG
 
 
-def run(seed=0, label="ner", n_params=0, epochs=2, head="last", layers=(1,)):
+def run(seed=0, label="ner", n_params=0, epochs=2, head="last", layers=(1,), linear=False):
     spec = TrainSpec(
         model="m", task="t", label=label, head=head, seed=seed, lr=1e-3, decoder="linear",
         epochs=epochs,
@@ -31,7 +28,7 @@ def run(seed=0, label="ner", n_params=0, epochs=2, head="last", layers=(1,)):
         labels_fingerprint=str(n_params),
     )
     member = MemberSpec(head=HEADS[head](), decoder=DECODERS["linear"](), layers=layers, lr=1e-3)
-    return Run(options=options, member=member, n_sentences=40, n_params=n_params)
+    return Run(options=options, member=member, n_sentences=40, n_params=n_params, linear=linear)
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -84,18 +81,32 @@ def test_a_recurrent_head_uses_its_values_once_per_layer():
     assert cost(many) - cost(one) == many.steps * (800_000 + 20_000)
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_heads_say_whether_they_learn(head):
-    spec = HEADS[head]().bind(BackboneFacts(n_blocks=3, dim=16, config=CONFIG))
-    built = spec.build(parse_layers(spec.default_layers, 3), 16, torch.Generator())
-    assert spec.learned == bool(count_parameters(built))
-
-
 def test_linear_probes_of_many_depths_stay_in_one_group():
-    probes = [run(layers=(depth,), epochs=1000) for depth in range(31)]
-    heads = [run(layers=(depth,), epochs=1000, head="laya") for depth in range(31)]
+    probes, others = (
+        [run(layers=(depth,), epochs=1000, linear=linear) for depth in range(31)]
+        for linear in (True, False)
+    )
     assert len(make_groups(probes, workers=1, memory=10**9)) == 1
-    assert cost(probes[0]) < cost(heads[0]) / 4
+    assert len(make_groups(others, workers=1, memory=10**9)) > 1
+
+
+@pytest.mark.parametrize(
+    ("head", "decoder", "frozen", "expected"),
+    [
+        ("last", "linear", False, True),
+        ("mean", "linear", False, True),
+        ("concat-ffn", "linear", False, True),
+        ("last", "mlp", False, False),
+        ("p32", "linear", False, False),
+        ("p32", "linear", True, True),
+        ("p32", "crf", True, False),
+    ],
+)
+def test_what_trains_a_linear_layer_alone(head, decoder, frozen, expected):
+    member = MemberSpec(
+        head=HEADS[head](), decoder=DECODERS[decoder](), layers=(1, 2), lr=1e-3, freeze_head=frozen
+    )
+    assert trains_linear_layer(member, 16) == expected
 
 
 def test_two_workers_get_work_to_share():

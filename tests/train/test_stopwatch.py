@@ -20,6 +20,14 @@ def test_counts_what_lies_inside():
     assert watch.seconds == inside + 2
 
 
+def test_one_has_its_share_of_what_is_done_for_many():
+    watch = Stopwatch(torch.device("cpu"), among=4)
+    with watch.running():
+        time.sleep(0.05)
+    watch.add(2.0)
+    assert 0.5125 <= watch.seconds < 1.5
+
+
 def test_cuda_events_are_read_after_the_work(monkeypatch):
     """A stand-in for a device: its queue is at second ``clock`` when an event is recorded."""
     queue = SimpleNamespace(clock=0.0)

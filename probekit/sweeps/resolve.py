@@ -53,6 +53,8 @@ class Run:
         n_sentences: drawn sentences.
         n_params: estimate of the trained values, head and decoder together.
         linear: whether a linear layer is all that is trained.
+        n_scored: how many batches of training the rows that are scored would make, each as often
+            as it is scored; an estimate.
         init: what the saved head that it starts from was trained on, if there is one.
         classes: label names that its decoder knows.
     """
@@ -62,6 +64,7 @@ class Run:
     n_sentences: int
     n_params: int
     linear: bool = False
+    n_scored: float = 0.0
     init: str | None = None
     classes: tuple[str, ...] = ()
 
@@ -121,6 +124,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         n_sentences=len(drawn),
         n_params=count_trained(member, filled.decoder, splits),
         linear=trains_linear_layer(member, splits.manifest.dim),
+        n_scored=count_scored(filled, splits),
         init=None if start is None else start.name,
         classes=splits.label_map.names,
     )
@@ -206,6 +210,14 @@ def used_splits(spec: TrainSpec, splits: Splits) -> tuple[str, ...]:
     return tuple(
         split for split in splits.labels if not (split == "dev" and spec.hold_out is not None)
     )
+
+
+def count_scored(spec: TrainSpec, splits: Splits) -> float:
+    """Return how many batches the rows make that a run scores, each as often as it does."""
+    rows = {name: int(splits.entries[name].examples.n_rows.sum()) for name in splits.labels}
+    dev = rows["dev"] if spec.hold_out is None else spec.hold_out * rows["train"]
+    per_batch = spec.batch_size * rows["train"] / splits.n_train
+    return (spec.evals * dev + rows.get("test", 0)) / max(per_batch, 1.0)
 
 
 def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:

@@ -57,9 +57,11 @@ def test_what_is_forecast_is_written(place, dtype):
     assert not any(one.complete for one in forecast(session, splits))
 
 
-@pytest.mark.parametrize(("share", "least", "most"), [(0, 1, 128), (0.05, 129, 511), (1, 1, 512)])
+@pytest.mark.parametrize(
+    ("share", "least", "most"), [(0, 128, 128), (0.2, 129, 511), (1, 512, 512)]
+)
 def test_a_forecast_runs_its_share(place, tmp_path, monkeypatch, share, least, most):
-    sentences = "".join("\n".join(["word\tO"] * 10) + "\n\n" for _ in range(160))
+    sentences = "".join("\n".join(["the\tO"] * 10) + "\n\n" for _ in range(160))
     (tmp_path / "train.tsv").write_text(sentences)
     session, (split,) = open_session(str(place[0]), str(tmp_path), device="cpu", cache=place[2])
     plan = session.plan(split)

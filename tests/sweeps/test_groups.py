@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -107,6 +108,12 @@ def test_what_trains_a_linear_layer_alone(head, decoder, frozen, expected):
         head=HEADS[head](), decoder=DECODERS[decoder](), layers=(1, 2), lr=1e-3, freeze_head=frozen
     )
     assert trains_linear_layer(member, 16) == expected
+
+
+def test_what_a_run_scores_costs_a_third_of_training_on_it():
+    one = run(n_params=900_000)
+    scoring = replace(one, n_scored=3.0 * one.steps)
+    assert cost(scoring) - cost(one) == one.steps * (900_000 + 20_000)
 
 
 def test_two_workers_get_work_to_share():

@@ -40,3 +40,16 @@ def test_every_decoder_is_counted(location, name):
     for task in (task for task, kind in tasks.items() if kind in kinds):
         planned, trained = both(location, task=task, decoder=name)
         assert planned == trained > 4
+
+
+@pytest.mark.parametrize("hold_out", [None, 0.25])
+def test_what_is_scored_is_counted_in_batches(location, hold_out):
+    splits = open_features(MODEL, TASK, "ner", location)
+    rows = {name: len(splits.view(name)) for name in ("train", "dev", "test")}
+    dev = rows["dev"] if hold_out is None else hold_out * rows["train"]
+    spec = TrainSpec(
+        model=MODEL, task=TASK, head="p32", lr=1e-3, evals=3, batch_size=8, hold_out=hold_out
+    )
+    batch = 8 * rows["train"] / splits.view("train").n_examples
+    expected = (3 * dev + rows["test"]) / batch
+    assert resolve(spec, splits).n_scored == pytest.approx(expected)

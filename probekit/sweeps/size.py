@@ -28,8 +28,9 @@ def trains_linear_layer(member: MemberSpec, dim: int) -> bool:
         member: the head and its decoder.
         dim: width of the states.
     """
-    learns = not member.freeze_head and count_parameters(build_empty(member, dim)) > 0
-    return isinstance(member.decoder, Linear) and not learns
+    if not isinstance(member.decoder, Linear):
+        return False
+    return member.freeze_head or count_parameters(build_empty(member, dim)) == 0
 
 
 def build_empty(member: MemberSpec, dim: int) -> FusionHead:

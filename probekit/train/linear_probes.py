@@ -119,12 +119,13 @@ def losses_and_gradients(
     row by row, and the rest is exact whatever lies beside it.
     """
     known = (targets != IGNORED).unsqueeze(1)
-    share = known.to(logits.dtype) / known.sum().clamp(min=1)
+    count = known.sum().clamp(min=1)
+    share = known.to(logits.dtype) / count
     expected = torch.zeros_like(logits[0]).scatter_(1, targets.clamp(min=0).unsqueeze(1), share)
     log_p = logits.log_softmax(-1)
     losses = [
         functional.nll_loss(one, targets, ignore_index=IGNORED, reduction="sum") for one in log_p
     ]
     gradients = logits.softmax(-1).mul_(share).sub_(expected)
-    means = torch.stack(losses).div_(known.sum().clamp(min=1)).unbind()
+    means = torch.stack(losses).div_(count).unbind()
     return means, [one.clone() for one in gradients]  # in aligned memory, whatever lies before it

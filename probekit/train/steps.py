@@ -48,7 +48,7 @@ class OwnSteps:
                 loss = member.probe.decoder.loss(logits, targets, offsets)
             if trains:
                 torch.autograd.backward(loss)
-                self._optimizer.step(remaining=remaining)
+            self._optimizer.step(remaining=remaining)
             member.count(loss.detach())
 
 

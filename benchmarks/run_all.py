@@ -35,6 +35,7 @@ PROGRAMS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
     ((18,), "scoring_blocks.py", ()),
     ((19,), "int8_rows.py", ()),
     ((20,), "dropout_masks.py", ()),
+    ((21,), "kernels_kept.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

@@ -1,6 +1,7 @@
-"""Give memory that lies free inside the process back to the system."""
+"""Keep a process from growing as long as it runs: by free memory, and by compiled kernels."""
 
 import ctypes
+import os
 from collections.abc import Callable
 from functools import cache
 
@@ -8,6 +9,20 @@ import psutil
 
 _ROOM = 128 * 2**20
 """Bytes that a process may grow by, beyond what it needs, before its free memory is looked for."""
+
+_KERNELS = 64
+"""Kernels that oneDNN keeps: more than one batch needs, of any head or backbone."""
+
+
+def keep_few_kernels() -> None:
+    """Let oneDNN keep few kernels; call it before the first product in bfloat16.
+
+    It compiles one for every shape, some hundred KiB each, and by default keeps 1,024. Batches of
+    texts seldom have the shape of one before, so most of them serve once
+    (``benchmarks/kernels_kept.py``). ``ONEDNN_PRIMITIVE_CACHE_CAPACITY``, where it is set, stays as
+    it is.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_KERNELS))
 
 
 class Heap:

@@ -1,12 +1,15 @@
 """Memory that lies free inside the process goes back to the system."""
 
+import os
+
 import psutil
 import pytest
 
 from probekit import heap
-from probekit.heap import Heap
+from probekit.heap import Heap, keep_few_kernels
 
 MIB = 2**20
+CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 SMALL = 100_000  # bytes; glibc maps larger ones by themselves
 COUNT, APART = 2_000, 20
 
@@ -68,3 +71,12 @@ def test_without_glibc_nothing_is_done(monkeypatch):
             tidied.trim()
     finally:
         heap._malloc_trim.cache_clear()
+
+
+def test_few_kernels_are_kept_unless_the_user_says_how_many(monkeypatch):
+    monkeypatch.delenv(CAPACITY, raising=False)
+    keep_few_kernels()
+    assert os.environ[CAPACITY] == str(heap._KERNELS)
+    monkeypatch.setenv(CAPACITY, "7")
+    keep_few_kernels()
+    assert os.environ[CAPACITY] == "7"

@@ -26,7 +26,7 @@ from probekit.backbone.tokenizer import padding_id
 from probekit.errors import BackboneError, OptionError
 from probekit.final_norm import FinalNorm
 from probekit.hardware import pick_device
-from probekit.heap import Heap
+from probekit.heap import Heap, keep_few_kernels
 from probekit.reasons import reason_of
 from probekit.sending import send
 
@@ -193,6 +193,7 @@ def load_backbone(
         OptionError: the dtype or the device is unknown; the blocks cannot be compiled.
         BackboneError: weights are missing, left over or of the wrong shape.
     """
+    keep_few_kernels()
     place = torch.device(pick_device(device))
     dtype = resolve_compute_dtype(compute_dtype, str(place))
     seed = inspection.info.random_init

@@ -8,6 +8,7 @@ import torch
 
 from probekit.features import FeatureView
 from probekit.hardware import pick_device
+from probekit.heap import keep_few_kernels
 from probekit.metrics import Metric
 from probekit.train.classes import confusion_of, weights_by_class
 from probekit.train.freeze import Outcome, freeze
@@ -54,6 +55,7 @@ def fit_group(
     Raises:
         OptionError: a layer that the cache does not hold, or a normalisation that cannot be had.
     """
+    keep_few_kernels()
     residency = Residency(memory, torch.device(pick_device(device)))
     scored_dev = ScoredSplit(dev, residency.sources(dev, streams), metric)
     sources = residency.streams(streams)

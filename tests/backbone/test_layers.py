@@ -1,6 +1,7 @@
 """Running a backbone: equality with transformers, padding, batches, wrong input."""
 
 import logging
+import os
 
 import pytest
 import torch
@@ -204,3 +205,10 @@ def test_memory_that_batches_leave_free_is_looked_for_before_each(loaded, monkey
     for ids in _encode(backbone):
         backbone.layers(ids[None], torch.tensor([len(ids)]))
     assert len(calls) == len(SENTENCES) and len(set(map(id, calls))) == 1
+
+
+def test_a_loaded_backbone_keeps_few_kernels_in_memory(tiny_folder, monkeypatch):
+    setting = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.delenv(setting, raising=False)
+    load_backbone(inspect_backbone(str(tiny_folder("bert"))))
+    assert int(os.environ[setting]) < 1024

@@ -1,4 +1,5 @@
 import math
+import os
 
 import numpy as np
 import pytest
@@ -207,3 +208,10 @@ def test_the_best_checkpoint_is_from_before_the_divergence(splits, monkeypatch, 
     assert result.best_step <= 6 < result.curve[-1][0]
     assert all(torch.isfinite(values).all() for values in result.state.values())
     assert sum(result.weights.values()) == pytest.approx(1)
+
+
+def test_training_keeps_few_kernels_in_memory(splits, monkeypatch):
+    setting = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.delenv(setting, raising=False)
+    fit(splits, stream(splits, member(), epochs=1))
+    assert int(os.environ[setting]) < 1024

@@ -1,0 +1,82 @@
+"""Claim 21: training with few compiled kernels in memory against oneDNN's own setting.
+
+oneDNN compiles a kernel for every shape of a product in bfloat16, and keeps 1,024 of them unless it
+is told otherwise (`probekit.heap.keep_few_kernels`). Two epochs of dwatt on MiniLM's states of
+CoNLL-2003 train, dev scored once, each side in a process of its own: the seconds of the run, and
+the peak memory of the process (Linux).
+
+    python benchmarks/kernels_kept.py --models MODELS --data DATA
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from extraction_memory import resident
+from measure import Claim, alternate, report
+from subjects import MINILM, data_path, model_path, parser, work_folder
+
+from probekit import Location, TrainSpec, extract, fit
+
+SETTINGS = {"own setting": {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024"}, "few": {}}
+AIM = 1.0
+
+
+def main() -> None:
+    """Measure and report, or be the process that trains."""
+    options = parser(__doc__)
+    options.add_argument("--train", action="store_true", help=argparse.SUPPRESS)
+    args = options.parse_args()
+    with work_folder(args) as folder:
+        if args.train:
+            print(*train(folder))
+            return
+        extract(
+            model_path(args, MINILM),
+            "conll",
+            data=data_path(args, "conll2003"),
+            splits=["train", "dev"],
+            cache=folder,
+        )
+        report([measure(args, folder)], args)
+
+
+def measure(args: argparse.Namespace, folder: Path) -> Claim:
+    """Return the claim about processes that keep few kernels, or as many as oneDNN would."""
+    peaks: dict[str, list[float]] = {name: [] for name in SETTINGS}
+
+    def run(name: str) -> float:
+        command = [sys.executable, __file__, "--train", "--work", str(folder)]
+        environment = {**os.environ, **SETTINGS[name]}
+        done = subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        seconds, peak = map(float, done.stdout.split())
+        peaks[name].append(peak)
+        return seconds
+
+    timings = alternate({name: lambda name=name: run(name) for name in SETTINGS}, args.rounds)
+    ratio = timings.ratio("own setting", "few")
+    memory = {name: statistics.median(found) / 1e9 for name, found in peaks.items()}
+    return Claim(
+        number=21,
+        title=f"training dwatt with few kernels in memory against oneDNN's setting, {MINILM}",
+        aim=f">= {AIM:g} x the speed, less memory",
+        found=f"{ratio} x; {memory['few']:.2f} GB against {memory['own setting']:.2f} GB",
+        reached=ratio.median >= AIM and memory["few"] < memory["own setting"],
+        details=f"{timings.median('few'):.1f} s against {timings.median('own setting'):.1f} s",
+    )
+
+
+def train(cache: Path) -> tuple[float, int]:
+    """Train once; return the seconds of the run and the peak memory of this process."""
+    spec = TrainSpec(model=MINILM, task="conll", head="dwatt", epochs=2, evals=1)
+    result = fit(spec, location=Location(cache=cache), device="cpu")
+    return result.train_seconds, resident("VmHWM")
+
+
+if __name__ == "__main__":
+    main()

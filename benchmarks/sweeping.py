@@ -4,23 +4,26 @@
 process with all threads on both sides; the light heads (at most d values) and the heavy ones apart.
 The runs one by one open the features each time, which the details tell apart. Claim 11: worker
 processes on two cores, one thread each; what starting them costs is told by two tiny runs, with two
-workers and with one.
+workers and with one. What the machine itself allows is told by two processes that, started before,
+each train the same runs of dwatt and concat, against one of them alone.
 
     python benchmarks/sweeping.py --models MODELS --data DATA
 """
 
 import argparse
 import itertools
+import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from measure import Claim, alternate, at_least, report, timed
+from measure import Claim, Ratio, alternate, at_least, report, timed
 from subjects import MINILM, data_path, model_path, parser, work_folder
 
-from probekit import Location, TrainSpec, extract, open_features, product, sweep
+from probekit import Location, TrainSpec, extract, fit, open_features, product, sweep
 
 LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
 HEAVY = ("concat", "dwatt")
@@ -129,6 +132,7 @@ def workers(
         "tiny, two": timed(lambda: sweeps.run(tiny, workers=2)),
     }
     timings = alternate(sides, rounds)
+    alone = [spec for spec in plan if spec.head in HEAVY and (spec.seed, spec.shots) == (0, 64)]
     starting = timings.median("tiny, two") - timings.median("tiny, one")
     return at_least(
         11,
@@ -136,8 +140,28 @@ def workers(
         timings.ratio("one", "two"),
         WORKERS_AIM,
         details=f"{timings.median('two'):.1f} s, of which starting the workers {starting:.1f}, "
-        f"against {timings.median('one'):.1f} s",
+        f"against {timings.median('one'):.1f} s; two processes that each train the same heavy runs "
+        f"do {two_at_once(alone, sweeps.location, rounds)} x the work of one",
     )
+
+
+def two_at_once(specs: Sequence[TrainSpec], location: Location, rounds: int) -> Ratio:
+    """Return how much more work two processes do than one, when nothing is started or divided."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, spawn, torch.set_num_threads, (1,)) as pool:
+
+        def run(count: int) -> None:
+            for future in [pool.submit(train, specs, location) for _ in range(count)]:
+                future.result()
+
+        timings = alternate({"two": timed(lambda: run(2)), "one": timed(lambda: run(1))}, rounds)
+    return timings.ratio("one", "two", scale=2)
+
+
+def train(specs: Sequence[TrainSpec], location: Location) -> None:
+    """Train runs one after the other."""
+    for spec in specs:
+        fit(spec, location=location, device="cpu")
 
 
 if __name__ == "__main__":

@@ -1,47 +1,20 @@
 """Align pre-split words with the subwords of any fast tokenizer."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import cast
 
 import numpy as np
-from jaxtyping import Int32, Int64
+from jaxtyping import Int32
 from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase
 
+from probekit.data.subwords import Specials, Subwords
 from probekit.errors import BackboneError, DataError
 
 # Encodings hold far more than ids; this many at a time keeps them within some 100 MB.
 _SENTENCES_PER_CALL = 4096
 _PROBES = (("ab", "cd"), ("EU", "rejects"), ("Paris", "in", "1996"))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Subwords:
-    """The subwords of many examples, without special tokens, one after the other.
-
-    Attributes:
-        ids: vocabulary ids.
-        words: the word within its example that each subword belongs to, never decreasing.
-        bounds: example i holds the subwords ``bounds[i]`` to ``bounds[i + 1]`` (excluded).
-    """
-
-    ids: Int32[np.ndarray, " subwords"]
-    words: Int32[np.ndarray, " subwords"]
-    bounds: Int64[np.ndarray, " bounds"]
-
-
-@dataclass(frozen=True, slots=True)
-class Specials:
-    """The special tokens that a tokenizer puts before and after one text."""
-
-    prefix: tuple[int, ...]
-    suffix: tuple[int, ...]
-
-    def __len__(self) -> int:
-        """Return how many subwords of every window they take."""
-        return len(self.prefix) + len(self.suffix)
 
 
 def backend(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:

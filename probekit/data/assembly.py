@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int, Int32, Int64
 
-from probekit.data.alignment import Specials, Subwords
 from probekit.data.encoded import EncodedSplit
+from probekit.data.subwords import Specials, Subwords
 from probekit.data.windows import OVERLONG, stride, truncate
 from probekit.errors import DataError, OptionError
 from probekit.ragged import bounds_of, ragged_arange

@@ -7,9 +7,10 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase
 
-from probekit.data.alignment import Subwords, backend, learn_specials
+from probekit.data.alignment import backend, learn_specials
 from probekit.data.assembly import assemble, check_limits, cut_windows, refuse_overlong
 from probekit.data.encoded import EncodedSplit
+from probekit.data.subwords import Subwords
 from probekit.data.texts import count_words, refuse_broken, without_words
 from probekit.ragged import bounds_of
 

@@ -9,9 +9,10 @@ from jaxtyping import Bool, Int32, Int64
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
-from probekit.data.alignment import Specials, backend, learn_specials
+from probekit.data.alignment import backend, learn_specials
 from probekit.data.encoded import EncodedSplit
 from probekit.data.masking import RATE, choose, learn_mask_vocabulary, mask_draws, replace
+from probekit.data.subwords import Specials
 from probekit.data.texts import refuse_broken
 from probekit.errors import OptionError
 from probekit.ragged import bounds_of, ragged_arange

@@ -9,11 +9,13 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import SpawnContext
+from multiprocessing.util import Finalize
 from typing import Any
 
 from probekit.engines.types import Report, Task
@@ -21,6 +23,9 @@ from probekit.errors import EngineError, OptionError
 from probekit.hardware import usable_cores
 
 _POLL_SECONDS = 0.2
+
+_LAST = -100
+"""A priority after that of the queues, which first send what they hold."""
 
 
 _steps: Any = None
@@ -93,6 +98,14 @@ def _start_worker(steps: Any, threads: int, level: int) -> None:
 
     torch.set_num_threads(threads)
     _steps = steps
+    Finalize(None, _leave, exitpriority=_LAST)
+
+
+def _leave() -> None:
+    """End this worker without taking apart what the system takes back faster."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _follow_parent() -> None:

@@ -1,7 +1,7 @@
-"""Claim 21: training with few compiled kernels in memory against oneDNN's own setting.
+"""Claim 21: training with few compiled kernels in memory against 1,024 of them.
 
-oneDNN compiles a kernel for every shape of a product in bfloat16, and keeps 1,024 of them unless it
-is told otherwise (`probekit.heap.keep_few_kernels`). Two epochs of dwatt on MiniLM's states of
+oneDNN compiles a kernel for every shape of a product in bfloat16, and 1,024 of them are kept unless
+it is told otherwise (`probekit.heap.keep_few_kernels`). Two epochs of dwatt on MiniLM's states of
 CoNLL-2003 train, dev scored once, each side in a process of its own: the seconds of the run, and
 the peak memory of the process (Linux).
 
@@ -21,7 +21,8 @@ from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import Location, TrainSpec, extract, fit
 
-SETTINGS = {"own setting": {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024"}, "few": {}}
+DEFAULT = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"}
+SETTINGS = {"default": DEFAULT, "few": {}}
 AIM = 1.0
 
 
@@ -59,14 +60,14 @@ def measure(args: argparse.Namespace, folder: Path) -> Claim:
         return seconds
 
     timings = alternate({name: lambda name=name: run(name) for name in SETTINGS}, args.rounds)
-    ratio = timings.ratio("own setting", "few")
+    ratio = timings.ratio("default", "few")
     memory = {name: statistics.median(found) / 1e9 for name, found in peaks.items()}
     return Claim(
         number=21,
-        title=f"training dwatt with few kernels in memory against oneDNN's setting, {MINILM}",
+        title=f"training dwatt with few compiled kernels in memory against 1,024, {MINILM}",
         aim=f">= {AIM:g} x the speed, less memory",
-        found=f"{ratio} x; {memory['few']:.2f} GB against {memory['own setting']:.2f} GB",
-        reached=ratio.median >= AIM and memory["few"] < memory["own setting"],
+        found=f"{ratio} x; {memory['few']:.2f} GB against {memory['default']:.2f} GB",
+        reached=ratio.median >= AIM and memory["few"] < memory["default"],
         details=f"{timings.median('few'):.1f} s against {timings.median('own setting'):.1f} s",
     )
 

@@ -11,18 +11,23 @@ _ROOM = 128 * 2**20
 """Bytes that a process may grow by, beyond what it needs, before its free memory is looked for."""
 
 _KERNELS = 64
-"""Kernels that oneDNN keeps: more than one batch needs, of any head or backbone."""
+"""Compiled kernels that are kept: more than one batch needs, of any head or backbone."""
+
+_SETTINGS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+"""Environment variables that say how many oneDNN keeps, and how many torch's layer above it does:
+what one of them holds is not free when the other drops it."""
 
 
 def keep_few_kernels() -> None:
-    """Let oneDNN keep few kernels; call it before the first product in bfloat16.
+    """Let few compiled kernels be kept; call it before the first product in bfloat16.
 
-    It compiles one for every shape, some hundred KiB each, and by default keeps 1,024. Batches of
-    texts seldom have the shape of one before, so most of them serve once
-    (``benchmarks/kernels_kept.py``). ``ONEDNN_PRIMITIVE_CACHE_CAPACITY``, where it is set, stays as
-    it is.
+    oneDNN compiles one for every shape, some hundred KiB each, and by default 1,024 are kept.
+    Batches of texts seldom have the shape of one before, so most of them serve once
+    (``benchmarks/kernels_kept.py``, ``benchmarks/extraction_memory.py``). What the user has set
+    stays as it is.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_KERNELS))
+    for name in _SETTINGS:
+        os.environ.setdefault(name, str(_KERNELS))
 
 
 class Heap:

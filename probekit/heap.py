@@ -11,20 +11,20 @@ _ROOM = 128 * 2**20
 """Bytes that a process may grow by, beyond what it needs, before its free memory is looked for."""
 
 _KERNELS = 64
-"""Compiled kernels that are kept: more than one batch needs, of any head or backbone."""
+"""Compiled kernels that are kept: a batch of a backbone or a step of dwatt needs up to twenty."""
 
 _SETTINGS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-"""Environment variables that say how many oneDNN keeps, and how many torch's layer above it does:
-what one of them holds is not free when the other drops it."""
+"""Environment variables for how many oneDNN keeps, and torch's cache above it: a kernel that one of
+them drops stays in memory while the other holds it."""
 
 
 def keep_few_kernels() -> None:
-    """Let few compiled kernels be kept; call it before the first product in bfloat16.
+    """Let few compiled kernels be kept, unless the user has set how many.
 
-    oneDNN compiles one for every shape, some hundred KiB each, and by default 1,024 are kept.
-    Batches of texts seldom have the shape of one before, so most of them serve once
-    (``benchmarks/kernels_kept.py``, ``benchmarks/extraction_memory.py``). What the user has set
-    stays as it is.
+    oneDNN compiles one for every shape of a product in bfloat16, some hundred KiB each, and by
+    default 1,024 are kept. A batch of texts seldom has the shape of an earlier one, so most kernels
+    serve once (``benchmarks/kernels_kept.py``). Call it before the first such product: the settings
+    are read once. Child processes inherit them.
     """
     for name in _SETTINGS:
         os.environ.setdefault(name, str(_KERNELS))

@@ -120,6 +120,31 @@ class FeatureArray:
         """
         return self._stored(self._wanted(rows), self._layer_indices(layers))
 
+    def prefetch(
+        self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None
+    ) -> None:
+        """Ask the system to bring rows into the page cache, and do not wait.
+
+        It then reads what lies apart side by side. Without it, each first touch of a map waits for
+        the disk, which reads as much around it as the system is set to (128 KiB to 8 MiB).
+
+        Args:
+            rows: ascending row numbers.
+            layers: as in `read`.
+
+        Raises:
+            OptionError: a layer that is not stored.
+        """
+        index, size = self._layer_indices(layers), self.spec.chunk_rows
+        apart = (np.diff(rows, prepend=-2) > 1) | (rows % size == 0)
+        begins = np.flatnonzero(apart)
+        count = np.diff(np.append(begins, len(rows)))
+        chunk, within = np.divmod(rows[begins], size)
+        source, *sides = self._maps()
+        for array, width in [(source, self.dim), *((side, 1) for side in sides[:1])]:
+            for at in index:
+                array.prefetch(array.starts[at].numpy()[chunk] + within * width, count * width)
+
     def _stored(self, wanted: Tensor | slice, index: list[int]) -> StoredRows:
         """Return rows (checked) of the layers at ``index`` as they are stored."""
         count = _count(wanted)

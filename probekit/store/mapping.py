@@ -34,6 +34,7 @@ _libc.mmap.argtypes = [
     ctypes.c_int,
     ctypes.c_long,
 ]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,17 @@ class MappedArray:
         """Return the first ``length`` values of one chunk, as a read-only view."""
         start = int(self.starts[layer_index, row_chunk])
         return self.elements[start : start + length]
+
+    def prefetch(
+        self, starts: Int64[np.ndarray, " runs"], lengths: Int64[np.ndarray, " runs"]
+    ) -> None:
+        """Ask the system for runs of elements, without waiting; it may take no notice."""
+        size = self.elements.element_size()
+        first = self.elements.data_ptr() + starts * size
+        page = first // mmap.PAGESIZE * mmap.PAGESIZE
+        spans = first - page + lengths * size
+        for address, span in zip(page.tolist(), spans.tolist(), strict=True):
+            _libc.madvise(address, span, mmap.MADV_WILLNEED)
 
 
 def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:

@@ -57,6 +57,7 @@ def _read_ahead(rows: Rows, steps: Iterator[Step], memory: int) -> Iterator[_Loa
 
     def load(group: list[Step]) -> _Loaded:
         wanted = np.unique(np.concatenate([rows.view.places(step) for step in group]))
+        rows.prefetch(wanted)
         return group, wanted, rows.read(wanted).to(rows.device)
 
     with ThreadPoolExecutor(1, thread_name_prefix="probekit-read") as reader:

@@ -68,6 +68,10 @@ class Rows:
         rows = torch.from_numpy(self.view.rows[places])
         return self.view.array.read_stored(rows, self.layers)
 
+    def prefetch(self, places: Int64[np.ndarray, " rows"]) -> None:
+        """Ask for rows of the view, in ascending order, that are read next."""
+        self.view.array.prefetch(self.view.rows[places], self.layers)
+
     def copied(self) -> StoredRows:
         """Return all rows on the device, of which the host never holds more than a part."""
         n_rows, part = len(self.view), max(_PART // (len(self.layers) * row_bytes(self.view)), 1)

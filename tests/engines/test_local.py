@@ -52,6 +52,19 @@ def test_a_worker_that_dies_is_an_error_with_a_remedy():
         list(run_local([die, die], workers=2, report=lambda steps: None))
 
 
+class Unreadable:
+    """A task that no worker can unpickle."""
+
+    def __reduce__(self):
+        return int, ("not a number",)
+
+
+def test_why_a_worker_died_is_printed(capfd):
+    with pytest.raises(EngineError):
+        list(run_local([Unreadable()] * 2, workers=2, report=lambda steps: None))
+    assert "ValueError: invalid literal" in capfd.readouterr().err
+
+
 def test_workers_share_the_cores():
     from probekit.hardware import usable_cores
 

@@ -1,6 +1,9 @@
 """The store's contract: reading."""
 
+import itertools
+import mmap
 import os
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -72,6 +75,31 @@ class ReadingContract(Backed):
         got = array.read(torch.tensor(rows, dtype=torch.int64), layers)
         assert got.dtype == array.dtype
         assert torch.equal(got, whole[torch.tensor(rows, dtype=torch.int64)][:, at])
+
+    @pytest.mark.parametrize("rows", [[], [0], [14, 15, 16, 17, 33], [0, 2, 40, 95]], ids=str)
+    def test_the_system_is_asked_for_rows_and_for_few_others(self, entry, rows, monkeypatch):
+        array, asked = entry.arrays["words"], []
+        maps = array._maps()[
+            :2
+        ]  # values, and the norms of int8; made before the library is replaced
+        monkeypatch.setattr(
+            "probekit.store.mapping._libc",
+            Namespace(madvise=lambda address, length, advice: asked.append((address, length))),
+        )
+        array.prefetch(np.array(rows, dtype=np.int64), [4, 0])
+        assert all(address % mmap.PAGESIZE == 0 for address, _ in asked)
+        size, at = array.spec.chunk_rows, [synthetic.LAYERS.index(layer) for layer in (4, 0)]
+        for mapped, width in zip(maps, (array.dim, 1), strict=False):
+            values = mapped.elements
+            for row, layer in itertools.product(rows, at):
+                place = int(mapped.starts[layer, row // size]) + row % size * width
+                first = values.data_ptr() + place * values.element_size()
+                last = first + width * values.element_size()
+                assert any(start <= first and last <= start + length for start, length in asked)
+        runs = sum(row % size == 0 or row - 1 not in rows for row in rows)
+        assert len(asked) == len(maps) * len(at) * runs
+        longest = array.dim * max(map(len, ROW_LISTS)) * 4
+        assert all(length < mmap.PAGESIZE + longest for _, length in asked)
 
     @pytest.mark.parametrize("part", [1, 70, 2_000])
     def test_rows_are_decoded_in_parts(self, entry, part, monkeypatch):

@@ -129,14 +129,14 @@ class FeatureArray:
         the disk, which reads as much around it as the system is set to (128 KiB to 8 MiB).
 
         Args:
-            rows: ascending row numbers.
+            rows: row numbers in any order; a run of consecutive rows is asked for at once.
             layers: as in `read`.
 
         Raises:
             OptionError: a layer that is not stored.
         """
         index, size = self._layer_indices(layers), self.spec.chunk_rows
-        apart = (np.diff(rows, prepend=-2) > 1) | (rows % size == 0)
+        apart = (np.diff(rows, prepend=-2) != 1) | (rows % size == 0)
         begins = np.flatnonzero(apart)
         count = np.diff(np.append(begins, len(rows)))
         chunk, within = np.divmod(rows[begins], size)

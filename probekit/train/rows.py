@@ -69,7 +69,7 @@ class Rows:
         return self.view.array.read_stored(rows, self.layers)
 
     def prefetch(self, places: Int64[np.ndarray, " rows"]) -> None:
-        """Ask for rows of the view, in ascending order, that are read next."""
+        """Ask for rows of the view that are read next."""
         self.view.array.prefetch(self.view.rows[places], self.layers)
 
     def copied(self) -> StoredRows:

@@ -126,7 +126,8 @@ class FeatureArray:
         """Ask the system to bring rows into the page cache, and do not wait.
 
         It then reads what lies apart side by side. Without it, each first touch of a map waits for
-        the disk, which reads as much around it as the system is set to (128 KiB to 8 MiB).
+        the disk, which reads as much around it as the system is set to (128 KiB to 8 MiB). From the
+        first call on, that is so no more: rows that were not asked for come page by page.
 
         Args:
             rows: row numbers in any order; a run of consecutive rows is asked for at once.

@@ -60,13 +60,21 @@ class MappedArray:
     def prefetch(
         self, starts: Int64[np.ndarray, " runs"], lengths: Int64[np.ndarray, " runs"]
     ) -> None:
-        """Ask the system for runs of elements, without waiting; it may take no notice."""
-        size = self.elements.element_size()
-        first = self.elements.data_ptr() + starts * size
-        page = first // mmap.PAGESIZE * mmap.PAGESIZE
-        spans = first - page + lengths * size
-        for address, span in zip(page.tolist(), spans.tolist(), strict=True):
-            _libc.madvise(address, span, mmap.MADV_WILLNEED)
+        """Ask the system for runs of elements, and for nothing around them, without waiting.
+
+        It may take no notice. What is read later and was not asked for comes page by page.
+        """
+        size, base = self.elements.element_size(), self.elements.data_ptr()
+        _advise(base, self.elements.nbytes, mmap.MADV_RANDOM)
+        spans = (lengths * size).tolist()
+        for address, span in zip((base + starts * size).tolist(), spans, strict=True):
+            _advise(address, span, mmap.MADV_WILLNEED)
+
+
+def _advise(address: int, length: int, advice: int) -> None:
+    """Tell the system how the pages of a range are used."""
+    within = address % mmap.PAGESIZE
+    _libc.madvise(address - within, length + within, advice)
 
 
 def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:

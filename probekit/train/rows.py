@@ -4,7 +4,6 @@ Everything here is layer-major: (layers, rows, D), one contiguous block per laye
 that reads one layer touches one block and a weighted sum over layers is one product.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -88,10 +87,12 @@ class Rows:
         product, and nothing that a group of runs shares may change a run's result.
         """
         bounds = block_bounds(self.view.offsets, block_rows(self.view))
-        for start, stop in itertools.pairwise(bounds):
+        after = [*bounds[2:], bounds[-1]]
+        for start, stop, next_stop in zip(bounds, bounds[1:], after, strict=False):
             if self.resident is not None:
                 block = self.resident.block(start, stop)
             else:
+                self.prefetch(np.arange(start, next_stop))  # the next block as well
                 block = self.read(np.arange(start, stop)).to(self.device).float32()
             yield slice(start, stop), block
 

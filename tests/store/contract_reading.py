@@ -78,16 +78,19 @@ class ReadingContract(Backed):
 
     @pytest.mark.parametrize("rows", [[], [0], [14, 15, 16, 17, 33], [95, 2, 40, 41, 0]], ids=str)
     def test_the_system_is_asked_for_rows_and_for_few_others(self, entry, rows, monkeypatch):
-        array, asked = entry.arrays["words"], []
+        array, calls = entry.arrays["words"], []
         maps = array._maps()[
             :2
         ]  # values, and the norms of int8; made before the library is replaced
         monkeypatch.setattr(
             "probekit.store.mapping._libc",
-            Namespace(madvise=lambda address, length, advice: asked.append((address, length))),
+            Namespace(madvise=lambda *call: calls.append(call)),
         )
         array.prefetch(np.array(rows, dtype=np.int64), [4, 0])
-        assert all(address % mmap.PAGESIZE == 0 for address, _ in asked)
+        assert all(address % mmap.PAGESIZE == 0 for address, _, _ in calls)
+        asked = [call[:2] for call in calls if call[2] == mmap.MADV_WILLNEED]
+        whole = [length for _, length, advice in calls if advice == mmap.MADV_RANDOM]
+        assert whole and min(whole) >= min(mapped.elements.nbytes for mapped in maps)
         size, at = array.spec.chunk_rows, [synthetic.LAYERS.index(layer) for layer in (4, 0)]
         for mapped, width in zip(maps, (array.dim, 1), strict=False):
             values = mapped.elements

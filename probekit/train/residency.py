@@ -12,7 +12,9 @@ from probekit.train.source import Source
 from probekit.train.stream import StreamSpec, union
 from probekit.train.tokens import TokenLayout
 
-_LEAST_READ_AHEAD = 32 * 2**20
+_LEAST_READ_AHEAD, _MOST_READ_AHEAD = 32 * 2**20, 128 * 2**20
+"""Bytes of rows read ahead: enough for the disk to have work; more would take memory from heads."""
+
 _SHARE = 0.5
 _DECODED_SHARE = 0.5
 """Share of what is left that rows may take decoded: the next ones need room too."""
@@ -87,7 +89,8 @@ class Residency:
 
     def read_ahead(self, n_streams: int) -> int:
         """Return the bytes that each of some streams may use for rows read ahead."""
-        return max(self.left // max(n_streams, 1), _LEAST_READ_AHEAD)
+        share = self.left // max(n_streams, 1)
+        return min(max(share, _LEAST_READ_AHEAD), _MOST_READ_AHEAD)
 
 
 def resident_bytes(view: FeatureView, n_layers: int) -> int:

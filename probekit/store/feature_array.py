@@ -141,10 +141,9 @@ class FeatureArray:
         begins = np.flatnonzero(apart)
         count = np.diff(np.append(begins, len(rows)))
         chunk, within = np.divmod(rows[begins], size)
-        source, *sides = self._maps()
-        for array, width in [(source, self.dim), *((side, 1) for side in sides[:1])]:
-            for at in index:
-                array.prefetch(array.starts[at].numpy()[chunk] + within * width, count * width)
+        for array, width in zip(self._maps(), (self.dim, 1), strict=False):  # scales are few
+            starts = array.starts.numpy()[index][:, chunk] + within * width
+            array.prefetch(starts.ravel(), np.tile(count * width, len(index)))
 
     def _stored(self, wanted: Tensor | slice, index: list[int]) -> StoredRows:
         """Return rows (checked) of the layers at ``index`` as they are stored."""

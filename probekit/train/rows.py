@@ -88,11 +88,13 @@ class Rows:
         """
         bounds = block_bounds(self.view.offsets, block_rows(self.view))
         after = [*bounds[2:], bounds[-1]]
+        asked = 0
         for start, stop, next_stop in zip(bounds, bounds[1:], after, strict=False):
             if self.resident is not None:
                 block = self.resident.block(start, stop)
             else:
-                self.prefetch(np.arange(start, next_stop))  # the next block as well
+                self.prefetch(np.arange(asked, next_stop))  # a block ahead
+                asked = next_stop
                 block = self.read(np.arange(start, stop)).to(self.device).float32()
             yield slice(start, stop), block
 

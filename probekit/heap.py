@@ -10,10 +10,11 @@ import psutil
 _ROOM = 128 * 2**20
 """Bytes that a process may grow by, beyond what it needs, before its free memory is looked for."""
 
-_KERNELS = 64
-"""Compiled kernels that are kept: a batch of a backbone or a step of dwatt needs up to twenty."""
+KERNELS = 128
+"""Compiled kernels that are kept: a batch of a backbone or a step of dwatt needs up to twenty, and
+most steps have one of some six shapes."""
 
-_SETTINGS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+KERNEL_SETTINGS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 """Environment variables for how many oneDNN keeps, and torch's cache above it: a kernel that one of
 them drops stays in memory while the other holds it."""
 
@@ -22,12 +23,12 @@ def keep_few_kernels() -> None:
     """Let few compiled kernels be kept, unless the user has set how many.
 
     oneDNN compiles one for every shape of a product in bfloat16, some hundred KiB each, and by
-    default 1,024 are kept. A batch of texts seldom has the shape of an earlier one, so most kernels
-    serve once (``benchmarks/kernels_kept.py``). Call it before the first such product: the settings
-    are read once. Child processes inherit them.
+    default 1,024 are kept. A batch of texts seldom has the shape of an earlier one, so most of a
+    backbone's kernels serve once. Call it before the first such product: the settings are read
+    once. Child processes inherit them.
     """
-    for name in _SETTINGS:
-        os.environ.setdefault(name, str(_KERNELS))
+    for name in KERNEL_SETTINGS:
+        os.environ.setdefault(name, str(KERNELS))
 
 
 class Heap:

@@ -77,7 +77,7 @@ def test_few_kernels_are_kept_unless_the_user_says_how_many(monkeypatch, name):
     monkeypatch.setenv(name, "")  # so that it is put back
     monkeypatch.delenv(name)
     keep_few_kernels()
-    assert os.environ[name] == str(heap._KERNELS)
+    assert os.environ[name] == str(heap.KERNELS)
     monkeypatch.setenv(name, "7")
     keep_few_kernels()
     assert os.environ[name] == "7"

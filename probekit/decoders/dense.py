@@ -18,11 +18,11 @@ def linear_layer(width: int, out: int, generator: torch.Generator) -> nn.Linear:
         out: width of the output.
         generator: draws the weight, then the bias.
     """
-    layer = nn.Linear(width, out, device="meta").to_empty(device="cpu")  # draws nothing
+    layer = nn.Linear(width, out, device="meta")  # where nn.Linear draws nothing
     bound = 1 / math.sqrt(width)
-    with torch.no_grad():
-        layer.weight.uniform_(-bound, bound, generator=generator)
-        layer.bias.uniform_(-bound, bound, generator=generator)
+    for name, parameter in list(layer.named_parameters()):
+        drawn = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
+        setattr(layer, name, nn.Parameter(drawn))
     return layer
 
 

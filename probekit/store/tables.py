@@ -143,14 +143,23 @@ class ExampleTable:
     def flat(self, column: str) -> np.ndarray:
         """Return a list column with its examples concatenated."""
         values = self.table[column].combine_chunks().flatten()
-        return values.to_numpy(zero_copy_only=False)
+        if pa.types.is_string(values.type):
+            return values.to_numpy(zero_copy_only=False)
+        return _numbers(values)
 
     def words(self, index: int) -> tuple[str, ...]:
         """Return the words of one example; none for a text."""
         return tuple(self.table["words"][index].as_py())
 
     def _numbers(self, column: str) -> np.ndarray:
-        return self.table[column].to_numpy()
+        return _numbers(self.table[column].combine_chunks())
+
+
+def _numbers(values: pa.Array) -> np.ndarray:
+    """Return numbers or truth values; Arrow's ``to_numpy`` would import pandas."""
+    if pa.types.is_boolean(values.type):
+        return np.from_dlpack(values.cast(pa.uint8())).view(bool)
+    return np.from_dlpack(values)
 
 
 def table_bytes(table: pa.Table) -> bytes:
@@ -178,7 +187,8 @@ def read_table(path: Path, schema: pa.Schema, optional: pa.Schema | None = None)
         EntryError: the file is missing or damaged, or a column is missing or of another type.
     """
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:  # needs no pandas
+            table = file.read()
         found = [item for item in optional or () if item.name in table.column_names]
         schema = pa.schema([*schema, *found])
         return table.select(schema.names).cast(schema)

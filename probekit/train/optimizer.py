@@ -1,18 +1,23 @@
 """The optimizer of probes, with learning rates that follow a schedule."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.adam import adam
 
 from probekit.heads import FusionHead
 from probekit.train.member import MemberSpec
 from probekit.train.probe import Probe
 
+_BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
+
 
 class Optimizer:
-    """AdamW or Adam over what probes train; it may have nothing to do.
+    """AdamW or Adam over what probes train, with torch's defaults; it may have nothing to do.
+
+    The classes of ``torch.optim`` import torch's compiler, which takes a second and tens of MB in
+    every process; the function that they call does not.
 
     Attributes:
         idle: whether there is nothing to train (the frozen output head on one layer).
@@ -28,17 +33,11 @@ class Optimizer:
         self._linear = spec.schedule == "linear"
         trained = [value for probe in probes for value in probe.parameters() if value.requires_grad]
         self.idle = not trained
-        self._torch: torch.optim.Optimizer | None = None
-        if self.idle:
-            return
         mixing = [] if spec.mix_lr is None else [one for p in probes for one in _mixing(p.head)]
-        groups = _groups(trained, mixing, spec.lr, spec.mix_lr)
-        fused = trained[0].device.type in ("cpu", "cuda")
-        if spec.optimizer == "adam":
-            self._torch = torch.optim.Adam(groups, fused=fused)
-        else:
-            self._torch = torch.optim.AdamW(groups, weight_decay=spec.weight_decay, fused=fused)
-        self._peaks = [group["lr"] for group in groups]
+        apart = {id(value) for value in mixing}
+        others = [value for value in trained if id(value) not in apart]
+        decay = None if spec.optimizer == "adam" else spec.weight_decay
+        self._groups = [_Group(others, spec.lr, decay), _Group(mixing, spec.mix_lr or 0.0, decay)]
 
     def step(self, *, remaining: float) -> None:
         """Take one step down the gradients, and forget them; values without one stay.
@@ -46,25 +45,53 @@ class Optimizer:
         Args:
             remaining: the share of the run that is left, in (0, 1].
         """
-        if self._torch is None:
+        for group in self._groups:
+            group.step(remaining if self._linear else 1.0)
+
+
+class _Group:
+    """Values with one learning rate, and of each its two moments and number of steps."""
+
+    def __init__(self, values: list[nn.Parameter], lr: float, decay: float | None) -> None:
+        """Start the moments at 0; ``decay`` is AdamW's, None is Adam."""
+        self._lr = lr
+        self._decay = decay
+        self._states = [
+            (value, torch.zeros_like(value), torch.zeros_like(value), _zero(value))
+            for value in values
+        ]
+
+    @torch.no_grad()
+    def step(self, share: float) -> None:
+        """Update the values that have a gradient, at a share of the learning rate."""
+        states = [state for state in self._states if state[0].grad is not None]
+        if not states:
             return
-        for group, peak in zip(self._torch.param_groups, self._peaks, strict=True):
-            group["lr"] = peak * (remaining if self._linear else 1.0)
-        self._torch.step()
-        self._torch.zero_grad()
+        values, first, second, steps = map(list, zip(*states, strict=True))
+        adam(
+            values,
+            [value.grad for value in values],
+            first,
+            second,
+            [],
+            steps,
+            fused=True,
+            amsgrad=False,
+            beta1=_BETA1,
+            beta2=_BETA2,
+            lr=self._lr * share,
+            weight_decay=self._decay or 0.0,
+            eps=_EPS,
+            maximize=False,
+            decoupled_weight_decay=self._decay is not None,
+        )
+        for value in values:
+            value.grad = None
+
+
+def _zero(like: nn.Parameter) -> torch.Tensor:
+    return torch.zeros((), dtype=torch.float32, device=like.device)
 
 
 def _mixing(head: FusionHead) -> list[nn.Parameter]:
     return [parameter for parameter in head.mixing_parameters() if parameter.requires_grad]
-
-
-def _groups(
-    trained: list[nn.Parameter], mixing: list[nn.Parameter], lr: float, mix_lr: float | None
-) -> list[dict[str, Any]]:
-    apart = {id(parameter) for parameter in mixing}
-    others = [parameter for parameter in trained if id(parameter) not in apart]
-    groups: list[dict[str, Any]] = [
-        {"params": others, "lr": lr},
-        {"params": mixing, "lr": mix_lr},
-    ]
-    return [group for group in groups if group["params"]]

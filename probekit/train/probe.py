@@ -1,6 +1,6 @@
 """A head and its decoder as one module."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from jaxtyping import Float, Int64
@@ -17,6 +17,9 @@ _HEAVY = 100_000
 _HEAVY_DECODER = 2_000_000
 """The same for a decoder, whose share of the work is smaller."""
 
+MULTIPLE = 32
+"""What the number of rows is filled up to, where products run in bfloat16 on a CPU."""
+
 
 class Probe(nn.Module):
     """A head and its decoder: normalised rows in, class ids out."""
@@ -32,8 +35,7 @@ class Probe(nn.Module):
         self, z: HeadInput, generator: torch.Generator | None = None
     ) -> Float[Tensor, "rows outputs"]:
         """Return logits in float32; a heavy probe's products run in bfloat16 where native."""
-        with self._autocast(z):
-            return self.decoder(self.head(z), generator)
+        return self._run(lambda rows: self.decoder(self.head(rows), generator), z)
 
     @torch.no_grad()
     def predict(
@@ -43,8 +45,8 @@ class Probe(nn.Module):
         affine = self.decoder.affine
         if affine is None:
             return self.decoder.predict(self.logits(z), offsets)
-        with self._autocast(z):
-            return self.decoder.predict(self.head.project(z, *affine), offsets)
+        logits = self._run(lambda rows: self.head.project(rows, *affine), z)
+        return self.decoder.predict(logits, offsets)
 
     @torch.no_grad()
     def row_losses(
@@ -56,10 +58,27 @@ class Probe(nn.Module):
         """Return the loss of each row, in nats for classes; the probe must be evaluating."""
         return self.decoder.row_losses(self.logits(z), targets, offsets)
 
-    def _autocast(self, z: HeadInput) -> torch.autocast:
+    def _run(self, logits: Callable[[HeadInput], Tensor], z: HeadInput) -> Tensor:
+        """Return the logits of z, a heavy probe's by products in bfloat16 where it is native."""
         device = z.hidden.device if isinstance(z, TokenStates) else z.device
         enabled = self.heavy and native_bfloat16(str(device))
-        return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
+        with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
+            if not enabled or isinstance(z, TokenStates) or device.type != "cpu":
+                return logits(z)
+            return logits(_filled_up(z))[: len(z)]
+
+
+def _filled_up(z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "filled layers dim"]:
+    """Repeat the last row until their number is a multiple of `MULTIPLE`; layer-major in memory.
+
+    oneDNN compiles its kernels for every number of rows, of which training has hundreds
+    (``benchmarks/kernels_kept.py``).
+    """
+    lacking = -len(z) % MULTIPLE
+    if not lacking:
+        return z
+    layers = z.transpose(0, 1)
+    return torch.cat([layers, layers[:, -1:].expand(-1, lacking, -1)], 1).transpose(0, 1)
 
 
 def count_parameters(module: nn.Module) -> int:

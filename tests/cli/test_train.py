@@ -3,6 +3,9 @@
 import os
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +43,25 @@ def test_both_formats_give_the_same_score(bert, corpus, entries):
         for name, root in entries.items()
     ]
     assert scores[0][0]["curve"] == scores[1][0]["curve"]
+
+
+def test_training_imports_nothing_large_that_it_does_not_need(bert, corpus, entries, here):
+    large = {"datasets", "matplotlib", "pandas", "scipy", "sklearn", "sympy", "torch._dynamo"}
+    large |= {"pyarrow.dataset", "transformers"}
+    code = f"""
+import sys
+from probekit.cli import main
+try:
+    main()
+finally:
+    print(*{large} & set(sys.modules), file=sys.stderr)
+"""
+    words = ("train", bert, corpus, "--cache", entries["zarr"], "--head", "dwatt", "--epochs", "1")
+    command = [sys.executable, "-c", code, *map(str, words)]
+    path = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, cwd=here, env=path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == ""
 
 
 def test_json_is_the_record(bert, corpus, cache, here):

@@ -11,7 +11,7 @@ from probekit.features import Location, open_features
 from probekit.heads import HEADS, BackboneFacts
 from probekit.layers import parse_layers
 from probekit.metrics import METRICS
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import MemberSpec, StreamSpec, fit_group, optimizer
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 
 ACCURACY = METRICS["accuracy"]()
@@ -133,14 +133,15 @@ def test_evaluations_are_evenly_spaced_and_end_with_the_last_step(splits):
 
 def test_the_learning_rate_falls_to_zero_linearly(splits, monkeypatch):
     rates = []
-    real = torch.optim.AdamW.step
+    real = optimizer.adam
 
-    def spy(self, *args, **kwargs):
-        rates.append([group["lr"] for group in self.param_groups])
-        return real(self, *args, **kwargs)
+    def spy(*args, **options):
+        rates.append(options["lr"])
+        real(*args, **options)
 
-    monkeypatch.setattr(torch.optim.AdamW, "step", spy)
+    monkeypatch.setattr(optimizer, "adam", spy)
     fit(splits, stream(splits, member("p32", lr=1.0, mix_lr=0.1), epochs=1))
+    rates = np.reshape(rates, (-1, 2))
     np.testing.assert_allclose(rates, [[1, 0.1], [0.75, 0.075], [0.5, 0.05], [0.25, 0.025]])
 
 
@@ -193,16 +194,15 @@ def test_a_run_that_diverges_leaves_the_others_alone(splits, head):
 def test_the_best_checkpoint_is_from_before_the_divergence(splits, monkeypatch, head):
     steps = 0
 
-    def stepping(self, *args, **kwargs):
+    def stepping(values, gradients, *args, **options):
         nonlocal steps
         steps += 1
-        for group in self.param_groups if steps > 6 else ():
-            for parameter in group["params"]:
-                parameter.grad *= math.inf
-        return real(self, *args, **kwargs)
+        for gradient in gradients if steps > 6 else ():
+            gradient *= math.inf
+        real(values, gradients, *args, **options)
 
-    real = torch.optim.AdamW.step
-    monkeypatch.setattr(torch.optim.AdamW, "step", stepping)
+    real = optimizer.adam
+    monkeypatch.setattr(optimizer, "adam", stepping)
     (result,) = fit(splits, stream(splits, member(head), epochs=4))[0]
     assert result.diverged
     assert result.best_step <= 6 < result.curve[-1][0]

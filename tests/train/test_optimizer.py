@@ -1,0 +1,67 @@
+"""Steps of Adam and AdamW against torch's own classes."""
+
+import pytest
+import torch
+
+from probekit.decoders import DECODERS
+from probekit.heads import HEADS
+from probekit.seeding import torch_generator
+from probekit.train import MemberSpec
+from probekit.train.optimizer import Optimizer
+from probekit.train.probe import Probe
+
+RATES = {"lr": 3e-2, "mix_lr": 1e-2, "weight_decay": 0.1}
+LAYERS, DIM, CLASSES = (1, 2), 4, 3
+
+
+def probe_of() -> Probe:
+    head = HEADS["p32"]().build(LAYERS, DIM, torch_generator(0, "head"))
+    decoder = DECODERS["linear"]().build(DIM, CLASSES, torch_generator(0, "decoder"))
+    return Probe(head, decoder)
+
+
+def spec_of(optimizer: str) -> MemberSpec:
+    return MemberSpec(
+        head=HEADS["p32"](),
+        decoder=DECODERS["linear"](),
+        layers=LAYERS,
+        optimizer=optimizer,
+        **RATES,
+    )
+
+
+def reference(probe: Probe, optimizer: str) -> torch.optim.Optimizer:
+    mixing = list(probe.head.mixing_parameters())
+    own = {id(value) for value in mixing}
+    others = [value for value in probe.parameters() if id(value) not in own]
+    groups = [{"params": others, "lr": RATES["lr"]}, {"params": mixing, "lr": RATES["mix_lr"]}]
+    if optimizer == "adam":
+        return torch.optim.Adam(groups, fused=True)
+    return torch.optim.AdamW(groups, weight_decay=RATES["weight_decay"], fused=True)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam"])
+def test_steps_are_torch_s_own_even_where_a_gradient_is_missing_at_times(optimizer):
+    ours, theirs = probe_of(), probe_of()
+    mine, other = Optimizer([ours], spec_of(optimizer)), reference(theirs, optimizer)
+    peaks = [group["lr"] for group in other.param_groups]
+    generator = torch_generator(0, "gradients")
+    for step in range(8):
+        for number, (a, b) in enumerate(zip(ours.parameters(), theirs.parameters(), strict=True)):
+            drawn = torch.randn(a.shape, generator=generator)
+            missing = (step + number) % 3 == 0
+            a.grad, b.grad = (None, None) if missing else (drawn, drawn.clone())
+        for group, peak in zip(other.param_groups, peaks, strict=True):
+            group["lr"] = peak * (1 - step / 8)
+        other.step()
+        mine.step(remaining=1 - step / 8)
+        assert all(value.grad is None for value in ours.parameters())
+        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_there_may_be_nothing_to_train():
+    probe = probe_of().requires_grad_(False)
+    mine = Optimizer([probe], spec_of("adamw"))
+    assert mine.idle
+    mine.step(remaining=1.0)

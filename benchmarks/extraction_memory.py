@@ -9,18 +9,18 @@ and one with the writer; 1,000 sentences do not fill both.
 """
 
 import argparse
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import torch
+from machine import resident
 from measure import Claim, report
 from subjects import MPNET, conll_session, parser, work_folder
 
 SIZES = (1_000, 4_000, 14_041)
 AIM, FLAT = 1e9, 1.25
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+CLEAR = Path("/proc/self/clear_refs")
 
 
 def main() -> None:
@@ -68,13 +68,6 @@ def extract(args: argparse.Namespace) -> int:
     before = resident("VmRSS")
     session.extract(split)
     return resident("VmHWM") - before
-
-
-def resident(field: str) -> int:
-    """Return a field of the process's status in bytes."""
-    found = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text())
-    assert found is not None
-    return 1024 * int(found[1])
 
 
 if __name__ == "__main__":

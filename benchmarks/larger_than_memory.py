@@ -11,7 +11,6 @@ page cache.
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,8 +20,9 @@ from typing import Any
 
 from measure import Claim, alternate, report
 from subjects import MPNET, data_path, model_path, parser, work_folder
+from training_process import train_apart
 
-from probekit import Location, TrainSpec, extract, sweep
+from probekit import extract
 
 HEADS: Mapping[str, Mapping[str, Any]] = {
     "p32": {"lr": 2e-3, "epochs": 3},
@@ -39,59 +39,44 @@ GROUPS = Path("/sys/fs/cgroup")
 
 
 def main() -> None:
-    """Measure and report, or be the process that trains."""
-    options = parser(__doc__)
-    options.add_argument("--train", choices=HEADS, help=argparse.SUPPRESS)
-    options.add_argument("--memory", type=int, help=argparse.SUPPRESS)
-    args = options.parse_args()
-    if args.train is not None:
-        train(args)
-        return
+    """Measure and report."""
+    args = parser(__doc__).parse_args()
     with work_folder(args) as folder:
         report(measure(args, folder), args)
 
 
-def train(args: argparse.Namespace) -> None:
-    """Train and print the seconds, reading included."""
-    spec = TrainSpec(model=MPNET, task="conll", head=args.train, evals=1, **HEADS[args.train])
-    start = time.perf_counter()
-    sweep(
-        [spec],
-        out=args.work / f"{args.train}-{os.getpid()}.jsonl",
-        location=Location(cache=args.work / "cache"),
-        device=args.device,
-        memory=args.memory,
-    )
-    print(time.perf_counter() - start)
-
-
 def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
     """Return a claim per head."""
+    cache = folder / "cache"
     entries = extract(
         model_path(args, MPNET),
         "conll",
         data=data_path(args, "conll2003"),
         splits=["train", "dev"],
         device=args.device,
-        cache=folder / "cache",
+        cache=cache,
     )
     words = next(spec for spec in entries[0].manifest.arrays if spec.name == "words")
+    share = words.nbytes / sum(path.stat().st_size for path in files(cache))
     limit = words.nbytes // TIMES
 
     def run(head: str, group: Path | None) -> Callable[[], float]:
+        options = {"model": MPNET, "task": "conll", "head": head, "evals": 1, **HEADS[head]}
+
         def side() -> float:
             if group is None:
-                read(folder)
-                return trained(args, folder, head, memory=PLENTY * words.nbytes)
-            drop(folder)
-            return trained(args, folder, head, group=group)
+                read(cache)
+                memory = PLENTY * words.nbytes
+                return train_apart(cache, options, device=args.device, memory=memory).seconds
+            drop(cache)
+            return train_apart(cache, options, device=args.device, begin=joining(group)).seconds
 
         return side
 
     def from_disk() -> float:
-        drop(folder)
+        drop(cache)
         start = time.perf_counter()
-        read(folder)
+        read(cache)
         return time.perf_counter() - start
 
     claims = []
@@ -100,6 +85,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
             sides = {"limited": run(head, group), "free": run(head, None), "disk": from_disk}
             timings = alternate(sides, args.rounds)
             ratio = timings.ratio("free", "limited")
+            reading = training["epochs"] * share * timings.median("disk")
             claims.append(
                 Claim(
                     number=13,
@@ -110,45 +96,20 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
                     reached=ratio.median >= AIM,
                     details=f"entry {words.nbytes / 2**30:.2f} GiB, memory "
                     f"{limit / 2**30:.2f} GiB; {timings.median('limited'):.1f} s against "
-                    f"{timings.median('free'):.1f} s; to read all files once from the disk takes "
-                    f"{timings.median('disk'):.1f} s",
+                    f"{timings.median('free'):.1f} s; to read {training['epochs']} times the "
+                    f"entry's bytes from the disk, one after the other, takes {reading:.1f} s",
                 )
             )
     return claims
 
 
-def trained(
-    args: argparse.Namespace,
-    folder: Path,
-    head: str,
-    *,
-    group: Path | None = None,
-    memory: int | None = None,
-) -> float:
-    """Return the seconds of training in a process of its own.
+def joining(group: Path) -> Callable[[], None]:
+    """Return what puts the process that calls it into a control group."""
 
-    Args:
-        args: the options.
-        folder: of the entry.
-        head: what to train.
-        group: the control group to train in.
-        memory: bytes that training may use; half of what is free if not given.
-    """
-    command = [sys.executable, __file__, "--train", head, "--work", str(folder)]
-    command += [] if memory is None else ["--memory", str(memory)]
+    def join() -> None:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
 
-    def enter() -> None:
-        if group is not None:
-            (group / "cgroup.procs").write_text(str(os.getpid()))
-
-    done = subprocess.run(
-        [*command, "--device", args.device],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=enter,
-    )
-    return float(done.stdout)
+    return join
 
 
 def drop(folder: Path) -> None:

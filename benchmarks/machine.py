@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ PRODUCT = (1024, 768, 3072)
 """Rows, inner width and columns of the products whose rate is the machine's."""
 
 _PRODUCTS = 200
+_STATUS = Path("/proc/self/status")
 _SETS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
 
 
@@ -73,3 +75,10 @@ def _cpuinfo(field: str) -> str:
 
 if __name__ == "__main__":
     print(describe("cpu"))
+
+
+def resident(field: str) -> int:
+    """Return a field of this process's status in bytes, such as ``VmHWM`` (Linux)."""
+    found = re.search(rf"{field}:\s+(\d+) kB", _STATUS.read_text())
+    assert found is not None
+    return 1024 * int(found[1])

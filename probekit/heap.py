@@ -37,7 +37,7 @@ class Heap:
     A model that runs over batches of many shapes asks for aligned memory of many sizes, which
     glibc (seen with 2.36; its bug 14581) seldom serves from what was freed: it asks the system for
     more, and the process grows as long as it runs (``benchmarks/extraction_memory.py``). Growth is
-    read off the memory of the whole process. Where there is no glibc, nothing is done.
+    read off the memory of the whole process, mapped files left out. Where there is no glibc, nothing is done.
     """
 
     def __init__(self) -> None:
@@ -52,10 +52,10 @@ class Heap:
         give_back = _malloc_trim()
         if give_back is None:
             return
-        resident = _resident()
+        held = _own()
         if self._needed is None:
-            self._needed = resident
-        elif resident - self._needed >= _ROOM:
+            self._needed = held
+        elif held - self._needed >= _ROOM:
             give_back(0)
             self._needed = None
 
@@ -69,6 +69,7 @@ def _malloc_trim() -> Callable[[int], int] | None:
         return None
 
 
-def _resident() -> int:
-    """Return the bytes of the process that lie in memory."""
-    return int(psutil.Process().memory_info().rss)
+def _own() -> int:
+    """Return the bytes of the process that lie in memory, less the files that it maps (Linux)."""
+    memory = psutil.Process().memory_info()
+    return int(memory.rss - memory.shared)

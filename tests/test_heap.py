@@ -45,7 +45,7 @@ def test_it_is_looked_for_after_the_process_has_grown_beyond_what_a_batch_needs(
     sizes = [100, grown + 99, grown + 100, 500, grown + 499, grown + 500, 700]
     given_back = [0, 0, 1, 1, 1, 2, 2]
     called = []
-    monkeypatch.setattr(heap, "_resident", lambda: sizes[len(seen)])
+    monkeypatch.setattr(heap, "_own", lambda: sizes[len(seen)])
     monkeypatch.setattr(heap, "_malloc_trim", lambda: called.append)
     tidied, seen = Heap(), []
     for _ in sizes:

@@ -189,6 +189,7 @@ def read_table(path: Path, schema: pa.Schema, optional: pa.Schema | None = None)
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:  # needs no pandas
             table = file.read()
+        pa.default_memory_pool().release_unused()  # what decoding took, tens of MiB
         found = [item for item in optional or () if item.name in table.column_names]
         schema = pa.schema([*schema, *found])
         return table.select(schema.names).cast(schema)

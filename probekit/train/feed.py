@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from probekit.heap import Heap
 from probekit.sending import send
 from probekit.store import StoredRows
 from probekit.train.rows import Rows, row_bytes
@@ -42,8 +43,10 @@ def feed(rows: Rows, steps: Iterator[Step], *, memory: int) -> Generator[Batch, 
             places = send(torch.from_numpy(rows.view.places(step)), rows.device)
             yield Batch(step, rows.resident.gather(places))
         return
+    heap = Heap()
     for group, wanted, block in _read_ahead(rows, steps, memory):
         for step in group:
+            heap.trim()
             local = torch.from_numpy(np.searchsorted(wanted, rows.view.places(step)))
             yield Batch(step, block.gather(send(local, rows.device)))
         del block  # while the next one is fetched, a third is being read

@@ -37,7 +37,8 @@ class Heap:
     A model that runs over batches of many shapes asks for aligned memory of many sizes, which
     glibc (seen with 2.36; its bug 14581) seldom serves from what was freed: it asks the system for
     more, and the process grows as long as it runs (``benchmarks/extraction_memory.py``). Growth is
-    read off the memory of the whole process, mapped files left out. Where there is no glibc, nothing is done.
+    read off the memory of the whole process, mapped files left out. Where there is no glibc,
+    nothing is done.
     """
 
     def __init__(self) -> None:

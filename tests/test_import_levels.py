@@ -11,7 +11,8 @@ ROOT = Path(__file__).parent.parent
 LEVELS = [
     {"errors", "containers", "configuration", "reasons"},
     {"registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
-    | {"buffers", "heap", "progress", "sending", "once", "output_head", "final_norm", "blocks"},
+    | {"buffers", "heap", "progress", "sending", "once", "output_head", "final_norm", "blocks"}
+    | {"initialization"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"specs", "protocols", "data", "features"},
     {"backbone", "train", "engines"},

@@ -1,13 +1,12 @@
 """Linear layers drawn from a given generator, and dropout that is on in training only."""
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from probekit.decoders.dropout import dropout
 from probekit.errors import OptionError
+from probekit.initialization import draw_parameters
 
 
 def linear_layer(width: int, out: int, generator: torch.Generator) -> nn.Linear:
@@ -19,10 +18,7 @@ def linear_layer(width: int, out: int, generator: torch.Generator) -> nn.Linear:
         generator: draws the weight, then the bias.
     """
     layer = nn.Linear(width, out, device="meta")  # where nn.Linear draws nothing
-    bound = 1 / math.sqrt(width)
-    for name, parameter in list(layer.named_parameters()):
-        drawn = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
-        setattr(layer, name, nn.Parameter(drawn))
+    draw_parameters(layer, width, generator)
     return layer
 
 

@@ -12,8 +12,8 @@ from torch.nn import functional
 from probekit.errors import OptionError
 from probekit.hardware import native_bfloat16
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
-from probekit.heads.initialization import linear_uniform
 from probekit.heads.precision import full, no_autocast
+from probekit.initialization import draw_parameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +62,7 @@ class DepthLSTMHead(RowHead):
         self.width = hidden
         with torch.device("meta"):  # where nn.LSTM does not draw from the global generator
             self.lstm = nn.LSTM(dim, hidden)
-        for name, parameter in list(self.lstm.named_parameters()):
-            drawn = linear_uniform(*parameter.shape, fan_in=hidden, generator=generator)
-            setattr(self.lstm, name, drawn)
+        draw_parameters(self.lstm, hidden, generator)
 
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return the last hidden state; under autocast in bfloat16 where the processor has it.

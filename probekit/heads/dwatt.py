@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from probekit.errors import OptionError
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
-from probekit.heads.initialization import linear_uniform
 from probekit.heads.mlp import StackedLayerNorm, StackedMLP
 from probekit.heads.precision import full, no_autocast, row_sum
+from probekit.initialization import linear_uniform
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,3 +13,13 @@ def linear_uniform(*shape: int, fan_in: int, generator: torch.Generator) -> nn.P
     """
     bound = 1 / math.sqrt(fan_in)
     return nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
+
+
+def draw_parameters(module: nn.Module, fan_in: int, generator: torch.Generator) -> None:
+    """Replace the module's own parameters, one after the other, by ``linear_uniform``'s.
+
+    For modules built on the meta device, where torch's own draw nothing.
+    """
+    for name, parameter in list(module.named_parameters(recurse=False)):
+        drawn = linear_uniform(*parameter.shape, fan_in=fan_in, generator=generator)
+        setattr(module, name, drawn)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from measure import Claim, alternate, report, timed
-from subjects import MINILM, MPNET, conll_session, parser, work_folder
+from sessions import conll_session
+from subjects import MINILM, MPNET, parser, work_folder
 
 from probekit.backbone import Backbone
 from probekit.data.batching import batches_by_length

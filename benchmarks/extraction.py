@@ -12,7 +12,7 @@ These sides, one after the other in every round, on the same sentences (CoNLL-20
 The loop may read the first sentences only (``--loop-limit``): it is compared by subwords per
 second. Loading and compiling the model are left out on every side. The rate of matrix products in
 extraction's dtype is measured in the same rounds (1024 x 768 times 768 x 3072); extraction's
-arithmetic counts real subwords only, see `subjects.needed_operations`.
+arithmetic counts real subwords only, see `sessions.needed_operations`.
 
     python benchmarks/extraction.py mpnet-base --models MODELS --data DATA
 """
@@ -30,15 +30,8 @@ from pathlib import Path
 import torch
 from machine import PRODUCT, matrix_product, product_dtype
 from measure import Claim, Timings, alternate, report, timed
-from subjects import (
-    MINILM,
-    MPNET,
-    conll_session,
-    model_path,
-    needed_operations,
-    parser,
-    work_folder,
-)
+from sessions import conll_session, needed_operations
+from subjects import MINILM, MPNET, model_path, parser, work_folder
 from transformers import AutoModel, AutoTokenizer, BatchEncoding
 
 from probekit.data.token_batch import TokenBatch

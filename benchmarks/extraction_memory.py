@@ -16,7 +16,8 @@ from pathlib import Path
 import torch
 from machine import resident
 from measure import Claim, report
-from subjects import MPNET, conll_session, parser, work_folder
+from sessions import conll_session
+from subjects import MPNET, parser, work_folder
 
 SIZES = (1_000, 4_000, 14_041)
 AIM, FLAT = 1e9, 1.25

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from machine import matrix_product
 from measure import Claim, alternate, at_least, report, timed
-from subjects import MPNET, conll_session, model_path, needed_operations, parser, work_folder
+from sessions import conll_session, needed_operations
+from subjects import MPNET, model_path, parser, work_folder
 
 SENTENCES = 300
 AIM = 8.0

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 from measure import Claim, alternate, report, timed
-from subjects import SMOLLM, conll_session, parser, work_folder
+from sessions import conll_session
+from subjects import SMOLLM, parser, work_folder
 
 from probekit import Location, open_features
 from probekit.train import rows as rows_module

@@ -7,14 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torch.nn import ModuleList
-
-from probekit.backbone import Backbone
-from probekit.extraction import ExtractOptions, open_session
-from probekit.extraction.plan import Plan
-from probekit.extraction.session import Session
-from probekit.tasks import Split
-
 MINILM, MPNET = "minilm-l6", "mpnet-base"
 SMOLLM = "smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -52,43 +44,6 @@ def work_folder(args: argparse.Namespace) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
-
-
-def conll_session(
-    args: argparse.Namespace,
-    model: str,
-    split: str,
-    *,
-    limit: int | None,
-    cache: Path,
-    compile: bool = False,
-) -> tuple[Session, Split]:
-    """Return a session that extracts CoNLL-2003's split again and again, its model not loaded."""
-    session, (texts,) = open_session(
-        model_path(args, model),
-        "conll",
-        data=data_path(args, "conll2003"),
-        splits=[split],
-        options=ExtractOptions(limit=limit),
-        device=args.device,
-        compile=compile,
-        cache=cache,
-        overwrite=True,
-    )
-    return session, texts
-
-
-def needed_operations(backbone: Backbone, plan: Plan) -> float:
-    """Return the arithmetic that the real subwords of a plan need.
-
-    Two operations per weight of the blocks and subword, and 4 T^2 d per window of T subwords and
-    block for attention.
-    """
-    blocks = next(m for m in backbone._model.modules() if isinstance(m, ModuleList))
-    weights = sum(p.numel() for p in blocks.parameters() if p.ndim == 2)
-    lengths = plan.encoded.window_lengths.astype(float)
-    attention = 4.0 * (lengths**2).sum() * backbone.info.dim * backbone.info.n_blocks
-    return float(2.0 * weights * lengths.sum() + attention)
 
 
 def _existing(path: Path, option: str) -> Path:

@@ -5,7 +5,8 @@ process with all threads on both sides; the light heads (at most d values) and t
 The runs one by one open the features each time, which the details tell apart. Claim 11: worker
 processes on two cores, one thread each; what starting them costs is told by two tiny runs, with two
 workers and with one. What the machine itself allows is told by two processes that, started before,
-each train the same runs of dwatt and concat, against one of them alone.
+each train the same runs of dwatt and concat, against one of them alone. Workers import this file,
+as those of `probekit train` import its command line, so it imports transformers only to extract.
 
     python benchmarks/sweeping.py --models MODELS --data DATA
 """
@@ -23,7 +24,7 @@ import torch
 from measure import Claim, Ratio, alternate, at_least, report, timed
 from subjects import MINILM, data_path, model_path, parser, work_folder
 
-from probekit import Location, TrainSpec, extract, fit, open_features, product, sweep
+from probekit import Location, TrainSpec, fit, open_features, product, sweep
 
 LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
 HEAVY = ("concat", "dwatt")
@@ -34,6 +35,8 @@ WORKERS_AIM = 1.8
 
 def main() -> None:
     """Measure and report."""
+    from probekit import extract  # imports transformers
+
     args = parser(__doc__).parse_args()
     with work_folder(args) as folder:
         cache = folder / "cache"

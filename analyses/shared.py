@@ -126,7 +126,9 @@ def verdict(low: float, high: float) -> str:
 def markdown(header: Sequence[str], lines: Iterable[Sequence[str]], *, words: int = 1) -> str:
     """Return a Markdown table whose first columns hold words and the others numbers."""
     columns = enumerate(zip(header, *lines, strict=True))
-    return markdown_table([Column(head, cells, words=n < words) for n, (head, *cells) in columns])
+    return markdown_table(
+        [Column(head, cells, words=n < words) for n, (head, *cells) in columns]
+    ).rstrip()
 
 
 def write(name: str, parts: Iterable[str]) -> None:

@@ -66,7 +66,7 @@ def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
 def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> None:
     """Print what an extraction would take, and when it has paid for itself (``null``: never)."""
     from probekit.extraction import break_even
-    from probekit.quantities import human_bytes, human_time, short_time
+    from probekit.quantities import human_bytes, short_time
 
     if json:
         epochs = break_even(forecasts)
@@ -79,7 +79,7 @@ def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> No
                     "examples": f"{one.examples:,}",
                     "rows": [f"{count:,} {name}" for name, count in one.rows.items()],
                     "size": human_bytes(one.nbytes),
-                    "extraction": "complete" if one.complete else human_time(one.seconds),
+                    "extraction": _work(one),
                     "epoch with the model": short_time(one.rerun_seconds),
                     "epoch from the cache": short_time(one.read_seconds),
                 }
@@ -89,10 +89,20 @@ def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> No
         typer.echo(_verdict(forecasts))
 
 
+def _work(one: "Forecast") -> str:
+    """Return how long a split takes, and how much of it an unfinished extraction has done."""
+    from probekit.quantities import short_time
+
+    if one.complete:
+        return "complete"
+    begun = f" ({one.begun:.0%} is there)" if one.begun else ""
+    return f"{short_time(one.seconds)}{begun}"
+
+
 def _verdict(forecasts: Sequence["Forecast"]) -> str:
     """Return when a cache has paid for itself, in a sentence."""
     from probekit.extraction import break_even, training_split
-    from probekit.quantities import human_time, short_time
+    from probekit.quantities import short_time
 
     fitted, epochs = training_split(forecasts), break_even(forecasts)
     if all(one.complete for one in forecasts):
@@ -108,8 +118,8 @@ def _verdict(forecasts: Sequence["Forecast"]) -> str:
     with_cache = sum(one.seconds for one in forecasts) + _EPOCHS * fitted.read_seconds
     return (
         f"The cache has paid for itself after {count:,} epoch{'s' * (count > 1)} of one head over "
-        f"{fitted.split}. {_EPOCHS} epochs: {human_time(with_cache)} with the cache, extraction "
-        f"included, {human_time(_EPOCHS * fitted.rerun_seconds)} without; the head's own time "
+        f"{fitted.split}. {_EPOCHS} epochs: {short_time(with_cache)} with the cache, extraction "
+        f"included, {short_time(_EPOCHS * fitted.rerun_seconds)} without; the head's own time "
         "comes on top of both."
     )
 

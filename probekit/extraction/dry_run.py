@@ -35,11 +35,12 @@ class Forecast:
         split: its name.
         path: its entry's folder.
         complete: whether the entry is there already.
+        begun: share of its subwords that an unfinished extraction has done, which is continued.
         examples: number of examples.
         rows: rows of each array.
         nbytes: bytes on the disk.
-        seconds: time to extract it, that of ``--compile`` included in the first; 0 if it is
-            complete.
+        seconds: time to extract what is missing of it, that of ``--compile`` included in the first;
+            0 if it is complete.
         rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
             of the data, compiled where the extraction is (which is not counted here); the heads'
             own time comes on top of this and of ``read_seconds``.
@@ -50,6 +51,7 @@ class Forecast:
     split: str
     path: str
     complete: bool
+    begun: float
     examples: int
     rows: Mapping[str, int]
     nbytes: int
@@ -137,6 +139,7 @@ def _forecast(
 ) -> Forecast:
     folder, complete = state
     tokens = int(plan.encoded.counts["tokens"])
+    begun = 0.0 if complete else session.begun(split, plan)
     forward = tokens / tokens_per_second(session.backbone, plan)
     last = _unit_bytes(plan) / disk.write  # the others are written side by side with the model
     writing = max(plan.nbytes / disk.write - last, 0.0)
@@ -144,10 +147,11 @@ def _forecast(
         split=split.name,
         path=str(folder),
         complete=complete,
+        begun=begun,
         examples=len(split.examples),
         rows={name: int(plan.encoded.rows[name].sum()) for name in plan.arrays},
         nbytes=plan.nbytes,
-        seconds=0.0 if complete else max(forward, writing) + last,
+        seconds=0.0 if complete else max(forward, writing) * (1.0 - begun) + last,
         rerun_seconds=tokens / _training_speed(session.backbone, plan),
         read_seconds=_epoch_bytes(plan) / read,
     )

@@ -151,7 +151,7 @@ def _write(builder: EntryBuilder, item: ComputedUnit, reused: ReusedMemory) -> N
 def total_statistics(unit_stats: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
     """Combine the statistics of all units into the manifest's form."""
     arrays: dict[str, dict[str, list[float]]] = {"max_abs": {}, "non_finite": {}}
-    for name in unit_stats[0]:
+    for name in sorted(unit_stats[0]):  # marks that are read again have another order
         merged = LayerStatistics.merge(
             [
                 LayerStatistics(

@@ -32,7 +32,7 @@ from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
 from probekit.store.layout import entry_folder, labels_folder
 from probekit.store.names import MANIFEST
-from probekit.store.unfinished import unfinished_bytes, unfinished_plan
+from probekit.store.unfinished import unfinished_bytes, unfinished_plan, unfinished_units
 from probekit.tasks import Split, Task
 
 logger = logging.getLogger(__name__)
@@ -160,6 +160,26 @@ class Session:
         pooling = word_pooling(self.options, info)
         return make_plan(encoded, info, self.options, arrays_of(self._keep), pooling)
 
+    def begun(self, split: Split, plan: Plan) -> float:
+        """Return the share of a plan's subwords that an earlier, unfinished run has done.
+
+        It is 0 where that run had another plan, so that extraction begins afresh.
+        """
+        request, folder = self._place(split)
+        earlier = unfinished_plan(folder)
+        if earlier is None:
+            return 0.0
+        if self.options.dtype == "auto" and not self.overwrite:
+            plan = plan.with_dtype(earlier["arrays"][0]["dtype"])
+        if digest(earlier) != digest(self._identity(plan, request)):
+            return 0.0
+        done = sum(plan.unit_tokens(plan.units[unit]) for unit in unfinished_units(folder))
+        return done / sum(plan.unit_tokens(unit) for unit in plan.units)
+
+    def _identity(self, plan: Plan, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a resumed run must share with the run that it continues."""
+        return plan_json(plan, request, self.backbone, computing_options(self.inspection))
+
     def _place(self, split: Split) -> tuple[dict[str, Any], Path]:
         """Return what the key of a split's entry hashes, and the entry's folder."""
         info, masking = self.inspection.info, self._masking
@@ -175,8 +195,7 @@ class Session:
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
         logger.info("%s", describe_work(split.name, plan, folder, speed))
         plan, computed = self._settle_dtype(plan, folder, split.name)
-        configuration = computing_options(self.inspection)
-        identity = plan_json(plan, request, self.backbone, configuration)
+        identity = self._identity(plan, request)
         with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
             self._write(split, plan, builder, computed)
             manifest = make_manifest(

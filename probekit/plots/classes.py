@@ -90,7 +90,7 @@ def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
     if len(names) > MAX_CLASSES:
         raise RecordError(
             f"{len(names)} classes are too many for one figure (at most {MAX_CLASSES}); choose "
-            f"some, such as --classes {names[0]},{names[1]}."
+            "some with --classes, or another kind of labels with --where label=NAME."
         )
     return names
 

@@ -22,7 +22,7 @@ from probekit.store.files import storage_errors, write_whole
 from probekit.store.lock import EntryLock
 from probekit.store.manifest import Manifest
 from probekit.store.marks import UnitMark, read_marks
-from probekit.store.names import BUILDING, PARTIAL, PLAN, REPLACED
+from probekit.store.names import BUILDING, PARTIAL, PLAN, REPLACED, UNITS
 from probekit.store.pieces import cut_pieces, write_pieces
 from probekit.store.sealing import install, write_sealed
 from probekit.store.unfinished import unfinished_plan
@@ -192,7 +192,7 @@ class EntryBuilder:
 
     @property
     def _units_folder(self) -> Path:
-        return self.partial / BUILDING / "units"
+        return self.partial / BUILDING / UNITS
 
     @property
     def _nbytes(self) -> int:

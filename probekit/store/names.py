@@ -9,5 +9,6 @@ PARTIAL = ".partial"  # suffix of an entry under construction
 REPLACED = ".replaced"  # suffix of an old entry while its replacement is renamed
 BUILDING = "building"  # in an entry under construction: plan and unit marks
 PLAN = "plan.json"  # in the latter
+UNITS = "units"  # beside it: the marks, a file per finished unit
 
 LABELS = "labels"  # beside the entries of a task

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from probekit.store.files import disk_bytes
-from probekit.store.names import BUILDING, PARTIAL, PLAN
+from probekit.store.marks import read_marks
+from probekit.store.names import BUILDING, PARTIAL, PLAN, UNITS
 
 
 def unfinished_bytes(path: Path) -> int:
@@ -17,6 +18,15 @@ def unfinished_bytes(path: Path) -> int:
         path: the entry's final folder.
     """
     return disk_bytes(path.with_name(path.name + PARTIAL))
+
+
+def unfinished_units(path: Path) -> frozenset[int]:
+    """Return the units that the unfinished build of an entry has finished.
+
+    Args:
+        path: the entry's final folder.
+    """
+    return frozenset(read_marks(path.with_name(path.name + PARTIAL) / BUILDING / UNITS))
 
 
 def unfinished_plan(path: Path) -> dict[str, Any] | None:

@@ -140,7 +140,7 @@ def test_dry_run_writes_nothing(bert, corpus, here):
         "split", "examples", "rows", "size", "extraction", "epoch with the model",
         "epoch from the cache",
     ]  # fmt: skip
-    assert re.match(r"train  40        180 words, 601 tokens  [\d.]+ kB  1 s ", train)
+    assert re.match(r"train  40        180 words, 601 tokens  [\d.]+ kB  [\d.]+ m?s ", train)
     assert dev.startswith("dev    10 ")
     assert re.match(r"The cache has paid for itself after \d+ epochs? of one head over ", verdict)
     assert outcome.err == ""

@@ -1,6 +1,7 @@
 """Forecasts: what would be written is what is written, and when a cache pays."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from probekit.extraction import (
 )
 from probekit.extraction.disk import DiskSpeed, measure_disk
 from probekit.extraction.run import tokens_per_second
+from probekit.store.builder import EntryBuilder
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 
@@ -24,7 +26,7 @@ SPEED = DiskSpeed(write=1e6, read=2e6, cached=4e6)
 
 def made(split="train", *, seconds=10.0, rerun=5.0, read=1.0):
     return Forecast(
-        split=split, path=split, complete=False, examples=1, rows={"words": 1}, nbytes=1,
+        split=split, path=split, complete=False, begun=0.0, examples=1, rows={"words": 1}, nbytes=1,
         seconds=seconds, rerun_seconds=rerun, read_seconds=read,
     )  # fmt: skip
 
@@ -55,6 +57,35 @@ def test_what_is_forecast_is_written(place, dtype):
     assert all(one.complete and one.seconds == 0 for one in again)
     session, splits = open_session(str(model), str(corpus), **asked, overwrite=True)
     assert not any(one.complete for one in forecast(session, splits))
+
+
+def interrupt(builder, unit, *args, write=EntryBuilder.write_unit, **kwargs):
+    """Write three units, and then no more."""
+    if unit == 3:
+        raise KeyboardInterrupt
+    write(builder, unit, *args, **kwargs)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "auto"])
+def test_what_an_interrupted_extraction_did_is_not_forecast_again(
+    place, tmp_path, monkeypatch, dtype
+):
+    model, corpus, _ = place
+    monkeypatch.setattr("probekit.extraction.bounds.UNIT_BYTES", 8_000)
+    monkeypatch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
+    asked = {"device": "cpu", "cache": tmp_path, "splits": ["train"]}
+    options = ExtractOptions(compute_dtype="float32", dtype=dtype)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EntryBuilder, "write_unit", interrupt)
+        extract(str(model), str(corpus), options=options, **asked)
+    session, (split,) = open_session(str(model), str(corpus), options=options, **asked)
+    plan = session.plan(split)
+    (found,) = forecast(session, [split])
+    done, all_of_it = (sum(map(plan.unit_tokens, units)) for units in (plan.units[:3], plan.units))
+    assert found.begun == done / all_of_it and 0 < found.begun < 1 and not found.complete
+    other = replace(options, batch_tokens=64)  # would begin afresh
+    session, (split,) = open_session(str(model), str(corpus), options=other, **asked)
+    assert forecast(session, [split])[0].begun == 0
 
 
 @pytest.mark.parametrize(

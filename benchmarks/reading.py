@@ -1,9 +1,9 @@
 """Claim 12: reading an epoch from a Zarr entry against the same bytes from a plain memory map.
 
-minilm-l6 on CoNLL-2003 train: every row once, in the order of training, a few thousand at a time.
+minilm-l6 on CoNLL-2003 train: every row once, in the order of training, in large runs.
 Theirs: one file, (layers, rows, D), mapped with NumPy; rows are taken layer by layer by torch, with
-as many threads. Both from the page cache. And one layer of the entry against all of them: the cost
-should follow the bytes.
+as many threads, into memory of the same kind (huge pages). Both from the page cache. And one layer
+of the entry against all of them: the cost should follow the bytes.
 
     python benchmarks/reading.py --models MODELS --data DATA
 """
@@ -18,6 +18,7 @@ from measure import Claim, Timings, alternate, report, timed
 from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import Location, extract, open_features
+from probekit.buffers import empty_buffer
 from probekit.features import FeatureView
 from probekit.train.order import BUFFER_ROWS, epoch_order
 
@@ -73,7 +74,7 @@ def read_entry(view: FeatureView, layers: Sequence[int], groups: Sequence[torch.
 def read_map(mapped: torch.Tensor, groups: Sequence[torch.Tensor]) -> None:
     """Read all layers of all rows, layer by layer."""
     for group in groups:
-        out = torch.empty((len(mapped), len(group), mapped.shape[2]), dtype=mapped.dtype)
+        out = empty_buffer((len(mapped), len(group), mapped.shape[2]), mapped.dtype)
         for place, layer in zip(out, mapped, strict=True):
             torch.index_select(layer, 0, group, out=place)
 

@@ -125,7 +125,8 @@ def _as_completed(waiting: set[Future[Any]], steps: Any, report: Report) -> Iter
     while waiting:
         done, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
         _drain(steps, report)
-        yield from done
+        # failed ones last: their error ends the sweep, and what else is done must be recorded first
+        yield from sorted(done, key=lambda future: future.exception() is not None)
 
 
 def _drain(steps: Any, report: Report) -> None:

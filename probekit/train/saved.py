@@ -99,15 +99,15 @@ def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CONFIG).unlink(missing_ok=True)
         beside = folder / f"{WEIGHTS}.partial"
         save_file(dict(result.state), beside)
+        (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
         os.replace(beside, folder / WEIGHTS)
         beside = folder / f"{CONFIG}.partial"
         text = json.dumps(config, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         beside.write_text(text, "utf-8")
         os.replace(beside, folder / CONFIG)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise StorageError(
             f"{folder}: cannot save the head ({error}). Choose another folder with --save."
         ) from error

@@ -1,13 +1,16 @@
 import multiprocessing
 import os
+import queue
 import signal
 import time
+from concurrent.futures import Future
 from functools import partial
 
 import psutil
 import pytest
 
 from probekit.engines import run_local
+from probekit.engines.local import _as_completed
 from probekit.errors import EngineError, OptionError
 
 
@@ -114,3 +117,15 @@ def eventually(condition, seconds=60):
     while not condition() and time.monotonic() < end:
         time.sleep(0.05)
     return condition()
+
+
+def test_what_is_done_comes_before_what_failed():
+    """The first error ends a sweep: what was finished at the same moment must not be lost."""
+    futures = [Future() for _ in range(8)]
+    for number, future in enumerate(futures):
+        if number % 2:
+            future.set_result(number)
+        else:
+            future.set_exception(EngineError("dead"))
+    found = list(_as_completed(set(futures), queue.Queue(), print))
+    assert [future.exception() is None for future in found] == [True] * 4 + [False] * 4

@@ -4,9 +4,10 @@ from functools import partial
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from probekit.errors import MissingFileError, OptionError, RecordError
+from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
 from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.specs import TrainSpec, product
@@ -104,6 +105,21 @@ def test_several_saved_heads_are_listed(saved, tmp_path):
     (tmp_path / "a" / "config.json").write_text("{")
     with pytest.raises(MissingFileError, match=r"folders: h00, .*h19 and 2 more\. Give one"):
         TrainedHead.from_pretrained(tmp_path)
+
+
+def test_a_full_disk_keeps_the_head_that_was_there(tmp_path, monkeypatch):
+    location = Location(cache=plant_all(tmp_path / "cache", final_norm=True))
+    spec = TrainSpec(model=MODEL, task=TASK, head="last", epochs=1)
+    sweep([spec], out=tmp_path / "r.jsonl", location=location, save=tmp_path / "heads")
+    before = {path: path.read_bytes() for path in (tmp_path / "heads").rglob("*.*")}
+
+    def full(state, path):
+        raise SafetensorError("I/O error: No space left on device")
+
+    monkeypatch.setattr("probekit.train.saved.save_file", full)
+    with pytest.raises(StorageError, match=r"cannot save the head.*No space left"):
+        sweep([spec], out=tmp_path / "again.jsonl", location=location, save=tmp_path / "heads")
+    assert before and before == {path: path.read_bytes() for path in before}
 
 
 def test_a_model_is_no_saved_head(tmp_path):

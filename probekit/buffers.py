@@ -14,8 +14,8 @@ _ALIGNMENT = 64  # bytes, as torch's own tensors have
 def empty_buffer(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """Return an uninitialised tensor in the CPU's memory, for many values.
 
-    NumPy asks the system for huge pages (Linux, from 4 MiB on), torch does not: the first writes then
-    meet far fewer pages that the system has yet to find.
+    NumPy asks the system for huge pages (Linux, from 4 MiB on), torch does not: the first writes
+    then meet far fewer pages that the system has yet to find.
     """
     size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + _ALIGNMENT, np.uint8)

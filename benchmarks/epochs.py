@@ -29,7 +29,7 @@ from probekit.layers import parse_layers
 from probekit.tasks import get_task
 from probekit.train.inputs import Inputs
 from probekit.train.member import MemberSpec
-from probekit.train.order import batches
+from probekit.train.order import epoch_order
 from probekit.train.residency import Residency
 from probekit.train.rows import Rows
 from probekit.train.stream import Stream, StreamSpec
@@ -59,7 +59,7 @@ class Cached:
             members=(MemberSpec(head=head, decoder=DECODERS["linear"](), layers=layers, lr=1e-3),),
         )
         (self._source,) = Residency(0, device).streams([spec])[0].values()
-        self.stream = Stream(spec, {"rows": self._source}, memory=0)
+        self.stream = Stream(spec, {"rows": self._source}, ahead=0)
         self.reading: list[float] = []
 
     def epoch(self) -> float:
@@ -86,11 +86,12 @@ class Rerun:
     def epoch(self) -> float:
         """Train all heads for one epoch; return the backbone's seconds."""
         view = next(iter(self.heads.values())).stream.spec.train
-        steps = batches(view.lengths, seed=self.number, epochs=1, batch_size=BATCH)
+        order = epoch_order(view.lengths, 0, self.number)
         self.number += 1
         self.seconds = dict.fromkeys(self.heads, 0.0)
         backbone = 0.0
-        for step in steps:
+        for place in range(0, len(order), BATCH):
+            step = order[place : place + BATCH]
             start = time.perf_counter()
             rows = self._rows(view.positions[step])
             rows[0, 0, 0].item()

@@ -99,6 +99,8 @@ def write_units(
         StorageError: a unit could not be written.
     """
     todo = [unit for unit in plan.units if unit.index not in builder.done_units]
+    for index in builder.done_units & computed.keys():  # by an earlier run
+        reused.give_back(computed.pop(index).memory)
     done = builder.done_units | computed.keys()
     with (
         token_bar(plan, title, done=done, progress=progress) as bar,

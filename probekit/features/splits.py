@@ -80,6 +80,11 @@ class Splits:
             return len(entry.examples)
         return len(cut_pieces(bounds_of(entry.examples.n_rows))[1])
 
+    def n_rows(self, split: str) -> int:
+        """Return how many rows of a labelled split are predicted: words, subwords, or texts."""
+        examples = self.entries[split].examples
+        return int(examples.n_rows.sum()) if self.kind in OWN_ROWS else len(examples)
+
     @property
     def n_outputs(self) -> int:
         """Numbers that a decoder gives per row: classes, 1 for a regression, or V."""

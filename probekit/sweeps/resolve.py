@@ -214,10 +214,12 @@ def used_splits(spec: TrainSpec, splits: Splits) -> tuple[str, ...]:
 
 def count_scored(spec: TrainSpec, splits: Splits) -> float:
     """Return how many batches the rows make that a run scores, each as often as it does."""
-    rows = {name: int(splits.entries[name].examples.n_rows.sum()) for name in splits.labels}
-    dev = rows["dev"] if spec.hold_out is None else spec.hold_out * rows["train"]
-    per_batch = spec.batch_size * rows["train"] / splits.n_train
-    return (spec.evals * dev + rows.get("test", 0)) / max(per_batch, 1.0)
+    rows = {name: splits.n_rows(name) for name in splits.labels}
+    train, dev = rows.pop("train"), float(rows.pop("dev", 0))
+    if spec.hold_out is not None:
+        dev = spec.hold_out * train
+    per_batch = spec.batch_size * train / splits.n_train
+    return (spec.evals * dev + sum(rows.values())) / max(per_batch, 1.0)
 
 
 def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:

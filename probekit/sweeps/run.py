@@ -90,7 +90,7 @@ def sweep(
     share = memory // workers  # of one group: at most half for its heads, the rest for its rows
     groups = make_groups(todo, workers=workers, memory=share // 2)
     shared = GroupTask(
-        specs=(), location=place, device=device, memory=share, outputs=outputs, sweep=name
+        specs={}, location=place, device=device, memory=share, outputs=outputs, sweep=name
     )
     tasks = [_task_of(group, shared) for group in groups]
     total = sum(run.steps for run in todo)
@@ -104,7 +104,7 @@ def sweep(
 def _task_of(group: Sequence[Run], shared: GroupTask) -> GroupTask:
     """Return the task of a group, whose rows have the memory that its heads leave."""
     left = max(shared.memory - sum(map(member_bytes, group)), 0)
-    return replace(shared, specs=tuple(run.spec for run in group), memory=left)
+    return replace(shared, specs={run.options.key: run.spec for run in group}, memory=left)
 
 
 def _append(done: Generator[tuple[int, list[Record]], None, None], out: Path) -> dict[str, Record]:

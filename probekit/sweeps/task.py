@@ -8,6 +8,7 @@ from typing import Any
 
 from probekit import __version__
 from probekit.decoders import DECODERS
+from probekit.errors import DataError
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.heads import HEADS
 from probekit.metrics import METRICS
@@ -41,7 +42,7 @@ class GroupTask:
     """Trains one group; picklable, so that any engine can run it.
 
     Attributes:
-        specs: the runs.
+        specs: the runs, by record key.
         location: where entries and labels lie.
         device: what computes.
         memory: bytes that rows may take.
@@ -49,7 +50,7 @@ class GroupTask:
         sweep: names the sweep, so that its groups in one process share what they opened.
     """
 
-    specs: tuple[TrainSpec, ...]
+    specs: Mapping[str, TrainSpec]
     location: Location
     device: str
     memory: int
@@ -58,9 +59,9 @@ class GroupTask:
 
     def __call__(self, report: Report) -> list[Record]:
         """Train the group and return one record per spec, in their order."""
-        first = self.specs[0]
+        first = next(iter(self.specs.values()))
         splits = open_once(self.sweep, *source_of(first), self.location)
-        runs = [resolve(spec, splits) for spec in self.specs]
+        runs = [_resolve_again(spec, splits, key) for key, spec in self.specs.items()]
         results = fit_runs(
             runs,
             splits,
@@ -94,6 +95,21 @@ class GroupTask:
             )
 
 
+def _resolve_again(spec: TrainSpec, splits: Splits, key: str) -> Run:
+    """Return a planned run, settled against the data as it is read now.
+
+    Raises:
+        DataError: the data is no longer what the run was planned with.
+    """
+    run = resolve(spec, splits)
+    if run.options.key != key:
+        raise DataError(
+            f"{spec.task}: the labels or the features changed while the sweep ran. What is "
+            "finished is kept: run the command again, and the rest is trained on the new ones."
+        )
+    return run
+
+
 def source_of(spec: TrainSpec) -> tuple[str, str, str | None, int | None, str, tuple[str, ...]]:
     """Return what decides which splits a run opens, as `open_once` takes it."""
     classes = saved_classes(spec)
@@ -111,7 +127,7 @@ def open_once(
     classes: tuple[str, ...],
     location: Location,
 ) -> Splits:
-    """Open splits once per sweep and process; the next sweep sees labels that changed."""
+    """Open splits, and keep the last two, for one sweep: the next sees labels that changed."""
     return open_features(
         model, task, label, location, control=control, fit_on=fit_on, classes=classes
     )

@@ -57,14 +57,14 @@ def fit_group(
     """
     keep_few_kernels()
     residency = Residency(memory, torch.device(pick_device(device)))
-    scored_dev = ScoredSplit(dev, residency.sources(dev, streams), metric)
-    sources = residency.streams(streams)
+    dev_sources, sources = residency.share(dev, streams)
+    scored_dev = ScoredSplit(dev, dev_sources, metric)
     on_disk = sum(one.rows.resident is None for own in sources for one in own.values())
     ahead = residency.read_ahead(on_disk)
     with ExitStack() as stack:
         running = []
         for spec, own in zip(streams, sources, strict=True):
-            stream = Stream(spec, own, memory=ahead)
+            stream = Stream(spec, own, ahead=ahead)
             stack.callback(stream.close)
             running.append(stream)
         _train(running, scored_dev, report)

@@ -82,7 +82,7 @@ def freeze(
         confusion=outcome.confusion,
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),
-        train_seconds=member.stopwatch.seconds,
+        train_seconds=member.seconds,
         predictions=found if predictions else {},
     )
 

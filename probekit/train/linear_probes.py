@@ -61,7 +61,7 @@ class LinearProbes:
         self._dropout = members[0].dropout
         self._stopwatch = Stopwatch(self._dropout.device, among=len(members))
         for member in members:
-            member.stopwatch = self._stopwatch
+            member.stepping = self._stopwatch
 
     @torch.no_grad()
     def step(

@@ -76,7 +76,8 @@ class Member:
 
     Attributes:
         dropout: draws its masks; members of one stream begin alike.
-        stopwatch: the seconds of its steps; probes that take them together have one together.
+        reading: the seconds of reading batches; all that read the same have one together.
+        stepping: those of its steps; probes that take them together have one together.
         curve: step, mean training loss since the last point, and dev score, after some steps.
         last_score: the newest dev score.
         diverged: whether its loss or a trained value is no longer finite; it takes no more steps,
@@ -112,9 +113,15 @@ class Member:
         self.last_score = math.nan
         self.best: Checkpoint | None = None
         self.diverged = False
-        self.stopwatch = Stopwatch(device)
+        self.reading = Stopwatch(device)
+        self.stepping = Stopwatch(device)
         self._loss = torch.zeros((), device=device)
         self._steps = 0
+
+    @property
+    def seconds(self) -> float:
+        """Its share of the seconds of training so far; on CUDA this waits for the work."""
+        return self.reading.seconds + self.stepping.seconds
 
     def count(self, loss: Tensor) -> None:
         """Note the loss of one step, a number without a graph."""

@@ -13,7 +13,8 @@ from probekit.train.stream import StreamSpec, union
 from probekit.train.tokens import TokenLayout
 
 _LEAST_READ_AHEAD, _MOST_READ_AHEAD = 32 * 2**20, 128 * 2**20
-"""Bytes of rows read ahead: enough for the disk to have work; more would take memory from heads."""
+"""Bytes of rows read ahead, of all sources at least and of one at most: enough for the disk to have
+work; more would take memory from heads."""
 
 _SHARE = 0.5
 _DECODED_SHARE = 0.5
@@ -76,21 +77,39 @@ class Residency:
         """Return what each stream reads; streams over the same view share it."""
         found = []
         for spec in specs:
-            same = union([other for other in specs if other.train is spec.train])
-            found.append(
-                {reads: self.source(spec.train, reads, same[reads]) for reads in union([spec])}
-            )
+            shared = self.sources(spec.train, _readers(spec.train, specs))
+            found.append({reads: shared[reads] for reads in union([spec])})
         return found
+
+    def share(
+        self, dev: FeatureView, specs: Sequence[StreamSpec]
+    ) -> tuple[dict[Reads, Source], list[dict[Reads, Source]]]:
+        """Return what is read of dev, and what each stream reads.
+
+        Memory goes to the view that is read most often first: dev once per evaluation, the rows of
+        train once per epoch and stream.
+        """
+        times = {id(dev): max(spec.evals for spec in specs)}
+        for spec in specs:
+            times[id(spec.train)] = times.get(id(spec.train), 0) + spec.epochs
+        views = {id(view): view for view in (dev, *(spec.train for spec in specs))}
+        for name in sorted(views, key=lambda name: -times[name]):
+            self.sources(views[name], specs if views[name] is dev else _readers(views[name], specs))
+        return self.sources(dev, specs), self.streams(specs)
 
     def _layout(self, view: FeatureView) -> TokenLayout:
         if id(view) not in self._layouts:
             self._layouts[id(view)] = TokenLayout(view)
         return self._layouts[id(view)]
 
-    def read_ahead(self, n_streams: int) -> int:
-        """Return the bytes that each of some streams may use for rows read ahead."""
-        share = self.left // max(n_streams, 1)
-        return min(max(share, _LEAST_READ_AHEAD), _MOST_READ_AHEAD)
+    def read_ahead(self, n_sources: int) -> int:
+        """Return the bytes that the rows read ahead of each of some sources may take."""
+        return min(max(self.left, _LEAST_READ_AHEAD) // max(n_sources, 1), _MOST_READ_AHEAD)
+
+
+def _readers(train: FeatureView, specs: Sequence[StreamSpec]) -> list[StreamSpec]:
+    """Return the streams over a view."""
+    return [spec for spec in specs if spec.train is train]
 
 
 def resident_bytes(view: FeatureView, n_layers: int) -> int:

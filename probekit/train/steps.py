@@ -42,7 +42,7 @@ class OwnSteps:
         if member.diverged:
             return
         z = inputs.of(member.treatment, member.spec.layers)
-        with member.stopwatch.running():
+        with member.stepping.running():
             with torch.set_grad_enabled(trains):
                 logits = member.probe.logits(z, member.dropout)
                 loss = member.probe.decoder.loss(logits, targets, offsets)

@@ -1,6 +1,7 @@
 """A stopwatch for work that a device does after the call that asked for it has returned."""
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,7 +20,7 @@ class Stopwatch:
         self._device = device
         self._among = among
         self._seconds = 0.0
-        self._stretches: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        self._stretches: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -35,19 +36,24 @@ class Stopwatch:
         yield
         last.record(stream)
         self._stretches.append((first, last))
-
-    def add(self, seconds: float) -> None:
-        """Count seconds that were measured elsewhere."""
-        self._seconds += seconds
+        while self._stretches and _is_done(self._stretches[0][1]):  # or they would pile up
+            self._count_oldest()
 
     @property
     def seconds(self) -> float:
         """The share of one in the seconds so far; on CUDA this waits for the work."""
-        for first, last in self._stretches:
-            last.synchronize()
-            self._seconds += first.elapsed_time(last) / 1e3
-        self._stretches.clear()
+        while self._stretches:
+            self._count_oldest()
         return self._seconds / self._among
+
+    def _count_oldest(self) -> None:
+        first, last = self._stretches.popleft()
+        last.synchronize()
+        self._seconds += first.elapsed_time(last) / 1e3
+
+
+def _is_done(event: torch.cuda.Event) -> bool:
+    return bool(event.query())  # type: ignore[no-untyped-call]
 
 
 def _event() -> torch.cuda.Event:

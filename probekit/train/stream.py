@@ -1,6 +1,5 @@
 """A stream: the members that share a sample, an order and therefore every batch."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from probekit.train.normalize import fit_treatment, saved_treatment
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
 from probekit.train.source import Source, targets_of
 from probekit.train.steps import steps_of
+from probekit.train.stopwatch import Stopwatch
 
 Report = Callable[[int], None]
 
@@ -55,13 +55,13 @@ class StreamSpec:
 class Stream:
     """A stream in training."""
 
-    def __init__(self, spec: StreamSpec, sources: Mapping[Reads, Source], *, memory: int) -> None:
+    def __init__(self, spec: StreamSpec, sources: Mapping[Reads, Source], *, ahead: int) -> None:
         """Build the members.
 
         Args:
             spec: what to train.
             sources: what its members read of ``spec.train``.
-            memory: bytes that rows read ahead may take.
+            ahead: bytes that the rows read ahead of one source may take.
         """
         self.spec = spec
         self.sources = sources
@@ -85,16 +85,17 @@ class Stream:
             )
             for member, own in pairs
         )
-        self._readers = {
+        readers = {
             reads: [member for member in self.members if member.spec.head.reads == reads]
             for reads in sources
         }
-        self._stepping = {reads: steps_of(readers) for reads, readers in self._readers.items()}
+        self._reading = {reads: _time_reading(own, device) for reads, own in readers.items()}
+        self._stepping = {reads: steps_of(own) for reads, own in readers.items()}
         self.points = evaluation_steps(spec.total_steps, spec.evals)
         self.step = 0
         self._targets = targets_of(spec.train, device)
         self._feeds = {
-            reads: feed(source.rows, self._steps(), memory=memory // len(sources))
+            reads: feed(source.rows, self._steps(), memory=ahead)
             for reads, source in sources.items()
         }
 
@@ -113,13 +114,10 @@ class Stream:
 
     def _advance_some(self, reads: Reads, source: Source, remaining: float) -> None:
         """Take one step with the members that read the same kind of thing."""
-        start = time.perf_counter()
-        batch = next(self._feeds[reads])
-        inputs = source.inputs(batch)
-        targets, offsets = self._targets_of(batch.step)
-        share = (time.perf_counter() - start) / len(self._readers[reads])
-        for member in self._readers[reads]:
-            member.stopwatch.add(share)
+        with self._reading[reads].running():
+            batch = next(self._feeds[reads])
+            inputs = source.inputs(batch)
+            targets, offsets = self._targets_of(batch.step)
         for one in self._stepping[reads]:
             one.step(inputs, targets, offsets, remaining=remaining)
 
@@ -140,6 +138,14 @@ class Stream:
         """End the reading ahead."""
         for source in self._feeds.values():
             source.close()
+
+
+def _time_reading(members: Sequence[Member], device: torch.device) -> Stopwatch:
+    """Return the stopwatch of the batches that some members read together."""
+    stopwatch = Stopwatch(device, among=len(members))
+    for member in members:
+        member.reading = stopwatch
+    return stopwatch
 
 
 def union(streams: Sequence[StreamSpec]) -> dict[Reads, tuple[int, ...]]:

@@ -5,11 +5,11 @@ import torch
 from probekit.extraction import ExtractOptions, extract
 
 
-def run(model, corpus, cache, split="train", **options):
+def run(model, corpus, cache, split="train", *, overwrite=False, **options):
     wanted = ExtractOptions(**{"compute_dtype": "float32", "dtype": "float32", **options})
     (entry,) = extract(
         str(model), str(corpus), kind="tagging", label="2", splits=[split], cache=cache,
-        options=wanted, device="cpu",
+        options=wanted, device="cpu", overwrite=overwrite,
     )  # fmt: skip
     return entry
 

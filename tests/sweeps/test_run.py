@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -238,6 +239,17 @@ def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatc
     assert asked == [torch.device("meta")]
     n_params = (DIM + 1) * len(NAMES)  # a linear decoder on the last layer
     assert task.device == "meta" and task.memory == 200_000 - 5 * 4 * n_params
+
+
+def test_data_that_changes_while_a_sweep_runs(location, tmp_path, monkeypatch):
+    """What a run was planned with is what its record says; on other data it does not train."""
+    task, *_ = _planned(monkeypatch, location, tmp_path)
+    plant_all(tmp_path / "other", seed=5)
+    changed = replace(task, location=Location(cache=tmp_path / "other"), sweep="another")
+    with pytest.raises(DataError, match=r"conll: the labels .* changed while the sweep ran.*again"):
+        changed(print)
+    (record,) = task(lambda steps: None)
+    assert {record.key} == task.specs.keys()
 
 
 def _planned(monkeypatch, location, folder):

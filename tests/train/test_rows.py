@@ -7,13 +7,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probekit.decoders import DECODERS
 from probekit.features import Location, open_features
+from probekit.heads import HEADS
 from probekit.store.codec import TORCH_DTYPES
 from probekit.train.feed import feed
 from probekit.train.inputs import select
+from probekit.train.member import MemberSpec
 from probekit.train.order import batches
 from probekit.train.residency import Residency, decoded_bytes, resident_bytes
 from probekit.train.rows import Rows, block_bounds, block_rows
+from probekit.train.stream import StreamSpec
 from tests.planted import MODEL, TASK, plant
 
 CPU = torch.device("cpu")
@@ -133,6 +137,30 @@ def test_rows_stay_in_memory_while_there_is_room(view):
     assert residency.source(view, "rows", (0, 1)) is first
     assert residency.source(view, "rows", (2,)).rows.resident is None
     assert residency.source(view, "tokens", (3,)).rows.view.n_examples == view.n_examples
+
+
+@pytest.mark.parametrize(("epochs", "held"), [((5,), "dev"), ((6,), "train"), ((3, 3), "train")])
+def test_memory_goes_to_what_is_read_most_often(view, epochs, held):
+    """Dev is read at each of five evaluations, train once per epoch of each stream."""
+    dev = view.take(np.arange(20))
+    head = MemberSpec(head=HEADS["mean"](), decoder=DECODERS["linear"](), layers=(0, 2), lr=1e-3)
+    specs = [StreamSpec(train=view, seed=0, epochs=n, evals=5, members=(head,)) for n in epochs]
+    residency = Residency(resident_bytes(view, 2), CPU)
+    scored, trained = residency.share(dev, specs)
+    in_memory = {
+        "dev": scored["rows"].rows.resident is not None,
+        "train": trained[0]["rows"].rows.resident is not None,
+    }
+    assert in_memory == {"dev": held == "dev", "train": held == "train"}
+    assert all(one["rows"] is trained[0]["rows"] for one in trained)
+
+
+@pytest.mark.parametrize("memory", [0, 2**24, 2**26, 2**40])
+def test_rows_read_ahead_keep_to_the_memory(memory):
+    residency = Residency(memory, CPU)
+    for n_sources in (0, 1, 2, 7, 32):
+        each = residency.read_ahead(n_sources)
+        assert 0 < each <= 2**27 and n_sources * each <= max(memory, 2**25)
 
 
 @pytest.mark.gpu

@@ -1,9 +1,9 @@
 """Claim 17: a sum over layers with a weight per row, layer by layer against a batch of products.
 
 DWAtt, attention fusion and laya take ``sum_i w_i z_i`` with weights of each row's own. As a batched
-product it is one call, but on a CPU its rows are multiplied one after the other. Forward and
-backward, in float32 and mpnet-base's shape (12 layers, 768 wide, 232 rows), on the threads that
-torch uses.
+product it is one call, but on a CPU, where this always runs, its rows are multiplied one after the
+other. Forward and backward, in float32 and mpnet-base's shape (12 layers, 768 wide, 232 rows), on
+the threads that torch uses.
 
     python benchmarks/row_sum.py
 """
@@ -15,7 +15,7 @@ from measure import Claim, alternate, report, timed
 from subjects import parser
 from torch import Tensor
 
-from probekit.heads.precision import row_sum
+from probekit.precision import row_sum
 
 LAYERS, ROWS, DIM = 12, 232, 768
 STEPS = 20
@@ -25,6 +25,7 @@ AIM = 1.2
 def main() -> None:
     """Measure and report."""
     args = parser(__doc__).parse_args()
+    args.device = "cpu"  # elsewhere probekit takes the products too
     device = torch.device(args.device)
     generator = torch.Generator(device).manual_seed(0)
     z = torch.randn(LAYERS, ROWS, DIM, device=device, generator=generator).requires_grad_()

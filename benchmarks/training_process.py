@@ -1,7 +1,7 @@
 """Train a head once in a process of its own, which imports what `probekit train` imports.
 
-Other benchmarks start it. It prints the seconds of training, reading included, and the highest
-resident memory of the process in bytes (Linux).
+Other benchmarks start it. It prints the seconds of the sweep, from opening the cache to the record,
+and the highest resident memory of the process in bytes (Linux).
 """
 
 import argparse

@@ -32,11 +32,6 @@ def drop(
     return dropout(x, rate, generator) if module.training else x
 
 
-def full(logits: Float[Tensor, "rows classes"]) -> Float[Tensor, "rows classes"]:
-    """Return half precision as float32, wider types as they are."""
-    return logits.float() if logits.element_size() < 4 else logits
-
-
 def check_rate(decoder: str, rate: float) -> None:
     """Raise OptionError unless a dropout rate lies in [0, 1)."""
     if not 0 <= rate < 1:

@@ -10,7 +10,8 @@ from torch.nn import functional
 
 from probekit.decoders.classifier import Classifier
 from probekit.decoders.contract import DecoderSpec
-from probekit.decoders.dense import check_rate, drop, full, linear_layer
+from probekit.decoders.dense import check_rate, drop, linear_layer
+from probekit.precision import full
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,10 @@ from torch.nn import functional
 
 from probekit.decoders.classifier import Classifier
 from probekit.decoders.contract import DecoderSpec
-from probekit.decoders.dense import full, linear_layer
+from probekit.decoders.dense import linear_layer
 from probekit.errors import OptionError
 from probekit.output_head import ACTIVATIONS, FILE, OutputHead
+from probekit.precision import full
 
 Transform = Literal["own", "none", "new"]
 

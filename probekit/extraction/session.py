@@ -16,7 +16,7 @@ from probekit.errors import OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
 from probekit.extraction.configuration import check_configuration, computing_options
 from probekit.extraction.describe import make_manifest, small_files
-from probekit.extraction.estimate import check_free_space, describe_work
+from probekit.extraction.estimate import check_free_space, describe_cuts, describe_work
 from probekit.extraction.keep import arrays_of, resolve_keep
 from probekit.extraction.modelling import check_fits, check_tie, masking_request
 from probekit.extraction.options import OUTPUT_HEAD, ExtractOptions
@@ -150,13 +150,12 @@ class Session:
             DataError: an example is too long, and ``overlong`` is ``error``.
         """
         info = self.inspection.info
+        limit = self._max_length()
         encoded = read_split(
-            self.inspection,
-            split,
-            self.options,
-            max_length=self._max_length(),
-            masking=self._masking,
+            self.inspection, split, self.options, max_length=limit, masking=self._masking
         )
+        if cuts := describe_cuts(split.name, encoded.counts, limit):
+            logger.warning("%s", cuts)
         pooling = word_pooling(self.options, info)
         return make_plan(encoded, info, self.options, arrays_of(self._keep), pooling)
 
@@ -193,7 +192,8 @@ class Session:
         check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
-        logger.info("%s", describe_work(split.name, plan, folder, speed))
+        begun = self.begun(split, plan)
+        logger.info("%s", describe_work(split.name, plan, folder, speed, begun))
         plan, computed = self._settle_dtype(plan, folder, split.name)
         identity = self._identity(plan, request)
         with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.heads.contract import HeadInput, HeadSpec, LayerWeights, RowHead
-from probekit.heads.precision import full, no_autocast, operand
 from probekit.initialization import linear_uniform
+from probekit.precision import full, no_autocast, operand
 
 
 @dataclass(frozen=True, kw_only=True)

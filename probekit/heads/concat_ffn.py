@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.heads.contract import HeadInput, HeadSpec, LayerWeights, RowHead
-from probekit.heads.precision import full, no_autocast
+from probekit.precision import full, no_autocast
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from probekit.errors import OptionError
 from probekit.heads.layer_weights import LayerWeights
-from probekit.heads.precision import full
 from probekit.heads.tokens import TokenStates
+from probekit.precision import full
 
 __all__ = [
     "BackboneFacts",

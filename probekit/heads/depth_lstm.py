@@ -12,8 +12,8 @@ from torch.nn import functional
 from probekit.errors import OptionError
 from probekit.hardware import native_bfloat16
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
-from probekit.heads.precision import full, no_autocast
 from probekit.initialization import draw_parameters
+from probekit.precision import full, no_autocast
 
 
 @dataclass(frozen=True, kw_only=True)

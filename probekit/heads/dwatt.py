@@ -11,8 +11,8 @@ from torch.nn import functional
 from probekit.errors import OptionError
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.heads.mlp import StackedLayerNorm, StackedMLP
-from probekit.heads.precision import full, no_autocast, row_sum
 from probekit.initialization import linear_uniform
+from probekit.precision import full, no_autocast, row_sum
 
 
 @dataclass(frozen=True, kw_only=True)

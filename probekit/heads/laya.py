@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from probekit.errors import OptionError
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
-from probekit.heads.precision import full, operand, row_sum
 from probekit.initialization import linear_uniform
+from probekit.precision import full, operand, row_sum
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
-from probekit.heads.precision import full, static_sum
+from probekit.precision import full, static_sum
 
 
 @dataclass(frozen=True, kw_only=True)

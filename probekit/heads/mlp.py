@@ -5,8 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probekit.heads.precision import full, operand
 from probekit.initialization import linear_uniform
+from probekit.precision import full, operand
 
 
 class StackedLayerNorm(nn.Module):

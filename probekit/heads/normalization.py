@@ -17,7 +17,7 @@ from torch.nn import functional
 from probekit.errors import OptionError
 from probekit.final_norm import FinalNorm
 from probekit.heads.moments import Moments
-from probekit.heads.precision import full
+from probekit.precision import full
 from probekit.registry import choose
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
-from probekit.heads.precision import static_sum
+from probekit.precision import static_sum
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.heads.precision import full
+from probekit.precision import full
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -106,12 +106,15 @@ def label_layers(axes: Axes, grid: Grid) -> None:
     axes.set_xlabel(f"layer (0 = emb{'; hatched: not read' if grid.has_gaps else ''})")
 
 
-def print_values(axes: Axes, mesh: QuadMesh, grid: Grid, figure: Figure, decimals: int) -> None:
-    """Write every value into its cell, if the longest fits."""
+def print_values(
+    axes: Axes, mesh: QuadMesh, grid: Grid, figure: Figure, decimals: int | Sequence[int]
+) -> None:
+    """Write every value into its cell, if the longest fits, with decimals of its row's own."""
     figure.draw_without_rendering()  # settles the layout, hence the width of a cell
     cell = axes.get_window_extent().width / figure.dpi / grid.n_columns
     centres = axes.get_yticks()
-    texts = np.vectorize(lambda value: f"{value:z.{decimals}f}")(grid.values)
+    places = np.broadcast_to(np.reshape(decimals, (-1, 1)), grid.values.shape)
+    texts = np.vectorize(lambda value, places: f"{value:z.{places}f}")(grid.values, places)
     longest = max(len(text) for text in texts[~np.isnan(grid.values)])
     if cell < longest * _FONT * 0.6 / 72 + 0.03:
         return

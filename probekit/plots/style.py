@@ -104,7 +104,7 @@ class CurveStyle:
 
 
 def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
-    """Return a style for every curve; a head alone has the same one in every figure.
+    """Return a style for every curve; a head's only curve has the same one in every figure.
 
     Raises:
         RecordError: there are more curves than a reader can tell apart.
@@ -114,8 +114,9 @@ def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
             f"{len(names)} curves ({names[0]}; {names[1]}; ...) are too many for one figure "
             f"(at most {MAX_CURVES}); choose some, such as --where head=last,p32."
         )
-    if all(name in _HEADS for name in names):
-        return {name: _style(_HEADS[name]) for name in names}
+    heads = [name.partition(",")[0] for name in names]
+    if len(set(heads)) == len(heads) and _HEADS.keys() >= set(heads):
+        return {name: _style(_HEADS[head]) for name, head in zip(names, heads, strict=True)}
     return {name: _style(index) for index, name in enumerate(names)}
 
 

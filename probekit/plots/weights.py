@@ -54,7 +54,7 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         axes.set_title(title, loc="left")
         figure.colorbar(mesh, cax=bar, orientation="horizontal", label=label)
         bar.spines[:].set_visible(False)
-        print_values(axes, mesh, grid, figure, decimals=1 if raw else 2)
+        print_values(axes, mesh, grid, figure, decimals=_decimals(grid) if raw else 2)
         return figure
 
 
@@ -75,6 +75,15 @@ def _grid(means: Mapping[str, Mapping[int, Interval]]) -> Grid:
         for layer, weight in row.items():
             values[index, layer] = weight.mean
     return Grid(list(means), values)
+
+
+def _decimals(grid: Grid) -> list[int]:
+    """Return how many decimals tell the raw weights of each row apart: two digits of the largest.
+
+    Their sizes have nothing to do with each other: dwatt's reach 50, those of p32 hardly 1.
+    """
+    largest = np.nanmax(np.abs(grid.values), axis=1)
+    return [int(np.clip(1 - np.floor(np.log10(most or 1)), 0, 3)) for most in largest]
 
 
 def _darkest(grid: Grid) -> float:

@@ -21,12 +21,10 @@ from probekit.sweeps.groups import make_groups, member_bytes
 from probekit.sweeps.resolve import Run, resolve
 from probekit.sweeps.task import GroupTask, Outputs, open_once, source_of
 from probekit.tasks.types import slugify
-from probekit.train.residency import free_memory
+from probekit.train.residency import default_memory
 from probekit.train.saved import check_replaceable, saved_key
 
 logger = logging.getLogger(__name__)
-
-_MEMORY_SHARE = 0.5
 
 
 def sweep(
@@ -79,7 +77,7 @@ def sweep(
         raise OptionError(f"--workers must be at least 1; found {workers}.")
     device = pick_device(device)
     if memory is None:
-        memory = int(free_memory(torch.device(device)) * _MEMORY_SHARE)
+        memory = default_memory(torch.device(device))
     place = Location() if location is None else location
     file = Path(out)
     name = uuid.uuid4().hex

@@ -35,7 +35,7 @@ class Residency:
     def __init__(self, memory: int | None, device: torch.device) -> None:
         """Start with ``memory`` bytes; ``None`` is half of what the machine has free now."""
         self.device = device
-        self.left = int(_SHARE * free_memory(device)) if memory is None else memory
+        self.left = default_memory(device) if memory is None else memory
         self._known: dict[tuple[int, Reads, tuple[int, ...]], Source] = {}
         self._layouts: dict[int, TokenLayout] = {}
 
@@ -123,6 +123,11 @@ def decoded_bytes(view: FeatureView, n_layers: int) -> int:
     ``benchmarks/int8_rows.py`` compares the two.
     """
     return len(view) * n_layers * view.array.dim * view.array.dtype.itemsize
+
+
+def default_memory(device: torch.device) -> int:
+    """Return the bytes that training takes of a device unless told otherwise: half of the free."""
+    return int(_SHARE * free_memory(device))
 
 
 def free_memory(device: torch.device) -> int:

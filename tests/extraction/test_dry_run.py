@@ -68,21 +68,25 @@ def interrupt(builder, unit, *args, write=EntryBuilder.write_unit, **kwargs):
 
 @pytest.mark.parametrize("dtype", ["float16", "auto"])
 def test_what_an_interrupted_extraction_did_is_not_forecast_again(
-    place, tmp_path, monkeypatch, dtype
+    place, tmp_path, monkeypatch, caplog, dtype
 ):
     model, corpus, _ = place
     monkeypatch.setattr("probekit.extraction.bounds.UNIT_BYTES", 8_000)
     monkeypatch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
-    asked = {"device": "cpu", "cache": tmp_path, "splits": ["train"]}
+    asked = {"device": "cpu", "cache": tmp_path / "cache", "splits": ["train"]}
     options = ExtractOptions(compute_dtype="float32", dtype=dtype)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(EntryBuilder, "write_unit", interrupt)
         extract(str(model), str(corpus), options=options, **asked)
+    copied = shutil.copytree(tmp_path / "cache", tmp_path / "copied")
     session, (split,) = open_session(str(model), str(corpus), options=options, **asked)
     plan = session.plan(split)
     (found,) = forecast(session, [split])
     done, all_of_it = (sum(map(plan.unit_tokens, units)) for units in (plan.units[:3], plan.units))
     assert found.begun == done / all_of_it and 0 < found.begun < 1 and not found.complete
+    with caplog.at_level("INFO", "probekit"):
+        extract(str(model), str(corpus), options=options, **asked | {"cache": copied})
+    assert f"tokens/s); {found.begun:.0%} of it is there already" in caplog.text
     other = replace(options, batch_tokens=64)  # would begin afresh
     session, (split,) = open_session(str(model), str(corpus), options=other, **asked)
     assert forecast(session, [split])[0].begun == 0

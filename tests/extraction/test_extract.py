@@ -131,8 +131,13 @@ def test_long_sentences_read_in_windows_see_less_context_but_every_word(bert, co
     torch.testing.assert_close(all_rows(windows)[rows], all_rows(whole)[rows], rtol=1e-4, atol=1e-5)
 
 
-def test_truncate_counts_and_error_names_the_sentence(bert, corpus, tmp_path):
+def test_truncate_counts_and_error_names_the_sentence(bert, corpus, tmp_path, caplog):
     cut = run(bert, corpus, tmp_path, max_length=12, overlong="truncate")
+    counts = cut.manifest.counts
+    said = (
+        f"{counts['truncated_words']:,} of {counts['words']:,} words do not fit into windows of 12"
+    )
+    assert caplog.text.count(said) == 1
     lost = cut.manifest.counts["words"] - cut.manifest.counts["valid_words"]
     assert cut.manifest.counts["truncated_words"] > 0
     assert lost >= cut.manifest.counts["truncated_words"]

@@ -94,7 +94,7 @@ def test_texts_equal_the_model_run_by_hand(model, root, tmp_path):
 
 
 @pytest.mark.parametrize("length", [320, 24])
-def test_pairs_equal_the_model_run_by_hand(model, root, tmp_path, length):
+def test_pairs_equal_the_model_run_by_hand(model, root, tmp_path, length, caplog):
     entry = run_pairs(model, root / "pairs", tmp_path, max_length=length)
     tokenizer = AutoTokenizer.from_pretrained(model)
     if model.name.startswith(("gpt2", "llama")):
@@ -111,6 +111,7 @@ def test_pairs_equal_the_model_run_by_hand(model, root, tmp_path, length):
         ]
     assert_rows(pooled(entry), expected_rows(list(states_of(model, inputs))))
     assert (entry.manifest.counts["truncated_examples"] > 0) == (length < 320)
+    assert (f"texts are cut at {length} subwords" in caplog.text) == (length < 320)
     assert entry.examples.has("token_types") == model.name.startswith("bert")
 
 

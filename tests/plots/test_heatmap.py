@@ -47,6 +47,17 @@ def test_heatmap_before_the_softmax():
     assert figure.axes[1].get_xlabel() == "weight (before softmax), 3 seeds"
 
 
+def test_raw_weights_have_two_digits_of_the_largest_in_their_row():
+    records = [
+        make_record("p32", raw_weights={1: -0.804, 2: 0.123}),
+        make_record("dwatt", raw_weights={1: -48.3, 2: 5.21}),
+        make_record("scalar-mix", raw_weights={1: 0.0, 2: 0.0}),
+        make_record("attention-fusion", raw_weights={1: 9.5, 2: 0.0004}),
+    ]
+    texts = [text.get_text() for text in plot_weights(records, raw=True).axes[0].texts]
+    assert texts == ["-0.80", "0.12", "0.0", "0.0", "9.5", "0.0", "-48", "5"]
+
+
 def test_heatmap_says_that_concat_has_norm_shares():
     even = [make_record("concat-ffn", seed, weights={1: 0.5, 2: 0.5}) for seed in range(3)]
     assert "norm" not in plot_weights(even).axes[1].get_xlabel()

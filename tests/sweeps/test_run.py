@@ -233,7 +233,7 @@ def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatc
         asked.append(device)
         return 400_000
 
-    monkeypatch.setattr("probekit.sweeps.run.free_memory", little)
+    monkeypatch.setattr("probekit.train.residency.free_memory", little)
     monkeypatch.setattr("probekit.sweeps.run.pick_device", lambda name: "meta")
     (task,) = _planned(monkeypatch, location, tmp_path)
     assert asked == [torch.device("meta")]

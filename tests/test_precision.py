@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from probekit.heads.precision import row_sum
+from probekit.precision import row_sum
 
 
 def _case(n_layers, rows, dtype, *, needs_z):

@@ -55,6 +55,13 @@ class FeatureView:
         """Return the number of rows."""
         return len(self.rows)
 
+    def __repr__(self) -> str:
+        """Return what it is of, and how much."""
+        of = self.entry.manifest
+        what = f"{of.model}, {of.task} {of.split}"
+        rows = f"{len(self)} rows of {self.array.spec.name!r}"
+        return f"FeatureView({what}: {self.n_examples} examples, {rows})"
+
     @property
     def n_examples(self) -> int:
         """Number of examples."""

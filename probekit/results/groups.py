@@ -38,6 +38,9 @@ OPTIONS = (
 )
 """The fields of a record that say what was run, except the seed; in the order of columns."""
 
+USUAL_EVALS = 10
+"""What a record without ``evals`` had."""
+
 HEAD_ORDER = (
     "majority",
     "memorised",
@@ -63,6 +66,8 @@ def key_of(record: Record, names: Sequence[str]) -> Key:
 
 def option_of(record: Record, name: str) -> Any:
     """Return a record's value of an option, settings as one text; hashable, and None if unset."""
+    if name == "evals":
+        return USUAL_EVALS if record.evals is None else record.evals
     value = getattr(record, name)
     return (settings_text(value) or None) if name == "options" else value
 

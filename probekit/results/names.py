@@ -36,7 +36,6 @@ _NONE = {
     "depth": "all layers",
     "options": "defaults",
     "init": "from scratch",
-    "evals": "10 evals",
 }
 
 

@@ -1,7 +1,7 @@
 """A complete entry, opened for reading."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class Entry:
     """
 
     path: Path
-    manifest: Manifest
+    manifest: Manifest = field(repr=False)
     arrays: Mapping[str, FeatureArray]
 
     @classmethod
@@ -84,6 +84,9 @@ class _Arrays(Mapping[str, FeatureArray]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays
+
+    def __repr__(self) -> str:
+        return repr(dict(self._arrays))
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -40,6 +40,12 @@ class FeatureArray:
         self._mapped: tuple[MappedArray, ...] | None = None
         self._layer_index = {layer: at for at, layer in enumerate(spec.layers)}
 
+    def __repr__(self) -> str:
+        """Return name, extent (rows, layers, D) and stored dtype."""
+        spec = self.spec
+        shape = f"{spec.rows} x {len(spec.layers)} x {spec.dim}"
+        return f"FeatureArray({spec.name!r}, {shape}, {spec.dtype})"
+
     @property
     def rows(self) -> int:
         """Row slots, unused tails included (the example table says which rows are used)."""

@@ -34,7 +34,7 @@ class Task:
     columns: tuple[str, ...]
     metrics: Mapping[str, Metric]
     splits: tuple[str, ...]
-    source: Source
+    source: Source = field(repr=False)
     kind: Kind = "tagging"
     slug: str = ""
     kinds: Mapping[str, Kind] = field(default_factory=dict)

@@ -3,7 +3,10 @@
 import pytest
 
 from probekit.errors import OptionError, RecordError, UnknownNameError
+from probekit.report import summarise, table
 from probekit.results import select
+from probekit.results.groups import USUAL_EVALS
+from probekit.specs import DEFAULT_EVALS
 from tests.results.samples import make_record
 
 RECORDS = [
@@ -66,6 +69,16 @@ def test_values_with_commas():
 
 def test_a_number_as_a_table_prints_it():
     assert len(select([make_record(lr=1 / 3)], ["lr=0.333333"])) == 1
+
+
+def test_the_usual_number_of_evaluations_has_its_number():
+    """Records do not write it; tables and conditions do."""
+    records = [make_record("last"), make_record("last", evals=4)]
+    assert USUAL_EVALS == DEFAULT_EVALS
+    assert select(records, [f"evals={DEFAULT_EVALS}"]) == records[:1]
+    assert {"10", "4"} <= set(table(summarise(records)).split())
+    with pytest.raises(RecordError, match="evals is 4 or 10"):
+        select(records, ["evals=5"])
 
 
 def test_malformed_condition():

@@ -164,7 +164,9 @@ class Session:
 
         It is 0 where that run had another plan, so that extraction begins afresh.
         """
-        request, folder = self._place(split)
+        return self._begun(plan, *self._place(split))
+
+    def _begun(self, plan: Plan, request: Mapping[str, Any], folder: Path) -> float:
         earlier = unfinished_plan(folder)
         if earlier is None:
             return 0.0
@@ -192,7 +194,7 @@ class Session:
         check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
-        begun = self.begun(split, plan)
+        begun = self._begun(plan, request, folder)
         logger.info("%s", describe_work(split.name, plan, folder, speed, begun))
         plan, computed = self._settle_dtype(plan, folder, split.name)
         identity = self._identity(plan, request)

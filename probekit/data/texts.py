@@ -79,6 +79,7 @@ def without_words(split: EncodedSplit, *, truncated_examples: int) -> EncodedSpl
         word_window=none,
         word_first=none,
         word_last=none,
+        truncated_words=0,
         truncated_examples=truncated_examples,
     )
 

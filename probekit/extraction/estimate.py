@@ -27,7 +27,7 @@ def describe_work(
         for name, array in plan.arrays.items()
     )
     seconds = (1 - begun) * counts["tokens"] / tokens_per_second
-    there = f"; {begun:.0%} of it is there already" if begun else ""
+    there = f"; {begun:.0%} of it is there already" if begun >= 0.005 else ""
     return (
         f"{split}: {counts['examples']:,} examples; writing {arrays} "
         f"({human_bytes(plan.nbytes)}) to {folder} in about "
@@ -43,14 +43,15 @@ def describe_cuts(split: str, counts: Mapping[str, int], limit: int) -> str | No
         counts: of its manifest.
         limit: most subwords of a window.
     """
+    if texts := counts.get("truncated_examples"):
+        return f"{split}: {texts:,} of {counts['examples']:,} texts are cut at {limit} subwords."
     if words := counts.get("truncated_words"):
         return (
             f"{split}: {words:,} of {counts['words']:,} words do not fit into windows of {limit} "
             "subwords. What is cut off a word takes no part in its states; a word that is cut off "
-            "whole has none: heads do not train on it, and score it as zeros."
+            "whole has none: it is not trained on, and counts in scoring as any other word, with a "
+            "row of zeros."
         )
-    if texts := counts.get("truncated_examples"):
-        return f"{split}: {texts:,} of {counts['examples']:,} texts are cut at {limit} subwords."
     return None
 
 

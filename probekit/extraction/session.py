@@ -170,7 +170,7 @@ class Session:
         earlier = unfinished_plan(folder)
         if earlier is None:
             return 0.0
-        if self.options.dtype == "auto" and not self.overwrite:
+        if self.options.dtype == "auto":
             plan = plan.with_dtype(earlier["arrays"][0]["dtype"])
         if digest(earlier) != digest(self._identity(plan, request)):
             return 0.0

@@ -1,5 +1,6 @@
 """How figures look: sizes, fonts, and a colour, marker and line style for every curve."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,9 +116,13 @@ def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
             f"(at most {MAX_CURVES}); choose some, such as --where head=last,p32."
         )
     heads = [name.partition(",")[0] for name in names]
-    if len(set(heads)) == len(heads) and _HEADS.keys() >= set(heads):
-        return {name: _style(_HEADS[head]) for name, head in zip(names, heads, strict=True)}
-    return {name: _style(index) for index, name in enumerate(names)}
+    own = {
+        name: _HEADS[head]
+        for name, head in zip(names, heads, strict=True)
+        if head in _HEADS and heads.count(head) == 1
+    }
+    others = (index for index in itertools.count() if index not in own.values())
+    return {name: _style(own[name] if name in own else next(others)) for name in names}
 
 
 def _style(index: int) -> CurveStyle:

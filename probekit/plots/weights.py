@@ -78,7 +78,7 @@ def _grid(means: Mapping[str, Mapping[int, Interval]]) -> Grid:
 
 
 def _decimals(grid: Grid) -> list[int]:
-    """Return how many decimals tell the raw weights of each row apart: two digits of the largest.
+    """Return decimals for the raw weights of each row: two digits of the largest, at most three.
 
     Their sizes have nothing to do with each other: dwatt's reach 50, those of p32 hardly 1.
     """

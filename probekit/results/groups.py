@@ -39,7 +39,7 @@ OPTIONS = (
 """The fields of a record that say what was run, except the seed; in the order of columns."""
 
 USUAL_EVALS = 10
-"""What a record without ``evals`` had."""
+"""What the record of a training without ``evals`` had; a baseline has none."""
 
 HEAD_ORDER = (
     "majority",
@@ -66,8 +66,8 @@ def key_of(record: Record, names: Sequence[str]) -> Key:
 
 def option_of(record: Record, name: str) -> Any:
     """Return a record's value of an option, settings as one text; hashable, and None if unset."""
-    if name == "evals":
-        return USUAL_EVALS if record.evals is None else record.evals
+    if name == "evals" and record.evals is None:
+        return USUAL_EVALS if record.epochs else None
     value = getattr(record, name)
     return (settings_text(value) or None) if name == "options" else value
 

@@ -104,8 +104,9 @@ def _resolve_again(spec: TrainSpec, splits: Splits, key: str) -> Run:
     run = resolve(spec, splits)
     if run.options.key != key:
         raise DataError(
-            f"{spec.task}: the labels or the features changed while the sweep ran. What is "
-            "finished is kept: run the command again, and the rest is trained on the new ones."
+            f"{spec.task}: the labels, the features or the saved head to start from changed while "
+            "the sweep ran. What is finished stays recorded as it was trained; run the command "
+            "again, and every run on what changed is trained anew."
         )
     return run
 

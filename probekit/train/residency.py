@@ -7,6 +7,7 @@ import torch
 from probekit.features import FeatureView
 from probekit.hardware import available_memory
 from probekit.heads.contract import Reads
+from probekit.train.order import evaluation_steps
 from probekit.train.rows import Rows
 from probekit.train.source import Source
 from probekit.train.stream import StreamSpec, union
@@ -89,7 +90,8 @@ class Residency:
         Memory goes to the view that is read most often first: dev once per evaluation, the rows of
         train once per epoch and stream.
         """
-        times = {id(dev): max(spec.evals for spec in specs)}
+        points = (evaluation_steps(spec.total_steps, spec.evals) for spec in specs)
+        times = {id(dev): max(map(len, points))}
         for spec in specs:
             times[id(spec.train)] = times.get(id(spec.train), 0) + spec.epochs
         views = {id(view): view for view in (dev, *(spec.train for spec in specs))}

@@ -152,8 +152,9 @@ def test_every_head_and_baseline_has_a_style_of_its_own():
 def test_a_head_keeps_its_style_where_its_name_says_more():
     plain, named = curve_styles(["dwatt", "last"]), curve_styles(["dwatt, lr 0.001", "last"])
     assert list(named.values()) == list(plain.values())
-    two = curve_styles(["dwatt, lr 0.001", "dwatt, lr 0.01"]).values()
-    assert len({style.colour for style in two}) == 2
+    two = curve_styles(["dwatt, lr 0.001", "dwatt, lr 0.01", "last"])
+    assert two["last"] == plain["last"]
+    assert len({style.colour for style in two.values()}) == 3
 
 
 def test_a_head_has_one_colour_in_every_figure():

@@ -17,6 +17,7 @@ from probekit.train import MemberSpec, StreamSpec, fit_group, linear_probes
 from probekit.train.linear_probes import LinearProbes, is_linear_probe, losses_and_gradients
 from probekit.train.member import Member
 from probekit.train.normalize import Treatment
+from probekit.train.source import Source
 from probekit.train.steps import OwnSteps, steps_of
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
 
@@ -169,3 +170,17 @@ def test_seconds_are_shared_out(splits):
     elapsed = time.perf_counter() - start
     (seconds,) = {result.train_seconds for result in results}
     assert 0 < len(results) * seconds < elapsed
+
+
+def test_seconds_of_reading_count(splits, monkeypatch):
+    real = Source.inputs
+
+    def slowly(source, batch):
+        steps.append(len(batch.step))
+        time.sleep(0.02)
+        return real(source, batch)
+
+    steps = []
+    monkeypatch.setattr(Source, "inputs", slowly)
+    results = fit(splits, *each_depth())
+    assert sum(result.train_seconds for result in results) >= 0.02 * len(steps) > 0

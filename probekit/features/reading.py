@@ -9,7 +9,7 @@ from jaxtyping import Float64, Int, Int64
 
 from probekit.errors import DataError
 from probekit.features.labels import LabelMap, as_numbers, join_labels
-from probekit.features.rows import choose_array, cut_pieces, example_rows
+from probekit.features.rows import OWN_ROWS, choose_array, cut_pieces, example_rows
 from probekit.features.view import FeatureView
 from probekit.final_norm import FILE as FINAL_NORM_FILE
 from probekit.final_norm import FinalNorm
@@ -80,8 +80,8 @@ def load_labels(
 
 
 def label_counts(entry: Entry, kind: Kind) -> Int[np.ndarray, " examples"]:
-    """Return how many labels each example has: one per word, or one."""
-    return entry.examples.n_rows if kind == "tagging" else np.ones(len(entry.examples), np.int64)
+    """Return how many labels each example has: one per word or predicted subword, or one."""
+    return entry.examples.n_rows if kind in OWN_ROWS else np.ones(len(entry.examples), np.int64)
 
 
 def _stored_labels(

@@ -9,7 +9,7 @@ from probekit.errors import DataError, EntryNotFoundError
 from probekit.features.control import control_labels
 from probekit.features.labels import LabelMap, warn_unseen
 from probekit.features.location import Location
-from probekit.features.reading import SplitLabels, count_outputs, load_labels, view_of
+from probekit.features.reading import SplitLabels, count_outputs, label_counts, load_labels, view_of
 from probekit.features.rows import OWN_ROWS, cut_pieces
 from probekit.features.view import FeatureView
 from probekit.pooling import POOLED
@@ -82,8 +82,7 @@ class Splits:
 
     def n_rows(self, split: str) -> int:
         """Return how many rows of a labelled split are predicted: words, subwords, or texts."""
-        examples = self.entries[split].examples
-        return int(examples.n_rows.sum()) if self.kind in OWN_ROWS else len(examples)
+        return int(label_counts(self.entries[split], self.kind).sum())
 
     @property
     def n_outputs(self) -> int:

@@ -1,8 +1,9 @@
-"""Extract the small corpus, and read all rows of an entry."""
+"""Extract the small corpus, break that off, and read all rows of an entry."""
 
 import torch
 
 from probekit.extraction import ExtractOptions, extract
+from probekit.store.builder import EntryBuilder
 
 
 def run(model, corpus, cache, split="train", *, overwrite=False, **options):
@@ -12,6 +13,18 @@ def run(model, corpus, cache, split="train", *, overwrite=False, **options):
         options=wanted, device="cpu", overwrite=overwrite,
     )  # fmt: skip
     return entry
+
+
+def interrupted_at(last):
+    """Return a `write_unit` that writes the units before ``last``, and then no more."""
+    write = EntryBuilder.write_unit
+
+    def write_unit(builder, unit, *args, **kwargs):
+        if unit == last:
+            raise KeyboardInterrupt
+        write(builder, unit, *args, **kwargs)
+
+    return write_unit
 
 
 def all_rows(entry, array="words"):

@@ -20,6 +20,7 @@ from probekit.extraction.run import tokens_per_second
 from probekit.store.builder import EntryBuilder
 from tests import tiny
 from tests.extraction.corpus import write_corpus
+from tests.extraction.extracted import interrupted_at
 
 SPEED = DiskSpeed(write=1e6, read=2e6, cached=4e6)
 
@@ -59,13 +60,6 @@ def test_what_is_forecast_is_written(place, dtype):
     assert not any(one.complete for one in forecast(session, splits))
 
 
-def interrupt(builder, unit, *args, write=EntryBuilder.write_unit, **kwargs):
-    """Write three units, and then no more."""
-    if unit == 3:
-        raise KeyboardInterrupt
-    write(builder, unit, *args, **kwargs)
-
-
 @pytest.mark.parametrize("dtype", ["float16", "auto"])
 def test_what_an_interrupted_extraction_did_is_not_forecast_again(
     place, tmp_path, monkeypatch, caplog, dtype
@@ -76,7 +70,7 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
     asked = {"device": "cpu", "cache": tmp_path / "cache", "splits": ["train"]}
     options = ExtractOptions(compute_dtype="float32", dtype=dtype)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(EntryBuilder, "write_unit", interrupt)
+        patch.setattr(EntryBuilder, "write_unit", interrupted_at(3))
         extract(str(model), str(corpus), options=options, **asked)
     copied = shutil.copytree(tmp_path / "cache", tmp_path / "copied")
     session, (split,) = open_session(str(model), str(corpus), options=options, **asked)

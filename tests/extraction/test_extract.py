@@ -23,7 +23,7 @@ from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.labels import labels_for, read_labels
 from tests import tiny
-from tests.extraction.extracted import all_rows, run
+from tests.extraction.extracted import all_rows, interrupted_at, run
 
 FAMILIES = {"bert": "first", "roberta": "first", "gpt2": "last", "llama": "last"}
 
@@ -268,7 +268,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
     monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
     if begun:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(EntryBuilder, "write_unit", interrupt_at_second)
+            patch.setattr(EntryBuilder, "write_unit", interrupted_at(1))
             run(bert, corpus, tmp_path, dtype="auto")
     alive, most = weakref.WeakSet(), []
 
@@ -289,12 +289,6 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
     monkeypatch.setattr(EntryBuilder, "write_unit", slowly)
     run(bert, corpus, tmp_path, dtype="auto", overwrite=True)
     assert len(most) > 8 and max(most) <= 2
-
-
-def interrupt_at_second(builder, unit, *args, write=EntryBuilder.write_unit, **kwargs):
-    if unit:
-        raise KeyboardInterrupt
-    write(builder, unit, *args, **kwargs)
 
 
 def test_overwrite_replaces_a_damaged_entry(bert, corpus, tmp_path):

@@ -13,6 +13,7 @@ on both sides, and so bound the ratio where they take long.
 import argparse
 import statistics
 import time
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,6 @@ from probekit.layers import parse_layers
 from probekit.tasks import get_task
 from probekit.train.inputs import Inputs
 from probekit.train.member import MemberSpec
-from probekit.train.order import epoch_order
 from probekit.train.residency import Residency
 from probekit.train.rows import Rows
 from probekit.train.stream import Stream, StreamSpec
@@ -80,20 +80,18 @@ class Rerun:
     def __init__(self, backbone: Backbone, encoded: EncodedSplit, heads: dict[str, Cached]) -> None:
         """Keep what is run."""
         self.backbone, self.encoded, self.heads = backbone, encoded, heads
-        self.number = 0
+        self.stream = next(iter(heads.values())).stream
+        self._steps = self.stream._steps()
         self.seconds: dict[str, float] = {}
 
     def epoch(self) -> float:
         """Train all heads for one epoch; return the backbone's seconds."""
-        view = next(iter(self.heads.values())).stream.spec.train
-        order = epoch_order(view.lengths, 0, self.number)
-        self.number += 1
+        spec = self.stream.spec
         self.seconds = dict.fromkeys(self.heads, 0.0)
         backbone = 0.0
-        for place in range(0, len(order), BATCH):
-            step = order[place : place + BATCH]
+        for step in islice(self._steps, spec.steps_per_epoch):
             start = time.perf_counter()
-            rows = self._rows(view.positions[step])
+            rows = self._rows(spec.train.positions[step])
             rows[0, 0, 0].item()
             backbone += time.perf_counter() - start
             for name, head in self.heads.items():
@@ -138,8 +136,10 @@ def main() -> None:
     claims = []
     for name, aim in AIMS.items():
         cached, rerun = (timings.median(f"{side} {name}") for side in ("cached", "rerun"))
-        details = f"{rows:,} words; {cached:.2f} s, of them {reading[name]:.2f} to read the rows, "
-        details += f"against {rerun:.1f} s, of them {timings.median('backbone'):.1f} the backbone's"
+        part = "" if args.limit is None else f" of the first {args.limit:,} sentences"
+        details = f"{rows:,} words{part}; {cached:.2f} s, of them {reading[name]:.2f} to read the "
+        details += f"rows, against {rerun:.1f} s, of them {timings.median('backbone'):.1f} the "
+        details += "backbone's"
         claims.append(
             at_least(
                 7,

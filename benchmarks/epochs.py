@@ -6,8 +6,8 @@ over an epoch is run once per round and its seconds are added to each head's own
 the cache begins with reading all rows of the entry from the page cache into memory. A run of
 several epochs does that once: hence the seconds of reading in the details. They are read once more
 before, uncounted: the backbone takes minutes, in which a virtual machine gives its free memory back
-to the host, and gets it again far more slowly than memory that it still has. The head's
-own steps are on both sides, and so bound the ratio where they take long.
+to the host, and gets it again far more slowly than memory that it still has. The head's own steps
+are on both sides, and so bound the ratio where they take long.
 
     python benchmarks/epochs.py --models MODELS --data DATA
 """
@@ -66,7 +66,7 @@ class Cached:
         self.reading: list[float] = []
 
     def epoch(self) -> float:
-        """Read the rows and train for one epoch; return the seconds of both."""
+        """Read the rows, warm by then, and train for one epoch; return the seconds of both."""
         self._read()
         start = time.perf_counter()
         rows = self._source.rows

@@ -16,6 +16,7 @@ PRODUCT = (1024, 768, 3072)
 
 _PRODUCTS = 200
 _STATUS = Path("/proc/self/status")
+_CPUINFO = Path("/proc/cpuinfo")
 _SETS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "asimd", "bf16", "sve")
 
 
@@ -58,7 +59,10 @@ def matrix_product(device: str) -> tuple[Callable[[], None], float]:
 
 
 def _processor() -> str:
-    return _cpuinfo("model name") or platform.processor() or platform.machine()
+    """Return the processor's name, with family and model: a virtual machine's may hide the rest."""
+    name = _cpuinfo("model name") or platform.processor() or platform.machine()
+    family, model = _cpuinfo("cpu family"), _cpuinfo("model")
+    return f"{name} (family {family}, model {model})" if family and model else name
 
 
 def _instruction_sets() -> list[str]:
@@ -68,9 +72,9 @@ def _instruction_sets() -> list[str]:
 
 def _cpuinfo(field: str) -> str:
     """Return a field of the first processor; empty where the system does not say."""
-    file = Path("/proc/cpuinfo")
-    lines = file.read_text().splitlines() if file.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), "")
+    lines = _CPUINFO.read_text().splitlines() if _CPUINFO.exists() else []
+    pairs = (line.partition(":") for line in lines)
+    return next((value.strip() for name, _, value in pairs if name.strip() == field), "")
 
 
 if __name__ == "__main__":

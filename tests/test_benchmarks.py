@@ -91,3 +91,18 @@ def test_machines_are_told_apart(measure):
     assert "\n## big, on cuda\n" in run_all.results([*rows, gpu])
     assert importlib.import_module("machine").describe("cuda").startswith("- measured on: cuda\n")
     assert small.count("| 3 | speed | 1 x | 2 x | reached | today |") == 1
+
+
+def test_processors_of_one_name_are_told_apart(measure, monkeypatch, tmp_path):
+    machine = importlib.import_module("machine")
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr(machine, "_CPUINFO", file)
+    told = []
+    for family in (25, 26):
+        one = f"cpu family\t: {family}\nmodel\t\t: 2\nmodel name\t: Big\nflags\t\t: avx2\n\n"
+        file.write_text(one + one.replace("Big", "Second"))
+        told.append(machine.describe("cpu"))
+    assert told[0].startswith("- processor: Big (family 25, model 2), ")
+    assert told[1] == told[0].replace("25", "26")
+    file.write_text("model name\t: Big\n")
+    assert machine.describe("cpu").startswith("- processor: Big, ")

@@ -36,6 +36,7 @@ PROGRAMS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
     ((19,), "int8_rows.py", ()),
     ((20,), "dropout_masks.py", ()),
     ((21,), "kernels_kept.py", ()),
+    ((22,), "packing.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

@@ -44,7 +44,8 @@ def needed_operations(backbone: Backbone, plan: Plan) -> float:
     block for attention.
     """
     blocks = next(m for m in backbone._model.modules() if isinstance(m, ModuleList))
-    weights = sum(p.numel() for p in blocks.parameters() if p.ndim == 2)
+    found = (getattr(module, "weight", None) for module in blocks.modules())
+    weights = sum(weight.numel() for weight in found if weight is not None and weight.ndim == 2)
     lengths = plan.encoded.window_lengths.astype(float)
     attention = 4.0 * (lengths**2).sum() * backbone.info.dim * backbone.info.n_blocks
     return float(2.0 * weights * lengths.sum() + attention)

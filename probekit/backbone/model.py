@@ -20,6 +20,7 @@ from probekit.backbone.facts import Inspection
 from probekit.backbone.final_norm import read_final_norm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
+from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.random_weights import draw_model
 from probekit.backbone.structure import final_norm_name
 from probekit.backbone.tokenizer import padding_id
@@ -199,6 +200,8 @@ def load_backbone(
     seed = inspection.info.random_init
     model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+    if place.type == "cpu" and not compile:  # torch.compile packs weights itself
+        pack_linear_layers(model)
     norm = final_norm_name(model)
     if (norm is not None) != inspection.info.final_norm:
         raise BackboneError(

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from transformers import AutoModel, MPNetConfig, MPNetModel
 
-from probekit.backbone import inspect_backbone, load_backbone
+from probekit.backbone import inspect_backbone
+from probekit.backbone.loading import load_model
 from probekit.blocks import build_blocks
 from probekit.extraction import ExtractOptions, extract
 from probekit.heads import BackboneFacts, ExtraLayers
@@ -92,7 +93,7 @@ def test_real_last_block(pattern: str) -> None:
     found = sorted(MODELS.glob(pattern))
     if not found:
         pytest.skip(f"no {pattern} in PROBEKIT_TEST_MODELS, the folder of real models")
-    model = load_backbone(inspect_backbone(str(found[0])), compute_dtype="float32")._model
+    model = load_model(inspect_backbone(str(found[0])), torch.float32)
     stack = build_blocks(model.config.to_dict(), 1, torch.Generator())
     lend_last_block(model, stack)
     lengths = torch.tensor([50, 7, 1, 128, 90])

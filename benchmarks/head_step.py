@@ -19,6 +19,7 @@ from subjects import parser
 
 from probekit.decoders import DECODERS
 from probekit.heads import HEADS
+from probekit.heap import keep_free_memory
 from probekit.seeding import torch_generator
 from probekit.train import MemberSpec
 from probekit.train.optimizer import Optimizer
@@ -80,6 +81,7 @@ def operations(name: str) -> float:
 def main() -> None:
     """Measure and report."""
     args = parser(__doc__).parse_args()
+    keep_free_memory()  # as training does
     device = torch.device(args.device)
     products, n_operations = matrix_product(args.device)
     source = torch.zeros(COPIED, device=device)

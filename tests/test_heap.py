@@ -1,6 +1,8 @@
 """Memory that lies free inside the process goes back to the system."""
 
 import os
+import subprocess
+import sys
 
 import psutil
 import pytest
@@ -12,7 +14,7 @@ MIB = 2**20
 SMALL = 100_000  # bytes; glibc maps larger ones by themselves
 COUNT, APART = 2_000, 20
 
-glibc_only = pytest.mark.skipif(heap._malloc_trim() is None, reason="not glibc")
+glibc_only = pytest.mark.skipif(heap._glibc("malloc_trim") is None, reason="not glibc")
 
 
 def resident():
@@ -28,7 +30,7 @@ def scattered():
 @glibc_only
 def test_what_is_free_between_what_is_used_goes_back(monkeypatch):
     monkeypatch.setattr(heap, "_ROOM", 64 * MIB)
-    heap._malloc_trim()(0)  # nothing that is free already may serve
+    heap._glibc("malloc_trim")(0)  # nothing that is free already may serve
     tidied = Heap()
     tidied.trim()
     before = resident()
@@ -46,7 +48,7 @@ def test_it_is_looked_for_after_the_process_has_grown_beyond_what_a_batch_needs(
     given_back = [0, 0, 1, 1, 1, 2, 2]
     called = []
     monkeypatch.setattr(heap, "_own", lambda: sizes[len(seen)])
-    monkeypatch.setattr(heap, "_malloc_trim", lambda: called.append)
+    monkeypatch.setattr(heap, "_glibc", lambda name: called.append)
     tidied, seen = Heap(), []
     for _ in sizes:
         tidied.trim()
@@ -55,7 +57,7 @@ def test_it_is_looked_for_after_the_process_has_grown_beyond_what_a_batch_needs(
 
 
 def test_without_glibc_nothing_is_done(monkeypatch):
-    heap._malloc_trim.cache_clear()
+    heap._glibc.cache_clear()
 
     class Other:
         def __init__(self, name):
@@ -63,13 +65,14 @@ def test_without_glibc_nothing_is_done(monkeypatch):
 
     monkeypatch.setattr(heap.ctypes, "CDLL", Other)
     try:
-        assert heap._malloc_trim() is None
+        assert heap._glibc("malloc_trim") is None
+        heap.keep_free_memory()
         monkeypatch.setattr(heap, "_ROOM", 0)
         tidied = Heap()
         for _ in range(3):
             tidied.trim()
     finally:
-        heap._malloc_trim.cache_clear()
+        heap._glibc.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
@@ -81,3 +84,36 @@ def test_few_kernels_are_kept_unless_the_user_says_how_many(monkeypatch, name):
     monkeypatch.setenv(name, "7")
     keep_few_kernels()
     assert os.environ[name] == "7"
+
+
+FREES = """
+import resource
+import torch
+from probekit.heap import keep_free_memory
+{}
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [torch.ones(4 * 2**20) for _ in range(4)]  # 16 MiB each
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+for _ in range(3):
+    faults()
+print(faults())
+"""
+
+
+@glibc_only
+def test_what_a_step_frees_serves_the_next_one():
+    assert _faults("keep_free_memory()") < 500
+    assert _faults("") > 5_000
+
+
+@glibc_only
+@pytest.mark.parametrize("name", heap.MEMORY_SETTINGS[:2])
+def test_the_users_own_setting_stays(name):
+    assert _faults("keep_free_memory()", **{name: str(MIB)}) > 5_000
+
+
+def _faults(code, **environment):
+    words = [sys.executable, "-c", FREES.format(code)]
+    done = subprocess.run(words, env=os.environ | environment, capture_output=True, text=True)
+    return int(done.stdout)

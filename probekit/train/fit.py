@@ -8,7 +8,7 @@ import torch
 
 from probekit.features import FeatureView
 from probekit.hardware import pick_device
-from probekit.heap import keep_few_kernels
+from probekit.heap import keep_few_kernels, keep_free_memory
 from probekit.metrics import Metric
 from probekit.train.classes import confusion_of, weights_by_class
 from probekit.train.freeze import Outcome, freeze
@@ -56,6 +56,7 @@ def fit_group(
         OptionError: a layer that the cache does not hold, or a normalisation that cannot be had.
     """
     keep_few_kernels()
+    keep_free_memory()
     residency = Residency(memory, torch.device(pick_device(device)))
     dev_sources, sources = residency.share(dev, streams)
     scored_dev = ScoredSplit(dev, dev_sources, metric)

@@ -84,6 +84,11 @@ def test_the_global_random_state_is_left_alone(places):
     for name in names:
         rounded = whole.get_submodule(name).weight.bfloat16()
         assert torch.equal(half.get_submodule(name).weight, rounded)
+    others = half.state_dict()
+    assert all(
+        torch.equal(others[name].float(), value.bfloat16().float())
+        for name, value in whole.state_dict().items()
+    )
 
 
 def test_no_weights_are_read(places, tmp_path):

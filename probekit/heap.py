@@ -47,9 +47,8 @@ def keep_free_memory() -> None:
     """Let glibc keep what a step of training frees for the next one, unless the user has set it.
 
     By default it gives the free end of its memory back to the system after every large gradient,
-    and the next step asks for it again: dwatt's steps had 12,000 page faults each, a third of their
-    time (``benchmarks/head_step.py``). Blocks beyond 64 MiB go back at once, as before. Where there
-    is no glibc, nothing is done.
+    unless something in use happens to lie behind it, and the next step asks for it again, page by
+    page. Blocks beyond 64 MiB go back at once, as before. Where there is no glibc, nothing is done.
     """
     set_option = _glibc("mallopt")
     if set_option is None or any(name in os.environ for name in MEMORY_SETTINGS):

@@ -30,12 +30,12 @@ from pathlib import Path
 import torch
 from machine import PRODUCT, matrix_product, product_dtype
 from measure import Claim, Timings, alternate, report, timed
-from sessions import conll_session, needed_operations
+from sessions import all_batches, conll_session, needed_operations, run_forward
 from subjects import MINILM, MPNET, model_path, parser, work_folder
 from transformers import AutoModel, AutoTokenizer, BatchEncoding
 
 from probekit.data.token_batch import TokenBatch
-from probekit.extraction.compute import batches_of, compute_unit
+from probekit.extraction.compute import compute_unit
 from probekit.extraction.plan import Plan
 from probekit.extraction.reading import read_split
 from probekit.extraction.run import tokens_per_second
@@ -87,17 +87,11 @@ class Setting:
     @cached_property
     def batches(self) -> list[TokenBatch]:
         """What extraction gives to the model."""
-        backbone, plan = self.session.backbone, self.plan
-        return [batch for unit in plan.units for batch in batches_of(backbone, plan, unit)]
+        return all_batches(self.session.backbone, self.plan)
 
     def forward(self) -> None:
         """Run the model over extraction's batches and keep nothing."""
-        backbone = self.session.backbone
-        for batch in self.batches:
-            (last,) = backbone.layers(
-                batch.input_ids, batch.lengths, [backbone.info.n_blocks], batch.token_types
-            )
-        last[0, 0, 0].item()
+        run_forward(self.session.backbone, self.batches)
 
     @cached_property
     def loop_parts(self) -> tuple:

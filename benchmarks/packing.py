@@ -10,18 +10,15 @@ has products for, loading left out.
 """
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from measure import Claim, alternate, report, timed
-from sessions import conll_session
+from sessions import all_batches, conll_session, run_forward
 from subjects import MINILM, MPNET, parser, work_folder
 
-from probekit.backbone import Backbone, load_backbone
+from probekit.backbone import load_backbone
 from probekit.backbone.loading import load_model
-from probekit.data.token_batch import TokenBatch
-from probekit.extraction.compute import batches_of
 from probekit.hardware import native_bfloat16
 
 NUMBER = 22
@@ -39,15 +36,15 @@ def measure(args: argparse.Namespace, model: str, dtype: torch.dtype) -> Claim:
     """Return the claim of one model in one dtype."""
     with work_folder(args) as folder:
         session, split = conll_session(args, model, "dev", limit=SENTENCES, cache=folder)
-        plan, first = session.plan(split), session.backbone
-        batches = [batch for unit in plan.units for batch in batches_of(first, plan, unit)]
+        inspection = session.backbone.inspection
+        batches = all_batches(session.backbone, session.plan(split))
     name = str(dtype).removeprefix("torch.")
-    packed = load_backbone(first.inspection, compute_dtype=name)
-    plain = replace(packed, _model=load_model(first.inspection, dtype))
+    packed = load_backbone(inspection, compute_dtype=name)
+    plain = replace(packed, _model=load_model(inspection, dtype))
     timings = alternate(
         {
-            "packed": timed(lambda: run(packed, batches)),
-            "plain": timed(lambda: run(plain, batches)),
+            "packed": timed(lambda: run_forward(packed, batches)),
+            "plain": timed(lambda: run_forward(plain, batches)),
         },
         args.rounds,
     )
@@ -61,13 +58,6 @@ def measure(args: argparse.Namespace, model: str, dtype: torch.dtype) -> Claim:
         details=f"{SENTENCES} sentences: {timings.median('packed'):.2f} s against "
         f"{timings.median('plain'):.2f} s",
     )
-
-
-def run(backbone: Backbone, batches: Sequence[TokenBatch]) -> None:
-    """Run the model over all batches."""
-    for batch in batches:
-        states = backbone.layers(batch.input_ids, batch.lengths, [backbone.info.n_blocks])
-        states[0][0, 0, 0].item()
 
 
 if __name__ == "__main__":

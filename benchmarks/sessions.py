@@ -1,13 +1,16 @@
 """Extraction again and again, and the arithmetic that it needs; imports transformers."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from subjects import data_path, model_path
 from torch.nn import ModuleList
 
 from probekit.backbone import Backbone
+from probekit.data.token_batch import TokenBatch
 from probekit.extraction import ExtractOptions, open_session
+from probekit.extraction.compute import batches_of
 from probekit.extraction.plan import Plan
 from probekit.extraction.session import Session
 from probekit.tasks import Split
@@ -35,6 +38,20 @@ def conll_session(
         overwrite=True,
     )
     return session, texts
+
+
+def all_batches(backbone: Backbone, plan: Plan) -> list[TokenBatch]:
+    """Return what extraction gives to the model."""
+    return [batch for unit in plan.units for batch in batches_of(backbone, plan, unit)]
+
+
+def run_forward(backbone: Backbone, batches: Sequence[TokenBatch]) -> None:
+    """Run the model over batches and keep nothing."""
+    for batch in batches:
+        (last,) = backbone.layers(
+            batch.input_ids, batch.lengths, [backbone.info.n_blocks], batch.token_types
+        )
+    last[0, 0, 0].item()
 
 
 def needed_operations(backbone: Backbone, plan: Plan) -> float:

@@ -75,14 +75,8 @@ def fit_group(
             )
             for name, view in (others or {}).items()
         }
-        outcomes = iter(_finish(running, scored_dev, scored))
-    return [
-        tuple(
-            freeze(member, next(outcomes), metric.name, stream.spec.steps_per_epoch, predictions)
-            for member in stream.members
-        )
-        for stream in running
-    ]
+        outcomes = _finish(running, scored_dev, scored)
+    return _results(running, outcomes, metric, predictions)
 
 
 def _train(streams: Sequence[Stream], dev: ScoredSplit, report: Report) -> None:
@@ -117,6 +111,20 @@ def _finish(
             },
         )
         for place, (member, own) in enumerate(zip(members, weights, strict=True))
+    ]
+
+
+def _results(
+    streams: Sequence[Stream], outcomes: Sequence[Outcome], metric: Metric, predictions: bool
+) -> list[tuple[FitResult, ...]]:
+    """Return what is kept of every member, stream by stream."""
+    left = iter(outcomes)
+    return [
+        tuple(
+            freeze(member, next(left), metric.name, stream.spec.steps_per_epoch, predictions)
+            for member in stream.members
+        )
+        for stream in streams
     ]
 
 

@@ -50,6 +50,14 @@ class Plan:
         """The layers that any array stores, ascending."""
         return sorted({layer for array in self.arrays.values() for layer in array.layers})
 
+    @property
+    def largest_first(self) -> list[Unit]:
+        """The units in the order in which they are computed, those with most subwords first.
+
+        Each is written while the model runs over the next; nothing hides the writing of the last.
+        """
+        return sorted(self.units, key=lambda unit: -self.unit_tokens(unit))
+
     def with_dtype(self, dtype: FeatureDtype) -> "Plan":
         """Return the same layout for another dtype of the same width."""
         arrays = {name: replace(array, dtype=dtype) for name, array in self.arrays.items()}

@@ -36,7 +36,7 @@ def tokens_per_second(backbone: Backbone, plan: Plan, *, share: float = 1.0) -> 
         share: of the entry's tokens, how many are measured on a CPU: 128 at least, 512 at most,
             after a warm-up with a quarter as many. Elsewhere it is a batch.
     """
-    batches = batches_of(backbone, plan, plan.units[0])
+    batches = batches_of(backbone, plan, plan.largest_first[0])
     batch = batches[len(batches) // 2]
     count = len(batch.lengths)
     if backbone.device.type == "cpu":
@@ -98,7 +98,7 @@ def write_units(
         StateRangeError: a value is not finite, or out of the dtype's range; units before it stay.
         StorageError: a unit could not be written.
     """
-    todo = [unit for unit in plan.units if unit.index not in builder.done_units]
+    todo = [unit for unit in plan.largest_first if unit.index not in builder.done_units]
     for index in builder.done_units & computed.keys():  # by an earlier run
         reused.give_back(computed.pop(index).memory)
     done = builder.done_units | computed.keys()

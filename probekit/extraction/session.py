@@ -236,7 +236,7 @@ class Session:
     ) -> tuple[Plan, dict[int, ComputedUnit]]:
         """Choose what ``auto`` is stored as, before anything is on the disk.
 
-        float16 keeps three more bits than bfloat16 but ends at 65,504; the first unit decides. A
+        float16 keeps three more bits than bfloat16 but ends at 65,504; the largest unit decides. A
         resumed run keeps what the first one chose. Returns the plan and what was computed, by unit.
         """
         if self.options.dtype != "auto":
@@ -245,7 +245,8 @@ class Session:
         if earlier is not None:
             return plan.with_dtype(earlier["arrays"][0]["dtype"]), {}
         with token_bar(plan, title, leave=False, progress=self.progress) as bar:
-            first = compute_unit(self.backbone, plan, plan.units[0], bar.update, self._reused)
+            largest = plan.largest_first[0]
+            first = compute_unit(self.backbone, plan, largest, bar.update, self._reused)
         if all_fit(first.statistics, plan.dtype):
             return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")

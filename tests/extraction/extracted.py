@@ -15,14 +15,14 @@ def run(model, corpus, cache, split="train", *, overwrite=False, **options):
     return entry
 
 
-def interrupted_at(last):
-    """Return a `write_unit` that writes the units before ``last``, and then no more."""
+def interrupted_after(count):
+    """Return a `write_unit` that writes so many units, and then no more."""
     write = EntryBuilder.write_unit
 
-    def write_unit(builder, unit, *args, **kwargs):
-        if unit == last:
+    def write_unit(builder, *args, **kwargs):
+        if len(builder.done_units) == count:
             raise KeyboardInterrupt
-        write(builder, unit, *args, **kwargs)
+        write(builder, *args, **kwargs)
 
     return write_unit
 

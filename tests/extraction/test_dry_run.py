@@ -20,7 +20,7 @@ from probekit.extraction.run import tokens_per_second
 from probekit.store.builder import EntryBuilder
 from tests import tiny
 from tests.extraction.corpus import write_corpus
-from tests.extraction.extracted import interrupted_at
+from tests.extraction.extracted import interrupted_after
 
 SPEED = DiskSpeed(write=1e6, read=2e6, cached=4e6)
 
@@ -70,13 +70,14 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
     asked = {"device": "cpu", "cache": tmp_path / "cache", "splits": ["train"]}
     options = ExtractOptions(compute_dtype="float32", dtype=dtype)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(EntryBuilder, "write_unit", interrupted_at(3))
+        patch.setattr(EntryBuilder, "write_unit", interrupted_after(3))
         extract(str(model), str(corpus), options=options, **asked)
     copied = shutil.copytree(tmp_path / "cache", tmp_path / "copied")
     session, (split,) = open_session(str(model), str(corpus), options=options, **asked)
     plan = session.plan(split)
     (found,) = forecast(session, [split])
-    done, all_of_it = (sum(map(plan.unit_tokens, units)) for units in (plan.units[:3], plan.units))
+    written = plan.largest_first[:3]
+    done, all_of_it = (sum(map(plan.unit_tokens, units)) for units in (written, plan.units))
     assert found.begun == done / all_of_it and 0 < found.begun < 1 and not found.complete
     with caplog.at_level("INFO", "probekit"):
         extract(str(model), str(corpus), options=options, **asked | {"cache": copied})

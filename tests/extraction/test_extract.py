@@ -23,7 +23,7 @@ from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.labels import labels_for, read_labels
 from tests import tiny
-from tests.extraction.extracted import all_rows, interrupted_at, run
+from tests.extraction.extracted import all_rows, interrupted_after, run
 
 FAMILIES = {"bert": "first", "roberta": "first", "gpt2": "last", "llama": "last"}
 
@@ -268,7 +268,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
     monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
     if begun:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(EntryBuilder, "write_unit", interrupted_at(1))
+            patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
             run(bert, corpus, tmp_path, dtype="auto")
     alive, most = weakref.WeakSet(), []
 
@@ -289,6 +289,26 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
     monkeypatch.setattr(EntryBuilder, "write_unit", slowly)
     run(bert, corpus, tmp_path, dtype="auto", overwrite=True)
     assert len(most) > 8 and max(most) <= 2
+
+
+@pytest.mark.usefixtures("small_units")
+@pytest.mark.parametrize("dtype", ["auto", "float16"])
+def test_units_are_written_from_the_largest_to_the_smallest(
+    bert, corpus, tmp_path, monkeypatch, dtype
+):
+    monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
+    written = []
+    write = EntryBuilder.write_unit
+
+    def seen(builder, index, row_start, blocks, **options):
+        written.append((index, blocks["tokens"].shape[1]))
+        write(builder, index, row_start, blocks, **options)
+
+    monkeypatch.setattr(EntryBuilder, "write_unit", seen)
+    run(bert, corpus, tmp_path, dtype=dtype)
+    indices, subwords = zip(*written, strict=True)
+    assert list(subwords) == sorted(subwords, reverse=True) and len(set(subwords)) > 3
+    assert sorted(indices) == list(range(len(indices))) != list(indices)
 
 
 def test_overwrite_replaces_a_damaged_entry(bert, corpus, tmp_path):

@@ -37,6 +37,7 @@ PROGRAMS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
     ((20,), "dropout_masks.py", ()),
     ((21,), "kernels_kept.py", ()),
     ((22,), "packing.py", ()),
+    ((23,), "chunk_writing.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

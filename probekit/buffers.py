@@ -1,6 +1,7 @@
 """Large buffers in memory, and memory that is used again."""
 
 import math
+import mmap
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
@@ -8,7 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_ALIGNMENT = 64  # bytes, as torch's own tensors have
+_ALIGNMENT = mmap.PAGESIZE
+"""A disk fetches whole pages (`probekit.store.whole_files`); torch aligns its tensors to less."""
+
+Buffers = Mapping[str, tuple[Sequence[int], torch.dtype]]
+"""Shape and dtype of each buffer, by name."""
 
 
 def empty_buffer(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -50,9 +55,7 @@ class ReusedMemory:
         self._spare.append(memory)
 
 
-def carve(
-    memory: Tensor, buffers: Mapping[str, tuple[Sequence[int], torch.dtype]]
-) -> dict[str, Tensor]:
+def carve(memory: Tensor, buffers: Buffers) -> dict[str, Tensor]:
     """Return uninitialised tensors of the given shapes and dtypes, side by side in ``memory``."""
     places = pairwise(_bounds(buffers))
     return {
@@ -61,12 +64,12 @@ def carve(
     }
 
 
-def carved_bytes(buffers: Mapping[str, tuple[Sequence[int], torch.dtype]]) -> int:
+def carved_bytes(buffers: Buffers) -> int:
     """Return the bytes that `carve` needs."""
     return _bounds(buffers)[-1]
 
 
-def _bounds(buffers: Mapping[str, tuple[Sequence[int], torch.dtype]]) -> list[int]:
+def _bounds(buffers: Buffers) -> list[int]:
     """Return where each buffer begins, aligned, and where the last one ends."""
     sizes = (math.prod(shape) * dtype.itemsize for shape, dtype in buffers.values())
     return [*accumulate((-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes), initial=0)]

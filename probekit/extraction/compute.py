@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probekit.backbone import Backbone, add_rows
-from probekit.buffers import ReusedMemory, carve, carved_bytes
+from probekit.buffers import Buffers, ReusedMemory, carve, carved_bytes
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.data.units import Unit
 from probekit.extraction.plan import Plan, buffer_dtype, exact_dtype
@@ -86,14 +86,16 @@ def _gather(
     copy of each layer of each batch would make it wait.
     """
     buffers = {
-        name: ((len(array.layers), unit.rows[name], array.dim), dtypes[name])
+        name: ((len(array.layers), unit.chunks[name] * array.chunk_rows, array.dim), dtypes[name])
         for name, array in plan.arrays.items()
     }
     size = carved_bytes(buffers)
     memory = reused.take(size)
     far = _is_far(backbone)
     near = torch.empty(size, dtype=memory.dtype, device=backbone.device) if far else memory
-    blocks = {name: block.zero_() for name, block in carve(near, buffers).items()}
+    blocks = _blocks(near, buffers, unit)
+    for block in blocks.values():
+        block.zero_()
     layers = {name: array.layers for name, array in plan.arrays.items()}
     for batch in batches_of(backbone, plan, unit):
         add_rows(backbone, batch, layers, blocks)
@@ -101,8 +103,17 @@ def _gather(
     statistics = {name: LayerStatistics.of(block) for name, block in blocks.items()}
     if far:
         memory[:size].copy_(near)
-        blocks = carve(memory, buffers)
+        blocks = _blocks(memory, buffers, unit)
     return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics, memory=memory)
+
+
+def _blocks(memory: Tensor, buffers: Buffers, unit: Unit) -> dict[str, Tensor]:
+    """Return the unit's rows of each array; their buffers hold whole chunks.
+
+    So each chunk but the last begins where the disk can fetch it, see `store.whole_files`.
+    """
+    whole = carve(memory, buffers)
+    return {name: buffer[:, : unit.rows[name]] for name, buffer in whole.items()}
 
 
 def _is_far(backbone: Backbone) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import StorageError
+from probekit.store.whole_files import WholeFiles
 
 _BYTES = 64 * 2**20
 
@@ -40,7 +41,7 @@ def measure_disk(folder: Path) -> DiskSpeed:
     content = os.urandom(_BYTES)
     try:
         with tempfile.NamedTemporaryFile(dir=existing, prefix=".probekit-") as file:
-            write = _seconds(lambda: _write(file.fileno(), content))
+            write = _seconds(lambda: WholeFiles().write(Path(file.name), memoryview(content)))
             _drop(file.fileno())
             read = _seconds(lambda: _read(Path(file.name)))
             cached = _seconds(lambda: _read(Path(file.name)))
@@ -55,13 +56,6 @@ def _seconds(work: Callable[[], None]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-def _write(descriptor: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-    os.fsync(descriptor)
 
 
 def _drop(descriptor: int) -> None:

@@ -23,14 +23,14 @@ class ChunkSum:
         row_chunk: number along the rows.
         layer_index: position along the layers.
         nbytes: bytes of the chunk.
-        sha256: 64 hex digits over these bytes.
+        xxh128: checksum of these bytes (`checksums.checksum`).
     """
 
     array: str
     row_chunk: int
     layer_index: int
     nbytes: int
-    sha256: str
+    xxh128: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class UnitMark:
 
     def write(self, folder: Path) -> None:
         """Write the mark, whole."""
-        chunks = [[c.array, c.row_chunk, c.layer_index, c.nbytes, c.sha256] for c in self.chunks]
+        chunks = [[c.array, c.row_chunk, c.layer_index, c.nbytes, c.xxh128] for c in self.chunks]
         text = canonical_json({"unit": self.unit, "chunks": chunks, "stats": dict(self.stats)})
         write_whole(folder / f"{self.unit:06d}.json", text.encode())
 

@@ -1,6 +1,5 @@
 """The chunks of a unit: cut from its blocks, encoded, written and hashed by several threads."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from torch import Tensor
 from probekit.hardware import usable_cores
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import ChunkWriter
+from probekit.store.checksums import checksum
 from probekit.store.codec import encode_chunk
 from probekit.store.marks import ChunkSum
 
@@ -83,6 +83,5 @@ def _write(writer: ChunkWriter, piece: Piece) -> list[ChunkSum]:
     for plain in spec.plain():
         data = stored[plain.name]
         writer.write(plain, row_chunk, at, data)
-        sha256 = hashlib.sha256(data.data).hexdigest()
-        sums.append(ChunkSum(plain.name, row_chunk, at, data.nbytes, sha256))
+        sums.append(ChunkSum(plain.name, row_chunk, at, data.nbytes, checksum(data.data)))
     return sums

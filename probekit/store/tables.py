@@ -47,7 +47,7 @@ CHECKSUM_SCHEMA = pa.schema(
         ("row_chunk", pa.int64()),
         ("layer_index", pa.int64()),
         ("nbytes", pa.int64()),
-        ("sha256", pa.string()),
+        ("xxh128", pa.string()),
     ]
 )
 

@@ -177,9 +177,9 @@ def test_speed_of_the_disk(tmp_path):
 
 
 def test_a_disk_that_takes_nothing(tmp_path, monkeypatch):
-    def full(descriptor, content):
+    def full(files, file, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("probekit.extraction.disk._write", full)
+    monkeypatch.setattr("probekit.extraction.disk.WholeFiles.write", full)
     with pytest.raises(StorageError, match=r"cannot write to .*: No space left on device"):
         measure_disk(tmp_path)

@@ -21,6 +21,7 @@ from probekit.errors import EntryError
 from probekit.store.arrays import PlainArray
 from probekit.store.backends.base import REMEDY, ChunkPlaces, ChunkWriter, check_layout
 from probekit.store.files import sync_path
+from probekit.store.whole_files import WholeFiles
 
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
 _SEPARATOR = "."
@@ -83,14 +84,11 @@ class ZarrFolder:
 class _ZarrWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._files = WholeFiles()
 
     def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
         file = self._path / array.name / _chunk_key(array, row_chunk, layer_index)
-        with open(file, "wb", buffering=0) as sink:
-            view = data.data.cast("B")
-            while view:
-                view = view[sink.write(view) :]
-            os.fsync(sink.fileno())
+        self._files.write(file, data.data)
 
     def sync(self) -> None:
         for folder, _, files in os.walk(self._path):

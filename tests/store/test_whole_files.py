@@ -1,0 +1,121 @@
+"""Files are whole on the disk, past the page cache or through it."""
+
+import errno
+import mmap
+import os
+import sys
+import threading
+
+import pytest
+
+from probekit.store import whole_files
+from probekit.store.whole_files import WholeFiles
+
+PAGES = 3 * mmap.PAGESIZE
+SIZES = (0, 1, mmap.PAGESIZE - 1, mmap.PAGESIZE, PAGES, PAGES + 7)
+
+needs_uncached = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux writes past the page cache"
+)
+
+
+def content(size, seed=0):
+    return bytes((seed + i * i) % 251 for i in range(size))
+
+
+@pytest.fixture
+def uncached(tmp_path):
+    """A folder on a file system that writes past the page cache."""
+    try:
+        os.close(os.open(tmp_path / "try", os.O_CREAT | os.O_WRONLY | os.O_DIRECT))
+    except OSError as error:
+        pytest.skip(f"the file system of {tmp_path} has no O_DIRECT ({error.strerror})")
+    return tmp_path
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_file_holds_what_was_written(tmp_path, size):
+    file = tmp_path / "chunk"
+    file.write_bytes(b"an older, longer file" * 10_000)
+    WholeFiles().write(file, memoryview(content(size)))
+    assert file.read_bytes() == content(size)
+
+
+def test_threads_do_not_share_room(tmp_path):
+    files, start = WholeFiles(), threading.Barrier(4)
+
+    def work(number):
+        start.wait()
+        for round_ in range(20):
+            name = tmp_path / f"{number}-{round_}"
+            files.write(name, memoryview(content(PAGES, seed=number * 20 + round_)))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(4):
+        for round_ in range(20):
+            found = (tmp_path / f"{number}-{round_}").read_bytes()
+            assert found == content(PAGES, seed=number * 20 + round_)
+
+
+@needs_uncached
+def test_whole_pages_leave_the_page_cache_alone(uncached):
+    """A read that must not wait for the disk finds nothing."""
+    file = uncached / "chunk"
+    WholeFiles().write(file, memoryview(content(PAGES)))
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        with pytest.raises(BlockingIOError):
+            os.preadv(descriptor, [bytearray(PAGES)], 0, os.RWF_NOWAIT)
+    finally:
+        os.close(descriptor)
+
+
+@needs_uncached
+def test_only_bytes_that_begin_within_a_page_are_copied(uncached):
+    memory = mmap.mmap(-1, PAGES + 2)
+    memory[:] = content(PAGES + 2)
+    for start, copied in ((0, False), (2, True)):
+        files = WholeFiles()
+        part = memoryview(memory)[start : start + PAGES]
+        files.write(uncached / "chunk", part)
+        assert (uncached / "chunk").read_bytes() == bytes(part)
+        assert (files._own.pages is not None) == copied
+
+
+@needs_uncached
+@pytest.mark.parametrize("step", ["open", "write", "short"])
+def test_a_file_system_that_cannot_is_written_through_the_cache(tmp_path, monkeypatch, step):
+    real_open, real_write = os.open, os.write
+
+    def refusing_open(path, flags, *args):
+        if flags & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument", str(path))
+        return real_open(path, flags, *args)
+
+    def refusing_write(descriptor, data):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    def short_write(descriptor, data):
+        return real_write(descriptor, data[: mmap.PAGESIZE])
+
+    fakes = {"open": refusing_open, "write": refusing_write, "short": short_write}
+    monkeypatch.setattr(whole_files.os, "open" if step == "open" else "write", fakes[step])
+    file = tmp_path / "chunk"
+    WholeFiles().write(file, memoryview(content(PAGES)))
+    assert file.read_bytes() == content(PAGES)
+
+
+@needs_uncached
+def test_other_errors_are_raised(tmp_path, monkeypatch):
+    def full(descriptor, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(whole_files.os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        WholeFiles().write(tmp_path / "chunk", memoryview(content(PAGES)))
+    with pytest.raises(FileNotFoundError):
+        WholeFiles().write(tmp_path / "none" / "chunk", memoryview(content(PAGES)))

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from measure import Timings, alternate, at_least, report
-from subjects import MPNET, data_path, model_path, parser, work_folder
+from subjects import LARGE, MPNET, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, extract, open_features
 from probekit.backbone import Backbone, encode, inspect_backbone, load_backbone
@@ -138,6 +138,7 @@ class Rerun:
 def main() -> None:
     """Measure and report."""
     options = parser(__doc__)
+    options.add_argument("--model", choices=(MPNET, LARGE), default=MPNET)
     options.add_argument("--limit", type=int, help="first sentences of train only")
     options.add_argument("--heads", nargs="+", choices=AIMS, default=list(AIMS))
     args = options.parse_args()
@@ -153,7 +154,7 @@ def main() -> None:
         claims.append(
             at_least(
                 7,
-                f"an epoch from the cache against rerunning the backbone, {name}, mpnet-base",
+                f"an epoch from the cache against rerunning the backbone, {name}, {args.model}",
                 timings.ratio(f"rerun {name}", f"cached {name}"),
                 AIMS[name],
                 details,
@@ -164,7 +165,7 @@ def main() -> None:
 
 def measure(args: argparse.Namespace, cache: Path) -> tuple[Timings, dict[str, float], int]:
     """Return the seconds per epoch of both sides, those of reading, and the number of rows."""
-    path, data = model_path(args, MPNET), data_path(args, "conll2003")
+    path, data = model_path(args, args.model), data_path(args, "conll2003")
     extract(
         path,
         "conll",
@@ -174,7 +175,7 @@ def measure(args: argparse.Namespace, cache: Path) -> tuple[Timings, dict[str, f
         device=args.device,
         cache=cache,
     )
-    splits = open_features(MPNET, "conll", None, Location(cache=cache))
+    splits = open_features(args.model, "conll", None, Location(cache=cache))
     view = splits.view("train")
     device = torch.device(args.device)
     heads = {name: Cached(name, view, device, args.rounds + UNMEASURED) for name in args.heads}

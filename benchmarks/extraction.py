@@ -33,7 +33,7 @@ import torch
 from machine import PRODUCT, matrix_product, product_dtype
 from measure import Claim, Timings, alternate, report, timed
 from sessions import all_batches, conll_session, needed_operations, run_forward
-from subjects import MINILM, MPNET, model_path, parser, work_folder
+from subjects import LARGE, MINILM, MPNET, model_path, parser, work_folder
 from transformers import AutoModel, AutoTokenizer, BatchEncoding
 
 from probekit.data.token_batch import TokenBatch
@@ -48,7 +48,7 @@ from probekit.tasks import Split
 
 BATCH = 32
 COMPILED = "extraction with --compile"
-AIMS = {MPNET: (6.5, 0.95), MINILM: (4.8, 0.90)}
+AIMS = {MPNET: (6.5, 0.95), MINILM: (4.8, 0.90), LARGE: (6.5, 0.95)}
 """Per model: times as fast as the loop, and the share of the forward pass."""
 
 RATE_AIM = 0.62
@@ -217,7 +217,7 @@ def claims(model: str, setting: Setting, timings: Timings, operations: float) ->
         sentences += f" ({setting.loop_limit:,} by the loop)"
     return [
         Claim(
-            number=1 if model == MPNET else 2,
+            number=2 if model == MINILM else 1,
             title=f"extraction to disk against a loop in float32, {model}",
             aim=f">= {loop_aim} x",
             found=f"{loop} x; forward passes alone {forward} x",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from machine import describe
 from measure import Measured, read
+from subjects import LARGE
 
 HERE = Path(__file__).parent
 PROGRAMS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
@@ -41,6 +42,13 @@ PROGRAMS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 
+ON_ACCELERATORS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
+    ((1, 3), "extraction.py", (LARGE,)),
+    ((7,), "epochs.py", ("--model", LARGE)),
+    ((10, 11), "sweeping.py", ("--model", LARGE)),
+)
+"""The same with ``--device cuda``."""
+
 VERDICTS = {True: "reached", False: "**not reached**", None: ""}
 
 
@@ -56,7 +64,7 @@ def main() -> None:
     machine = describe(args.device)
     done = {row.claim.number for row in read(args.json) if row.machine == machine}
     failed = []
-    for numbers, program, words in PROGRAMS:
+    for numbers, program, words in PROGRAMS if args.device == "cpu" else ON_ACCELERATORS:
         if numbers[0] in done:
             continue
         command = [sys.executable, str(HERE / program), *words, "--rounds", args.rounds]

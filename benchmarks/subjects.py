@@ -1,6 +1,7 @@
 """The models and data that the benchmarks run on, and the options that all of them take."""
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,15 @@ from pathlib import Path
 
 MINILM, MPNET = "minilm-l6", "mpnet-base"
 SMOLLM = "smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf"
+LARGE = "large-random"
+"""Of roberta-large's shape, with random weights, for accelerators; made when first needed."""
+
+_LARGE_SHAPE = {
+    "num_hidden_layers": 24,
+    "hidden_size": 1024,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+}
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -26,8 +36,24 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def model_path(args: argparse.Namespace, name: str) -> str:
-    """Return the path of a model that must be there."""
+    """Return the path of a model that must be there, or can be made."""
+    if name == LARGE and not (args.models / name).exists():
+        draw_large(_existing(args.models / MINILM, "--models"), args.models / name)
     return str(_existing(args.models / name, "--models"))
+
+
+def draw_large(like: Path, folder: Path) -> None:
+    """Save `LARGE`: a model of the same class as the one in ``like``, with its tokenizer."""
+    import torch
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    torch.manual_seed(0)
+    config = AutoConfig.from_pretrained(like, **_LARGE_SHAPE)
+    fresh = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    AutoModel.from_config(config).save_pretrained(fresh)
+    AutoTokenizer.from_pretrained(like).save_pretrained(fresh)
+    fresh.rename(folder)
 
 
 def data_path(args: argparse.Namespace, name: str) -> Path:

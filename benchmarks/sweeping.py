@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 from measure import Claim, Ratio, alternate, at_least, report, timed
-from subjects import MINILM, data_path, model_path, parser, work_folder
+from subjects import LARGE, MINILM, data_path, model_path, parser, work_folder
 
 from probekit import Location, TrainSpec, fit, open_features, product, sweep
 
@@ -37,11 +37,13 @@ def main() -> None:
     """Measure and report."""
     from probekit import extract  # imports transformers
 
-    args = parser(__doc__).parse_args()
+    options = parser(__doc__)
+    options.add_argument("--model", choices=(MINILM, LARGE), default=MINILM)
+    args = options.parse_args()
     with work_folder(args) as folder:
         cache = folder / "cache"
         extract(
-            model_path(args, MINILM),
+            model_path(args, args.model),
             "conll",
             data=data_path(args, "conll2003"),
             splits=["train", "dev"],
@@ -53,7 +55,7 @@ def main() -> None:
 
 def measure(args: argparse.Namespace, folder: Path, location: Location) -> list[Claim]:
     """Return the claims."""
-    base = TrainSpec(model=MINILM, task="conll", head="last", epochs=10, evals=2)
+    base = TrainSpec(model=args.model, task="conll", head="last", epochs=10, evals=2)
     options = {"seed": SEEDS, "shots": SHOTS}
     plans = {
         "light": product(base, {"head": LIGHT, **options}),
@@ -96,14 +98,14 @@ class Sweeps:
 def sharing(name: str, plan: Sequence[TrainSpec], sweeps: Sweeps, rounds: int) -> Claim:
     """Return the claim about runs that share what they read."""
     sides = {
-        "opening": timed(lambda: open_features(MINILM, "conll", None, sweeps.location)),
+        "opening": timed(lambda: open_features(plan[0].model, "conll", None, sweeps.location)),
         "sweep": timed(lambda: sweeps.run(plan)),
         "single": timed(lambda: sweeps.one_by_one(plan)),
     }
     timings = alternate(sides, rounds)
     return at_least(
         10,
-        f"a sweep of {len(plan)} runs of {name} heads against one by one, {MINILM}",
+        f"a sweep of {len(plan)} runs of {name} heads against one by one, {plan[0].model}",
         timings.ratio("single", "sweep"),
         AIMS[name],
         details=f"{timings.median('sweep'):.1f} s against {timings.median('single'):.1f} "
@@ -140,7 +142,7 @@ def workers(
     starting = timings.median("tiny, two") - timings.median("tiny, one")
     return at_least(
         11,
-        f"that sweep with 2 workers against 1, one thread each, {MINILM}",
+        f"that sweep with 2 workers against 1, one thread each, {plan[0].model}",
         timings.ratio("one", "two"),
         WORKERS_AIM,
         details=f"{timings.median('two'):.1f} s, of which starting the workers {starting:.1f}, "

@@ -16,7 +16,7 @@ _THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few 
 def checksum(data: bytes | memoryview) -> str:
     """Return the 128 bits of XXH3 (32 hex digits) over the bytes of a chunk.
 
-    It finds damage, not forgery, and takes a tenth of the time of sha256, so that writing and
+    It finds damage, not forgery, and takes a small part of the time of sha256, so that writing and
     verifying go as fast as the disk (``benchmarks/chunk_writing.py``).
     """
     return xxhash.xxh3_128_hexdigest(data)

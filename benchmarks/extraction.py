@@ -142,6 +142,11 @@ class Setting:
         """Real subwords that extraction reads."""
         return int(self.plan.encoded.window_lengths.sum())
 
+    @property
+    def padding(self) -> float:
+        """Share of padding in what extraction's model reads."""
+        return 1 - self.tokens / sum(batch.input_ids.numel() for batch in self.batches)
+
     @cached_property
     def loop_tokens(self) -> int:
         """Real subwords that the loop reads."""
@@ -282,6 +287,11 @@ def mpnet_claims(setting: Setting, timings: Timings, operations: float) -> list[
         )
     ]
     aims = {"extraction": RATE_AIM, COMPILED: COMPILED_RATE_AIM}
+    details = {
+        "extraction": f"{products}; {profile(setting)}",
+        COMPILED: f"{setting.padding:.1%} of what the model reads is padding, which counts for "
+        "nothing",
+    }
     for side, aim in aims.items():
         rate = timings.ratio("product", side, setting.operations / operations)
         found.append(
@@ -291,7 +301,7 @@ def mpnet_claims(setting: Setting, timings: Timings, operations: float) -> list[
                 aim=f">= {aim}",
                 found=str(rate),
                 reached=rate.median >= aim,
-                details=f"{products}; {profile(setting)}" if side == "extraction" else "",
+                details=details[side],
             )
         )
     return found

@@ -1,5 +1,6 @@
 """How fast a disk takes and gives bytes, measured on a small file."""
 
+import mmap
 import os
 import tempfile
 import time
@@ -18,7 +19,8 @@ class DiskSpeed:
     """Bytes per second.
 
     Attributes:
-        write: onto the disk.
+        write: onto the disk, past the page cache where the system can; HDF5 goes through it, and
+            may take longer.
         read: from the disk, or from memory on systems that cannot drop a file from it.
         cached: from the page cache, where a file stays while there is memory for it.
     """
@@ -38,7 +40,8 @@ def measure_disk(folder: Path) -> DiskSpeed:
         StorageError: nothing can be written there.
     """
     existing = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
-    content = os.urandom(_BYTES)
+    content = mmap.mmap(-1, _BYTES)  # begins with a page, as extraction's chunks do
+    content[:] = os.urandom(_BYTES)
     try:
         with tempfile.NamedTemporaryFile(dir=existing, prefix=".probekit-") as file:
             write = _seconds(lambda: WholeFiles().write(Path(file.name), memoryview(content)))

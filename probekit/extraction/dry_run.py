@@ -45,7 +45,9 @@ class Forecast:
             of the data, compiled where the extraction is (which is not counted here); the heads'
             own time comes on top of this and of ``read_seconds``.
         read_seconds: an epoch that reads every stored layer of the rows that most heads read: of a
-            text's first token, mean and last token the largest alone, and no single subwords.
+            text's first token, mean and last token the largest alone, and no single subwords. The
+            first one after an extraction comes from the disk, and takes longer than this where the
+            rows fit in memory.
     """
 
     split: str

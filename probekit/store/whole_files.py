@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-_UNCACHED = os.O_DIRECT if sys.platform == "linux" else None
+_UNCACHED_FLAG = os.O_DIRECT if sys.platform == "linux" else None
 
 
 class WholeFiles:
@@ -19,12 +19,12 @@ class WholeFiles:
     find, and then sends it to the disk; in a virtual machine that takes as long as some of the
     model's work beside it (``benchmarks/chunk_writing.py``). Past it the disk fetches the bytes by
     itself, and what others read stays in the cache. It fetches whole pages: bytes that do not begin
-    with one are copied to room that each thread keeps.
+    with one are copied to room that each thread keeps while it lives.
     """
 
     def __init__(self) -> None:
         """Hold no room yet."""
-        self._own = _Room()
+        self._room = _Room()
 
     def write(self, file: Path, data: memoryview) -> None:
         """Write a file, replacing one that is there, and wait until it is on the disk.
@@ -42,14 +42,16 @@ class WholeFiles:
 
     def _write_uncached(self, file: Path, data: memoryview) -> bool:
         """Say whether the file could be written past the page cache, whole."""
-        if _UNCACHED is None or not len(data) or len(data) % mmap.PAGESIZE:
+        if _UNCACHED_FLAG is None or not len(data) or len(data) % mmap.PAGESIZE:
             return False
         try:
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _UNCACHED, 0o666)
+            descriptor = os.open(
+                file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _UNCACHED_FLAG, 0o666
+            )
         except OSError as error:
             return _refused(error)
         try:
-            whole = os.write(descriptor, self._paged(data)) == len(data)
+            whole = os.write(descriptor, self._page_aligned(data)) == len(data)
             os.fsync(descriptor)
         except OSError as error:
             return _refused(error)
@@ -57,19 +59,19 @@ class WholeFiles:
             os.close(descriptor)
         return whole
 
-    def _paged(self, data: memoryview) -> memoryview:
+    def _page_aligned(self, data: memoryview) -> memoryview:
         """Return bytes that begin with a page: as they are, or copied to this thread's room."""
         if np.frombuffer(data, np.uint8).ctypes.data % mmap.PAGESIZE == 0:
             return data
-        if self._own.pages is None or len(self._own.pages) < len(data):
-            self._own.pages = mmap.mmap(-1, len(data))
-        room = memoryview(self._own.pages)[: len(data)]
-        room[:] = data
-        return room
+        if self._room.memory is None or len(self._room.memory) < len(data):
+            self._room.memory = mmap.mmap(-1, len(data))
+        copied = memoryview(self._room.memory)[: len(data)]
+        copied[:] = data
+        return copied
 
 
 class _Room(threading.local):
-    pages: mmap.mmap | None = None
+    memory: mmap.mmap | None = None
 
 
 def _refused(error: OSError) -> bool:

@@ -18,7 +18,10 @@ from measure import Measured, read
 from subjects import LARGE
 
 HERE = Path(__file__).parent
-PROGRAMS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
+
+Programs = tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...]
+
+PROGRAMS: Programs = (
     ((1, 3, 4), "extraction.py", ("mpnet-base",)),
     ((2, 3), "extraction.py", ("minilm-l6",)),
     ((5,), "neurox_extraction.py", ()),
@@ -42,7 +45,7 @@ PROGRAMS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 
-ON_ACCELERATORS: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] = (
+ON_ACCELERATORS: Programs = (
     ((1, 3), "extraction.py", (LARGE,)),
     ((7,), "epochs.py", ("--model", LARGE)),
     ((10, 11), "sweeping.py", ("--model", LARGE)),
@@ -64,7 +67,7 @@ def main() -> None:
     machine = describe(args.device)
     done = {row.claim.number for row in read(args.json) if row.machine == machine}
     failed = []
-    for numbers, program, words in PROGRAMS if args.device == "cpu" else ON_ACCELERATORS:
+    for numbers, program, words in programs(machine):
         if numbers[0] in done:
             continue
         command = [sys.executable, str(HERE / program), *words, "--rounds", args.rounds]
@@ -76,6 +79,11 @@ def main() -> None:
     args.json.with_name("RESULTS.md").write_text(results(read(args.json)), encoding="utf-8")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def programs(machine: str) -> Programs:
+    """Return what is to be measured on a machine, by its description."""
+    return ON_ACCELERATORS if _device(machine) else PROGRAMS
 
 
 def results(measured: Sequence[Measured]) -> str:
@@ -110,15 +118,17 @@ def section(machine: str, measured: Sequence[Measured]) -> str:
     ]
     table = ["| # | what | aim | measured | | when |", "|---|---|---|---|---|---|", *lines]
     heading = ", ".join(_told(machine, "processor", "instruction sets")) + _device(machine)
-    return "\n".join([f"## {heading}", "", machine, "", *table, "", *notes, *_left(rows), "", ""])
+    return "\n".join(
+        [f"## {heading}", "", machine, "", *table, "", *notes, *_left(machine, rows), "", ""]
+    )
 
 
-def _left(rows: Sequence[Measured]) -> list[str]:
+def _left(machine: str, rows: Sequence[Measured]) -> list[str]:
     """Return a line that names the programs that have not run on a machine, if any."""
     done = {row.claim.number for row in rows}
     left = [
         f"{', '.join(map(str, numbers))} (`{' '.join((program, *words))}`)"
-        for numbers, program, words in PROGRAMS
+        for numbers, program, words in programs(machine)
         if numbers[0] not in done
     ]
     return ["", f"Not measured on this machine yet: {', '.join(left)}."] if left else []

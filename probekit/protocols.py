@@ -39,7 +39,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         source="DWAtt, sections 5.2 and 9.1, Table 2 (batches of 8 on WikiText-2)",
         heads=("last", "mean", "extra-layers", "concat", "dwatt"),
         seeds=5,
-        options={"lr": 5e-5, "epochs": 50, "batch_size": 16},
+        options={"select": "dev", "lr": 5e-5, "epochs": 50, "batch_size": 16},
     ),
     "attention-fusion": Protocol(
         summary="Adam at a constant 2e-3, two hidden layers of 256 for whole texts and a CRF for "
@@ -50,6 +50,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         seeds=3,
         decoders={"sentence": "mlp", "pair": "mlp", "tagging": "crf"},
         options={
+            "select": "dev",
             "lr": 2e-3,
             "epochs": 20,
             "batch_size": 32,
@@ -64,7 +65,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         "these are ours",
         heads=("last", "mean", "p32"),
         seeds=5,
-        options={"lr": 2e-3, "epochs": 20, "batch_size": 16},
+        options={"select": "dev", "lr": 2e-3, "epochs": 20, "batch_size": 16},
     ),
 }
 

@@ -9,25 +9,32 @@ from typing import Any
 from probekit.decoders import DECODERS
 from probekit.errors import OptionError
 from probekit.fingerprint import digest
+from probekit.fitters import FITTERS, SOLVERS
 from probekit.heads import HEADS
 from probekit.heads.normalization import NORMALIZATIONS
 from probekit.pooling import POOLED
 from probekit.registry import choose, normal_form
+from probekit.selection import Selection
 
-DEFAULT_EVALS = 10
+DEFAULT_EPOCHS, DEFAULT_BATCH_SIZE, DEFAULT_EVALS = 50, 16, 10
+DEFAULT_OPTIMIZER, DEFAULT_SCHEDULE, DEFAULT_WEIGHT_DECAY = "adamw", "linear", 0.01
+DESCENT = {
+    "lr": None,
+    "mix_lr": None,
+    "epochs": DEFAULT_EPOCHS,
+    "batch_size": DEFAULT_BATCH_SIZE,
+    "evals": DEFAULT_EVALS,
+    "optimizer": DEFAULT_OPTIMIZER,
+    "schedule": DEFAULT_SCHEDULE,
+    "weight_decay": DEFAULT_WEIGHT_DECAY,
+}
+"""The options of descent by steps, which a solver has not, and what ``adam`` takes if unset."""
+
 OPTIMIZERS = ("adamw", "adam")
 SCHEDULES = ("linear", "constant")
 
-_LATER = {
-    "pooling": None,
-    "optimizer": "adamw",
-    "schedule": "linear",
-    "fit_on": "train",
-    "control": None,
-    "freeze_fusion": False,
-    "start": None,
-    "continued": False,
-}
+FITS = ("auto", *FITTERS)
+"""What ``fit`` may be: a name of ``FITTERS``, or the choice among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +66,16 @@ class TrainSpec:
         hold_out: share of the train split that serves as dev split, in (0, 1); for data without
             one.
         seed: decides sample, initialisation, order and dropout.
-        epochs: passes over the drawn sentences.
+        fit: how it is fitted, a name of ``FITTERS``: ``adam`` by steps, ``lbfgs`` or ``ridge`` to
+            the optimum; ``auto`` is a solver wherever the problem is smooth and small, unless one
+            of the options of descent below is given.
+        select: what chooses the strength of L2, or under ``adam`` the checkpoint: ``dev``,
+            ``cv:K`` (folds of the drawn sentences) or ``hold-out:F`` (a share of them); ``None`` is
+            ``dev`` where the task has a labelled test split, else ``cv:5`` (a share of 0.1 under
+            ``adam``).
+        l2: strength of a solver's L2; ``None`` chooses it among those of its path.
+        epochs: passes over the drawn sentences; this and the next ones are of ``adam`` alone, and
+            ``None`` is what ``DESCENT`` says.
         lr: peak learning rate; ``None`` is the head's own.
         mix_lr: peak learning rate of the mixing weights; ``None`` is ``lr``.
         batch_size: sentences per step.
@@ -90,15 +106,18 @@ class TrainSpec:
     fraction: float | None = None
     hold_out: float | None = None
     seed: int = 0
-    epochs: int = 50
+    fit: str = "auto"
+    select: str | None = None
+    l2: float | None = None
+    epochs: int | None = None
     lr: float | None = None
     mix_lr: float | None = None
-    batch_size: int = 16
-    evals: int = DEFAULT_EVALS
-    weight_decay: float = 0.01
+    batch_size: int | None = None
+    evals: int | None = None
+    weight_decay: float | None = None
     pooling: str | None = None
-    optimizer: str = "adamw"
-    schedule: str = "linear"
+    optimizer: str | None = None
+    schedule: str | None = None
     fit_on: str = "train"
     control: int | None = None
     fusion_from: str | None = None
@@ -111,8 +130,11 @@ class TrainSpec:
         if self.decoder is not None:
             object.__setattr__(self, "decoder", normal_form("decoder", self.decoder, DECODERS))
         choose("normalization", self.normalize, NORMALIZATIONS)
-        choose("optimizer", self.optimizer, dict.fromkeys(OPTIMIZERS))
-        choose("schedule", self.schedule, dict.fromkeys(SCHEDULES))
+        choose("fitter", self.fit, dict.fromkeys(FITS))
+        if self.optimizer is not None:
+            choose("optimizer", self.optimizer, dict.fromkeys(OPTIMIZERS))
+        if self.schedule is not None:
+            choose("schedule", self.schedule, dict.fromkeys(SCHEDULES))
         if self.pooling is not None:
             choose("pooling", self.pooling, dict.fromkeys(POOLED))
         if self.shots is not None and self.fraction is not None:
@@ -121,16 +143,41 @@ class TrainSpec:
             _check_whole(option, getattr(self, option), least=1)
         for option in ("shots", "depth", "seed", "control"):
             _check_whole(option, getattr(self, option), least=0)
-        for option in ("lr", "mix_lr"):
+        for option in ("lr", "mix_lr", "l2"):
             _check_range(option, getattr(self, option), 0, math.inf, "a number above 0")
         least, most = math.nextafter(0, -1), 1 + 1e-12
         _check_range("fraction", self.fraction, least, most, "a number from 0 to 1")
         _check_range("hold_out", self.hold_out, 0, 1, "a number between 0 and 1")
-        if not (_is_number(self.weight_decay) and 0 <= self.weight_decay < math.inf):
+        decay = 0 if self.weight_decay is None else self.weight_decay
+        if not (_is_number(decay) and 0 <= decay < math.inf):
             raise OptionError(f"--weight-decay must be 0 or more; found {self.weight_decay!r}.")
-        if self.optimizer == "adam" and self.weight_decay not in (0, type(self).weight_decay):
+        if self.optimizer == "adam" and decay not in (0, DEFAULT_WEIGHT_DECAY):
             raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
+        self._check_fit()
         self._check_start()
+
+    def _check_fit(self) -> None:
+        """Refuse options that the fitter has no use for."""
+        if self.select is not None:
+            object.__setattr__(self, "select", str(Selection.parse(self.select)))
+        if self.fit in SOLVERS and self.descent:
+            raise OptionError(
+                f"--fit {self.fit} solves for the optimum and takes no {_option(self.descent[0])}; "
+                "leave it out, or give --fit adam."
+            )
+        if self.l2 is not None and (self.fit == "adam" or self.descent):
+            raise OptionError(
+                "--l2 is the strength of a solver's penalty, and this run descends by steps; give "
+                "--weight-decay, or --fit lbfgs without "
+                f"{_option(next(iter(self.descent), 'fit'))}."
+            )
+
+    @property
+    def descent(self) -> tuple[str, ...]:
+        """The options of descent by steps that were given, a decoder's dropout included."""
+        given = tuple(name for name in DESCENT if getattr(self, name) is not None)
+        dropout = self.decoder is not None and "dropout=" in self.decoder
+        return (*given, "dropout") if dropout else given
 
     def _check_start(self) -> None:
         if self.fusion_from is not None and self.init_from is not None:
@@ -172,13 +219,14 @@ class ResolvedOptions:
     """A spec with every open choice settled against the data: what a record's key hashes.
 
     Attributes:
-        spec: the options, with ``label``, ``decoder`` and ``lr`` filled in.
+        spec: the options, with every one that its fitter has filled in.
         task: name of the task; of the user's own data what stands for their path, however it was
             typed.
         layers: layer numbers that the head reads, ascending.
         metric: name of the metric.
         entries: key of the cache entry of each split that is read.
         labels_fingerprint: sha256 over the labels of all splits.
+        numerics: version of the fitter's arithmetic.
         start: sha256 over the saved head that the run starts from; ``None`` for a fresh start.
     """
 
@@ -188,6 +236,7 @@ class ResolvedOptions:
     metric: str
     entries: Mapping[str, str]
     labels_fingerprint: str
+    numerics: int
     start: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -199,6 +248,7 @@ class ResolvedOptions:
             "metric": self.metric,
             "entries": dict(self.entries),
             "labels_fingerprint": self.labels_fingerprint,
+            "numerics": self.numerics,
             "start": self.start,
         }
 
@@ -208,15 +258,15 @@ class ResolvedOptions:
 
         Left out are the model's name, because the entries' keys hash its weights and a spec may
         name the same model by a Hub id or a path; the folder of a saved head, whose content counts;
-        and options that came after the first records, where they have their default.
+        and options of another fitter than the one that was used. All others enter as they were
+        settled, so that a default that changes is another run.
         """
         options = self.to_json()
         for name in ("model", "fusion_from", "init_from"):
             del options[name]
         options["continued"] = self.spec.init_from is not None
-        for name, default in _LATER.items():
-            if options[name] == default:
-                del options[name]
+        for name in DESCENT if self.spec.fit in SOLVERS else ("l2",):
+            del options[name]
         return digest(options)
 
 
@@ -240,6 +290,10 @@ def product(base: TrainSpec, options: Mapping[str, Iterable[Any]]) -> list[Train
     combinations = itertools.product(*choices.values())
     specs = [replace(base, **dict(zip(choices, values, strict=True))) for values in combinations]
     return list(dict.fromkeys(specs))
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _is_number(value: object) -> bool:

@@ -12,9 +12,10 @@ LEVELS = [
     {"errors", "containers", "configuration", "reasons"},
     {"registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
     | {"buffers", "heap", "progress", "sending", "once", "output_head", "final_norm", "blocks"}
-    | {"initialization", "precision"},
+    | {"initialization", "precision", "selection"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
-    {"specs", "protocols", "data", "features"},
+    {"fitters", "data", "features"},
+    {"specs", "protocols"},
     {"backbone", "train", "engines"},
     {"extraction", "depth", "sweeps", "prediction", "maintenance", "comparison"},
     {"plots", "report", "baselines"},

@@ -10,7 +10,7 @@ def resolved(**options):
     spec = TrainSpec(**{"model": "m", "task": "t", "head": "last"} | options)
     return ResolvedOptions(
         spec=spec, task="t", layers=(1,), metric="f1", entries={"train": "k"},
-        labels_fingerprint="l",
+        labels_fingerprint="l", numerics=1,
     )  # fmt: skip
 
 

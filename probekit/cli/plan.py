@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from probekit.specs import TrainSpec
 
 DEFAULT_HEADS = ("last", "p32", "concat", "dwatt")
-DEFAULT_EPOCHS = 50
 
 _FIXED = (
     "hold_out", "layers", "batch_size", "optimizer", "schedule", "weight_decay", "fit_on",
-    "control", "fusion_from", "freeze_fusion", "init_from",
+    "control", "fusion_from", "freeze_fusion", "init_from", "fit", "select",
 )  # fmt: skip
 """Options of one value, which a run has as the user gave them."""
 
@@ -30,7 +29,7 @@ def make_plan(
     head: str | None,
     depths: Sequence[int | None],
     epochs: str | None,
-    evals: int,
+    evals: int | None,
 ) -> "list[TrainSpec]":
     """Return one spec for every combination, the seed varying fastest.
 
@@ -40,7 +39,7 @@ def make_plan(
     from probekit.specs import TrainSpec, product
 
     preset = _preset(shared.protocol)
-    defaults = {"epochs": DEFAULT_EPOCHS, "lr": None, **preset.options}
+    defaults = {"epochs": None, "lr": None, **preset.options}
     varied = _varied(shared, preset, defaults)
     if head is not None:
         varied["head"] = split_list(head)
@@ -86,6 +85,7 @@ def _varied(
         "epochs": [defaults["epochs"]],
         "lr": [defaults["lr"]] if shared.lr is None else each(shared.lr, float, "--lr"),
         "mix_lr": each(shared.mix_lr, float, "--mix-lr"),
+        "l2": each(shared.l2, float, "--l2"),
         "seed": range(seeds),
     }
 

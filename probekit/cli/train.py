@@ -32,10 +32,6 @@ DepthHead = Annotated[
     str | None,
     typer.Option("--head", help="Heads, separated by commas.", show_default="last"),
 ]
-DepthEpochs = Annotated[
-    str | None,
-    typer.Option("--epochs", help="Passes over the training sentences.", show_default="5"),
-]
 
 
 @spread
@@ -48,7 +44,7 @@ def train(
         int | None, typer.Option("--depth", help="Largest layer that the head may see.")
     ] = None,
     epochs: Epochs = None,
-    evals: Evals = 10,
+    evals: Evals = None,
     save: Save = None,
     predictions: Predictions = False,
     baselines: Annotated[
@@ -77,7 +73,7 @@ def sweep(
         str | None, typer.Option("--depth", help="Largest layers that the head may see.")
     ] = None,
     epochs: Epochs = None,
-    evals: Evals = 10,
+    evals: Evals = None,
     save: Save = None,
     predictions: Predictions = False,
     workers: Workers = 1,
@@ -110,8 +106,8 @@ def depth(
     *,
     head: DepthHead = None,
     every: Annotated[int, typer.Option("--every", help="Distance between depths.")] = 1,
-    epochs: DepthEpochs = None,
-    evals: Evals = 5,
+    epochs: Epochs = None,
+    evals: Evals = None,
     workers: Workers = 1,
     engine: Engine = "local",
     shared: TrainingOptions,
@@ -126,7 +122,7 @@ def depth(
         shared,
         head="last" if head is None and shared.protocol is None else head,
         depths=depths(n_blocks, every, shared.layers),
-        epochs=epochs if epochs or shared.protocol else "5",
+        epochs=epochs,
         evals=evals,
     )
     records = run(plan, target, shared, workers=workers, engine=engine)

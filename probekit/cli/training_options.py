@@ -27,7 +27,12 @@ Epochs = Annotated[
     typer.Option("--epochs", help="Passes over the training sentences.", show_default="50"),
 ]
 Evals = Annotated[
-    int, typer.Option("--evals", help="How often dev is scored, evenly spaced, the end included.")
+    int | None,
+    typer.Option(
+        "--evals",
+        help="How often dev is scored, evenly spaced, the end included.",
+        show_default="10",
+    ),
 ]
 Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
 Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
@@ -61,6 +66,26 @@ Fraction = Annotated[
 HoldOut = Annotated[
     float | None,
     typer.Option("--hold-out", help="Share of train that serves as dev, for data without one."),
+]
+Fit = Annotated[
+    str,
+    typer.Option(
+        "--fit",
+        help="How: lbfgs or ridge solve for the optimum, adam takes steps; auto solves where the "
+        "problem is smooth and small.",
+    ),
+]
+Select = Annotated[
+    str | None,
+    typer.Option(
+        "--select",
+        help="What chooses L2, checkpoint or rate: dev, cv:K, hold-out:F.",
+        show_default="dev, or cv:5 without a labelled test split",
+    ),
+]
+L2 = Annotated[
+    str | None,
+    typer.Option("--l2", help="Strength of a solver's L2; auto chooses it.", show_default="auto"),
 ]
 Lr = Annotated[
     str | None,
@@ -151,6 +176,9 @@ class TrainingOptions:
     shots: Shots = None
     fraction: Fraction = None
     hold_out: HoldOut = None
+    fit: Fit = "auto"
+    select: Select = None
+    l2: L2 = None
     lr: Lr = None
     mix_lr: MixLr = "auto"
     batch_size: BatchSize = None

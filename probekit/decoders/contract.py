@@ -4,11 +4,14 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
+
+Objective = Literal["cross-entropy", "chain", "squares"]
+"""Losses that a solver knows: of rows by class, of paths of tags, of numbers."""
 
 IGNORED = -100
 """Target of a row that takes no part in the loss, where targets are class ids."""
@@ -140,6 +143,11 @@ class DecoderSpec(ABC):
                 not look at it.
         """
         return self
+
+    @property
+    def objective(self) -> Objective | None:
+        """The loss that is convex in all trained values; None where it is not."""
+        return None
 
     @abstractmethod
     def build(self, width: int, n_classes: int, generator: torch.Generator) -> Decoder:

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from probekit.decoders.chain import Chain, best_paths, log_partition
-from probekit.decoders.contract import UNSEEN_LOSS, Decoder, DecoderSpec
+from probekit.decoders.contract import UNSEEN_LOSS, Decoder, DecoderSpec, Objective
 from probekit.decoders.dense import check_rate
 from probekit.decoders.linear import Linear
 from probekit.decoders.mlp import MLP
@@ -42,6 +42,11 @@ class CRF(DecoderSpec):
         if self.hidden < 0:
             raise OptionError(f"crf: hidden must be 0 or more, found {self.hidden}.")
         check_rate(self.name, self.dropout)
+
+    @property
+    def objective(self) -> Objective | None:
+        """The paths' likelihood, convex in emissions and transitions without hidden layers."""
+        return None if self.hidden else "chain"
 
     def build(self, width: int, n_classes: int, generator: torch.Generator) -> "CRFDecoder":
         """Create the module; only the emissions are drawn."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from probekit.decoders.classifier import Classifier
-from probekit.decoders.contract import DecoderSpec
+from probekit.decoders.contract import DecoderSpec, Objective
 from probekit.decoders.dense import check_rate, drop, linear_layer
 from probekit.precision import full
 
@@ -32,6 +32,11 @@ class Linear(DecoderSpec):
     def __post_init__(self) -> None:
         """Check the rate."""
         check_rate(self.name, self.dropout)
+
+    @property
+    def objective(self) -> Objective:
+        """Cross entropy, convex in weight and bias."""
+        return "cross-entropy"
 
     def build(self, width: int, n_classes: int, generator: torch.Generator) -> "LinearDecoder":
         """Create the module; weight, then bias, are drawn as ``torch.nn.Linear`` would."""

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.decoders.contract import Decoder, DecoderSpec
+from probekit.decoders.contract import Decoder, DecoderSpec, Objective
 from probekit.decoders.dense import check_rate, drop, linear_layer
 
 
@@ -33,6 +33,11 @@ class Regression(DecoderSpec):
     def __post_init__(self) -> None:
         """Check the rate."""
         check_rate(self.name, self.dropout)
+
+    @property
+    def objective(self) -> Objective:
+        """The squared error, convex in weight and bias."""
+        return "squares"
 
     def build(self, width: int, n_classes: int, generator: torch.Generator) -> "RegressionDecoder":
         """Create the module; it has one output whatever ``n_classes`` is."""

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
 from probekit.precision import row_scores, row_sum
 
 
@@ -23,6 +23,7 @@ class AttentionFusion(HeadSpec):
     name: ClassVar[str] = "attention-fusion"
     default_layers: ClassVar[str] = "all"
     learning_rate: ClassVar[float] = 2e-3
+    trains: ClassVar[Trains] = "mixture"
     source: ClassVar[str] = "attention fusion, eq. 1-2"
     summary: ClassVar[str] = "one learned query attends over the layers of each word"
     formula: ClassVar[str] = "sum_i softmax_i(q . z_i) z_i"

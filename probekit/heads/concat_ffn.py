@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.heads.contract import HeadInput, HeadSpec, LayerWeights, RowHead
+from probekit.heads.contract import HeadInput, HeadSpec, LayerWeights, RowHead, Trains
 from probekit.precision import full, no_autocast
 
 
@@ -21,6 +21,7 @@ class ConcatFFN(HeadSpec):
     name: ClassVar[str] = "concat-ffn"
     default_layers: ClassVar[str] = "1:"
     learning_rate: ClassVar[float] = 2e-3
+    trains: ClassVar[Trains] = "nothing"
     source: ClassVar[str] = 'attention fusion, section 3.3 "concat-fusion" (Cao et al., 2020)'
     summary: ClassVar[str] = "all layers side by side, straight into the decoder"
     formula: ClassVar[str] = "[z_1; ...; z_L]"

@@ -25,9 +25,11 @@ __all__ = [
     "RowHead",
     "TokenHead",
     "TokenStates",
+    "Trains",
 ]
 
 Reads = Literal["rows", "tokens"]
+Trains = Literal["nothing", "mixture", "maps"]
 HeadInput = Float[Tensor, "rows layers dim"] | TokenStates
 """What a head's ``forward`` takes, by its ``reads``."""
 
@@ -222,6 +224,8 @@ class HeadSpec(ABC):
         summary: one line for people.
         formula: h in one line.
         reads: what the module's ``forward`` takes: "rows" of the layers, or the "tokens" of one.
+        trains: what its module trains: "nothing", the "mixture" of the layers, or "maps" of their
+            states. A solver fits the first two.
         recurrent: whether a row passes through the parameters once for every layer, not just once.
         default_decoder: the decoder it was published with; None leaves it to the task's kind.
     """
@@ -233,6 +237,7 @@ class HeadSpec(ABC):
     summary: ClassVar[str]
     formula: ClassVar[str]
     reads: ClassVar[Reads] = "rows"
+    trains: ClassVar[Trains] = "maps"
     recurrent: ClassVar[bool] = False
     default_decoder: ClassVar[str | None] = None
 

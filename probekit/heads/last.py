@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
 from probekit.precision import full
 
 
@@ -18,6 +18,7 @@ class Last(HeadSpec):
     name: ClassVar[str] = "last"
     default_layers: ClassVar[str] = "-1"
     learning_rate: ClassVar[float] = 2e-3
+    trains: ClassVar[Trains] = "nothing"
     source: ClassVar[str] = "baseline of all three papers"
     summary: ClassVar[str] = "the last layer alone"
     formula: ClassVar[str] = "z_L"

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
 from probekit.precision import full, static_sum
 
 
@@ -18,6 +18,7 @@ class Mean(HeadSpec):
     name: ClassVar[str] = "mean"
     default_layers: ClassVar[str] = "1:"
     learning_rate: ClassVar[float] = 2e-3
+    trains: ClassVar[Trains] = "nothing"
     source: ClassVar[str] = 'DWAtt, Table 2 "Average"; P-32, eq. 2'
     summary: ClassVar[str] = "the average of all layers"
     formula: ClassVar[str] = "1/L sum_i z_i"

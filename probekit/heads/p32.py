@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
 from probekit.precision import static_sum
 
 
@@ -18,6 +18,7 @@ class P32(HeadSpec):
     name: ClassVar[str] = "p32"
     default_layers: ClassVar[str] = "1:"
     learning_rate: ClassVar[float] = 2e-3
+    trains: ClassVar[Trains] = "mixture"
     source: ClassVar[str] = "P-32, eq. 1"
     summary: ClassVar[str] = "one learned softmax weight per layer"
     formula: ClassVar[str] = "sum_i softmax(lambda)_i z_i"

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
 from probekit.precision import static_sum
 
 
@@ -18,6 +18,7 @@ class ScalarMix(HeadSpec):
     name: ClassVar[str] = "scalar-mix"
     default_layers: ClassVar[str] = "all"
     learning_rate: ClassVar[float] = 2e-3
+    trains: ClassVar[Trains] = "mixture"
     source: ClassVar[str] = 'attention fusion, section 3.3 "linear-fusion"; ELMo, eq. 1'
     summary: ClassVar[str] = "softmax weights times a learned scale"
     formula: ClassVar[str] = "gamma sum_i softmax(s)_i z_i"

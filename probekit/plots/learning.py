@@ -62,7 +62,7 @@ def _curve(members: Sequence[Record], along: LearningAxis, factor: float) -> dic
     """Return the mean score at every step that any seed was scored at."""
     scores: dict[float, list[float]] = {}
     for record in members:
-        steps_per_epoch = record.curve[-1][0] / record.epochs
+        steps_per_epoch = record.curve[-1][0] / (record.epochs or 1)
         for step, _, score in record.curve:
             x = step / steps_per_epoch if along == "epoch" else step
             scores.setdefault(round(x, 6), []).append(score)

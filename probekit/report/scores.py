@@ -13,7 +13,7 @@ from probekit.results.groups import follows
 from probekit.results.interval import Interval
 from probekit.results.names import value_text
 
-_NUMBERS = ("shots", "fraction", "depth", "epochs", "evals", "lr", "mix_lr", "batch_size")
+_NUMBERS = ("shots", "fraction", "depth", "l2", "epochs", "evals", "lr", "mix_lr", "batch_size")
 _SETTLED_BY = {
     "layers": ("model", "head", "depth"),
     "entry": ("model", "task"),
@@ -23,6 +23,8 @@ _SETTLED_BY = {
     "decoder": ("head",),
     "options": ("head", "decoder"),
     "pooling": ("model", "task", "label"),
+    "fitter": ("head",),
+    "select": ("head",),
     "epochs": ("head",),
     "evals": ("head",),
     "batch_size": ("head",),

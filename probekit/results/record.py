@@ -43,12 +43,20 @@ class Record:
         shots: K of the few-shot protocol; None elsewhere.
         fraction: share of the training split, in 0..1; None elsewhere.
         seed: seed of the sample and of the initialisation.
-        epochs: passes over the training sentences.
+        fitter: name of the fitter (``adam``, ``lbfgs``, ``ridge``); ``none`` of a baseline.
+        select: what chose strength, checkpoint or rate: ``dev``, ``cv:5``, ``hold-out:0.1``; None
+            where nothing was chosen.
+        l2: strength of L2 that was asked for; None where it was chosen among several.
+        epochs: passes over the training sentences; this and the next ones are None of a solver.
         evals: number of points at which dev was scored; None is 10.
         lr: peak learning rate.
         mix_lr: peak learning rate of the mixing weights; None when it is ``lr``.
         batch_size: sentences per step.
         optimizer: name of the optimizer.
+        diagnosis: how the fit went, by name: see ``results.diagnosis``.
+        environment: device, dtypes and versions of what computed; no part of the key.
+        seen: ``examples`` and ``rows`` that were fitted on, ``of_examples`` and ``of_rows`` that the
+            cache holds of that split, and ``limit``, where the cache was limited.
         metric: name of the metric that all scores below are in.
         eval_score: best dev score: in 0..1 for most metrics, from 1 on for perplexity.
         eval_last: dev score after the last step.
@@ -92,12 +100,18 @@ class Record:
     shots: int | None = None
     fraction: float | None = None
     seed: int
-    epochs: int
+    fitter: str = "adam"
+    select: str | None = None
+    l2: float | None = None
+    epochs: int | None = None
     evals: int | None = None
-    lr: float
+    lr: float | None = None
     mix_lr: float | None = None
-    batch_size: int
+    batch_size: int | None = None
     optimizer: str
+    diagnosis: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    seen: Mapping[str, Any] = field(default_factory=dict)
     metric: str
     eval_score: float
     eval_last: float
@@ -184,6 +198,9 @@ _OTHER: dict[str, Callable[[Any], Any]] = {
     "class_weights": plain.class_weights,
     "confusion": plain.optional(plain.confusion),
     "options": plain.settings,
+    "diagnosis": plain.settings,
+    "environment": plain.settings,
+    "seen": plain.settings,
 }
 _BY_TYPE: dict[Any, Callable[[Any], Any]] = {
     str: plain.text,
@@ -204,4 +221,5 @@ _REQUIRED = tuple(
 )
 _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
+    "select", "l2", "diagnosis", "environment", "seen",
 )  # fmt: skip

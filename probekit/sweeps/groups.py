@@ -72,16 +72,18 @@ def data_key(run: Run) -> tuple[Hashable, ...]:
     return *data, run.classes
 
 
-def stream_key(run: Run) -> tuple[int, float, int, int, int, int]:
+def stream_key(run: Run) -> tuple[int, float, int, int, int, int, str, str]:
     """Return what runs must share to take the same batches, in an order that can be sorted."""
     spec = run.spec
     return (
         -1 if spec.shots is None else spec.shots,
         -1.0 if spec.fraction is None else spec.fraction,
         spec.seed,
-        spec.epochs,
-        spec.batch_size,
-        spec.evals,
+        spec.epochs or 0,
+        spec.batch_size or 0,
+        spec.evals or 0,
+        spec.fit,
+        spec.select or "",
     )
 
 

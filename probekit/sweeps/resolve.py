@@ -19,12 +19,15 @@ from probekit.features import (
     settled_array,
 )
 from probekit.fingerprint import digest
+from probekit.fitters import FITTERS
 from probekit.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.layers import parse_layers, up_to_depth
 from probekit.once import warn_once
 from probekit.pooling import POOLED
 from probekit.registry import parse
-from probekit.specs import ResolvedOptions, TrainSpec
+from probekit.selection import Selection
+from probekit.specs import DEFAULT_BATCH_SIZE, ResolvedOptions, TrainSpec
+from probekit.sweeps.fitting import row_values, settle_fit
 from probekit.sweeps.size import count_trained, trains_linear_layer
 from probekit.sweeps.start import open_start, read_config
 from probekit.tasks import is_own
@@ -41,6 +44,12 @@ DEFAULT_DECODERS = {
     "regression": "regression",
     "language-modelling": "vocabulary",
 }
+
+MEMBER_DESCENT = ("lr", "mix_lr", "optimizer", "schedule", "weight_decay")
+"""The options of descent that are a member's own; the others are its stream's."""
+
+SOLVER_STEPS = 100
+"""What a solver's work counts on a progress bar."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +84,11 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Training steps."""
-        return self.spec.epochs * steps_per_epoch(self.n_sentences, self.spec.batch_size)
+        """Training steps; of a solver, a fixed number that stands for all its work."""
+        spec = self.spec
+        if spec.epochs is None or spec.batch_size is None:
+            return SOLVER_STEPS
+        return spec.epochs * steps_per_epoch(self.n_sentences, spec.batch_size)
 
 
 def resolve(spec: TrainSpec, splits: Splits) -> Run:
@@ -92,12 +104,12 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     _check_kind(spec, splits)
     head = bind_head(spec.head, splits)
     layers = choose_layers(spec, head, splits.n_blocks)
-    filled = _fill(spec, head, splits)
+    drawn = sample(spec, splits)
+    filled = _fill(spec, head, layers, splits, drawn)
     used = used_splits(spec, splits)
     _check_stored(layers, head, splits, filled.pooling, used)
     assert filled.decoder is not None
     decoder = parse("decoder", filled.decoder, DECODERS)
-    check_decoder(decoder.name, splits.kind)
     start = open_start(filled, head, decoder, layers, splits)
     options = ResolvedOptions(
         spec=filled,
@@ -106,11 +118,11 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         metric=splits.metric,
         entries={split: splits.keys[split] for split in used},
         labels_fingerprint=digest({split: splits.labels[split].fingerprint for split in used}),
+        numerics=FITTERS[filled.fit].numerics,
         start=None if start is None else start.fingerprint,
     )
     bound = decoder.bind(splits.entries["train"].backbone)
     member = _member(options, head, bound, None if start is None else start.state)
-    drawn = sample(spec, splits)
     if "dev" in splits.labels and spec.hold_out is not None:
         warn_once(
             logger,
@@ -130,14 +142,28 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     )
 
 
-def _fill(spec: TrainSpec, head: HeadSpec, splits: Splits) -> TrainSpec:
+def _fill(
+    spec: TrainSpec,
+    head: HeadSpec,
+    layers: tuple[int, ...],
+    splits: Splits,
+    drawn: Int64[np.ndarray, " drawn"],
+) -> TrainSpec:
     """Return the spec with every default written out."""
+    decoder = spec.decoder or default_decoder(head, splits)
+    check_decoder(parse("decoder", decoder, DECODERS).name, splits.kind)
+    n_rows = splits.n_rows("train") * len(drawn) / splits.n_train
     return replace(
-        spec,
+        settle_fit(
+            spec,
+            head,
+            parse("decoder", decoder, DECODERS),
+            values=row_values(n_rows, len(layers), splits.manifest.dim),
+            splits=splits,
+        ),
         label=splits.column,
-        decoder=spec.decoder or default_decoder(head, splits),
+        decoder=decoder,
         pooling=text_array(spec, splits),
-        lr=head.learning_rate if spec.lr is None else spec.lr,
     )
 
 
@@ -148,19 +174,18 @@ def _member(
     start: Mapping[str, Tensor] | None,
 ) -> MemberSpec:
     spec = options.spec
-    assert spec.lr is not None
+    descent = {name: getattr(spec, name) for name in MEMBER_DESCENT}
     return MemberSpec(
         head=head,
         decoder=decoder,
         layers=options.layers,
         normalize=spec.normalize,
-        lr=spec.lr,
-        mix_lr=spec.mix_lr,
-        optimizer=spec.optimizer,
-        schedule=spec.schedule,
-        weight_decay=spec.weight_decay,
+        fitter=spec.fit,
+        select=None if spec.select is None else Selection.parse(spec.select),
+        l2=spec.l2,
         start=start,
         freeze_head=spec.freeze_fusion,
+        **{name: value for name, value in descent.items() if value is not None},
     )
 
 
@@ -218,8 +243,8 @@ def count_scored(spec: TrainSpec, splits: Splits) -> float:
     train, dev = rows.pop("train"), float(rows.pop("dev", 0))
     if spec.hold_out is not None:
         dev = spec.hold_out * train
-    per_batch = spec.batch_size * train / splits.n_train
-    return (spec.evals * dev + sum(rows.values())) / max(per_batch, 1.0)
+    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
+    return ((spec.evals or 1) * dev + sum(rows.values())) / max(per_batch, 1.0)
 
 
 def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:

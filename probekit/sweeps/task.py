@@ -191,9 +191,9 @@ def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec],
             StreamSpec(
                 train=views[name],
                 seed=spec.seed,
-                epochs=spec.epochs,
-                batch_size=spec.batch_size,
-                evals=spec.evals,
+                epochs=spec.epochs or 0,
+                batch_size=spec.batch_size or 1,
+                evals=spec.evals or 1,
                 members=tuple(runs[place].member for place in members),
             )
         )
@@ -247,6 +247,9 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "seed": spec.seed,
         "init": run.init,
         "freeze": spec.freeze_fusion,
+        "fitter": spec.fit,
+        "select": spec.select,
+        "l2": spec.l2,
         "epochs": spec.epochs,
         "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,
         "lr": spec.lr,
@@ -273,6 +276,8 @@ def _changed(kind: str, given: Mapping[str, Any], default: Mapping[str, Any]) ->
 
 def describe_optimizer(spec: TrainSpec) -> str:
     """Return optimizer and schedule as records name them."""
+    if spec.fit != "adam":
+        return {"lbfgs": "L-BFGS"}.get(spec.fit, spec.fit)
     decay = "linear decay" if spec.schedule == "linear" else "constant rate"
     if spec.optimizer == "adam":
         return f"Adam, {decay}"

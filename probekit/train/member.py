@@ -15,6 +15,7 @@ from probekit.heads import HeadInput, HeadSpec, LayerWeights
 from probekit.metrics import Metric
 from probekit.metrics.perplexity import ENDLESS
 from probekit.seeding import derive, torch_generator
+from probekit.selection import Selection
 from probekit.train.normalize import Treatment
 from probekit.train.probe import Probe, start_from
 from probekit.train.stopwatch import Stopwatch
@@ -31,6 +32,10 @@ class MemberSpec:
         decoder: the decoder and its hyper-parameters.
         layers: layers that the head reads, ascending.
         normalize: treatment of each layer, one of ``NORMALIZATIONS``.
+        fitter: name of what fits it, in ``FITTERS``.
+        select: what chooses the strength of a solver's L2, or a checkpoint; None where nothing is
+            chosen.
+        l2: strength of a solver's L2; None chooses one on the path.
         lr: peak learning rate.
         mix_lr: peak learning rate of the head's mixing parameters; ``None`` is ``lr``.
         optimizer: ``adamw`` or ``adam``.
@@ -45,7 +50,10 @@ class MemberSpec:
     decoder: DecoderSpec
     layers: tuple[int, ...]
     normalize: str = "none"
-    lr: float
+    fitter: str = "adam"
+    select: Selection | None = None
+    l2: float | None = None
+    lr: float = 0.0
     mix_lr: float | None = None
     optimizer: str = "adamw"
     schedule: str = "linear"

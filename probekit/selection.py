@@ -1,0 +1,80 @@
+"""What chooses between the fits of one run: ``--select dev``, ``cv:K`` or ``hold-out:F``.
+
+A strength of L2, a checkpoint or a learning rate that was chosen by its score on a split makes that
+score too good, so the split that is reported should not be the one that chose.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+from probekit.errors import OptionError
+
+FORMS = "dev, cv:K (such as cv:5) or hold-out:F (such as hold-out:0.1)"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What chooses: the dev split, folds of the drawn examples, or a share of them.
+
+    Attributes:
+        kind: ``dev``, ``cv`` or ``hold-out``.
+        folds: K of ``cv``; 0 elsewhere.
+        share: F of ``hold-out``; 0 elsewhere.
+    """
+
+    kind: str
+    folds: int = 0
+    share: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the selection that a user typed.
+
+        Raises:
+            OptionError: the text is none.
+        """
+        kind, _, value = text.strip().partition(":")
+        try:
+            if kind == "dev" and not value:
+                return cls("dev")
+            if kind == "cv" and int(value) >= 2:
+                return cls("cv", folds=int(value))
+            if kind == "hold-out" and 0 < float(value) < 1:
+                return cls("hold-out", share=float(value))
+        except ValueError:
+            pass
+        raise OptionError(f"--select {text!r}: choose {FORMS}; K is 2 or more, F between 0 and 1.")
+
+    def __str__(self) -> str:
+        """Return the text that `parse` reads."""
+        if self.kind == "cv":
+            return f"cv:{self.folds}"
+        return f"hold-out:{self.share:g}" if self.kind == "hold-out" else "dev"
+
+    def check_classes(self, counts: dict[str, int]) -> None:
+        """Refuse folds that no class can fill.
+
+        Args:
+            counts: examples of each class that were drawn.
+
+        Raises:
+            OptionError: there are more folds than examples of the most frequent class.
+        """
+        most = max(counts.values(), default=0)
+        if self.kind == "cv" and most < self.folds:
+            raise OptionError(
+                f"--select {self}: no class has {self.folds} examples among those drawn (the most "
+                f"frequent one has {most}); draw more, or give --select dev."
+            )
+
+
+def share_of(share: float, total: int) -> int:
+    """Return how many of some examples a share is, at least one and not all.
+
+    Raises:
+        OptionError: there are fewer than two examples.
+    """
+    if total < 2:
+        raise OptionError(f"--select hold-out:{share:g} needs two examples or more; found {total}.")
+    return min(max(1, math.floor(share * total + 0.5)), total - 1)

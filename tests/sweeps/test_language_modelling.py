@@ -89,7 +89,7 @@ def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):
         spec(place, decoder="vocabulary:trained=true"),
         spec(place, head="p32", epochs=10),
         spec(place, head="p32", depth=1),
-        spec(place, head="p32", mix_lr=0.5),  # nothing but mixing weights is trained
+        spec(place, head="p32", rates=(("mixing", 0.01),)),  # nothing but mixing weights is trained
     ]
     frozen, trained, fused, shallow, mixed = sweep(
         plan, out=tmp_path / "r.jsonl", location=place[2]

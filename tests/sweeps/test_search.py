@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from probekit.baselines.run import check_plan
 from probekit.errors import OptionError, RecordError
 from probekit.features import Location
 from probekit.report import summarise, table
@@ -218,6 +219,11 @@ def test_a_run_that_was_there_is_noted_as_searched_and_not_trained_again(locatio
 def test_one_run_cannot_search(location):
     with pytest.raises(OptionError, match=r"--lr search takes several runs, and this is one"):
         fit(spec(lr="search"), location=location)
+
+
+def test_baselines_need_a_rate_that_is_known():
+    with pytest.raises(OptionError, match="search it first, without --baselines"):
+        check_plan([spec(lr="search")])
 
 
 def test_a_file_of_trials_says_that_it_is_one():

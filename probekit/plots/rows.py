@@ -12,7 +12,7 @@ from probekit.results.record import Record
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
-_BY_HEAD = ("lr", "layers")
+_BY_HEAD = ("lr", "rates", "layers")
 """Options with a published value per head: such a value says no more than the head's name."""
 
 _BY_OTHERS = ("protocol", "metric", "entry", "labels_fingerprint")

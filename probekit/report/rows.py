@@ -39,6 +39,7 @@ class Row:
         n_params: trained parameters, rounded mean.
         train_seconds: mean wall-clock seconds of training.
         diverged: how many of the runs diverged.
+        rate_from: where their rates are from; None where they have none, or do not say.
         beside: other scores that all the records hold, such as ``selectivity``.
     """
 
@@ -51,6 +52,7 @@ class Row:
     n_params: int
     train_seconds: float
     diverged: int = 0
+    rate_from: str | None = None
     beside: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
@@ -108,6 +110,7 @@ def _row(group: Sequence[Record], options: dict[str, Any]) -> Row:
         n_params=round(interval(record.n_params for record in group).mean),
         train_seconds=interval(record.train_seconds for record in group).mean,
         diverged=sum(record.diverged for record in group),
+        rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
         beside={
             name: interval(record.scores[name] for record in group)
             for name in BESIDE

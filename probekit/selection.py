@@ -5,6 +5,7 @@ score too good, so the split that is reported should not be the one that chose.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -58,7 +59,7 @@ class Selection:
             return f"cv:{self.folds}"
         return f"hold-out:{self.share:g}" if self.kind == "hold-out" else "dev"
 
-    def check_classes(self, counts: dict[str, int]) -> None:
+    def check_classes(self, counts: Mapping[str, int]) -> None:
         """Refuse folds that no class can fill.
 
         Args:
@@ -67,7 +68,7 @@ class Selection:
         Raises:
             OptionError: there are more folds than examples of the most frequent class.
         """
-        most = max(counts.values(), default=0)
+        most = max(counts.values(), default=self.folds)
         if self.kind == "cv" and most < self.folds:
             raise OptionError(
                 f"--select {self}: no class has {self.folds} examples among those drawn (the most "

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -65,6 +65,23 @@ class Decoder(nn.Module, ABC):
         Groups besides ``weights`` are those of the spec's ``group_rates``.
         """
         return divide(self)
+
+    def load(
+        self,
+        weight: Float[Tensor, "k width"],
+        bias: Float[Tensor, " k"],
+        present: Int64[Tensor, " k"],
+        chain: Sequence[Tensor] = (),
+    ) -> None:
+        """Take the values that a solver found; only for decoders with an objective.
+
+        Args:
+            weight: of the logits of h.
+            bias: of the same.
+            present: the class of each of these logits; a class that was not drawn has no score.
+            chain: transitions, first and last scores of these classes, of a chain.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is not solved")
 
     @abstractmethod
     def forward(

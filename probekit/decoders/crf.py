@@ -1,7 +1,7 @@
 """CRF decoder: a linear-chain conditional random field over the tags of a sentence."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -85,6 +85,23 @@ class CRFDecoder(Decoder):
         """Return transitions and the scores of both ends as ``transitions``."""
         own = (self.transitions, self.start, self.end)
         return divide(self, transitions=own)
+
+    @torch.no_grad()
+    def load(
+        self,
+        weight: Float[Tensor, "k width"],
+        bias: Float[Tensor, " k"],
+        present: Int64[Tensor, " k"],
+        chain: Sequence[Tensor] = (),
+    ) -> None:
+        """Take emissions and transitions; a tag that was not drawn is the last to follow."""
+        self.emission.load(weight, bias, present)
+        transitions, start, end = chain
+        self.transitions.fill_(float(transitions.min()))
+        self.transitions[present.unsqueeze(1), present] = transitions.to(self.transitions)
+        for own, found in ((self.start, start), (self.end, end)):
+            own.fill_(float(found.min()))
+            own[present] = found.to(own)
 
     def forward(
         self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None

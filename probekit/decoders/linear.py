@@ -1,15 +1,16 @@
 """Linear decoder: dropout, then one linear layer; the default for tagging."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
 from probekit.decoders.classifier import Classifier
-from probekit.decoders.contract import DecoderSpec, Objective
+from probekit.decoders.contract import UNSEEN_LOSS, DecoderSpec, Objective
 from probekit.decoders.dense import check_rate, drop, linear_layer
 from probekit.precision import full
 
@@ -60,6 +61,20 @@ class LinearDecoder(Classifier):
     def affine(self) -> tuple[Tensor, Tensor]:
         """Weight (classes, width) and bias (classes)."""
         return self.weight, self.bias
+
+    @torch.no_grad()
+    def load(
+        self,
+        weight: Float[Tensor, "k width"],
+        bias: Float[Tensor, " k"],
+        present: Int64[Tensor, " k"],
+        chain: Sequence[Tensor] = (),
+    ) -> None:
+        """Take weight and bias; a class that was not drawn has about the loss ``UNSEEN_LOSS``."""
+        self.weight.zero_()
+        self.bias.fill_(float(bias.mean()) - UNSEEN_LOSS)
+        self.weight[present] = (weight - weight.mean(0)).to(self.weight)
+        self.bias[present] = bias.to(self.bias)
 
     def forward(
         self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None

@@ -1,5 +1,6 @@
 """Regression decoder: dropout, then one linear layer to a number, trained by squared error."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -67,6 +68,18 @@ class RegressionDecoder(Decoder):
         equal = bool((known == known[0]).all())
         self.mean.fill_(float(known.mean()))
         self.deviation.fill_(1.0 if equal else float(known.std(correction=0)))
+
+    @torch.no_grad()
+    def load(
+        self,
+        weight: Float[Tensor, "k width"],
+        bias: Float[Tensor, " k"],
+        present: Int64[Tensor, " k"],
+        chain: Sequence[Tensor] = (),
+    ) -> None:
+        """Take weight and bias of numbers in standard units."""
+        self.weight.copy_(weight)
+        self.bias.copy_(bias)
 
     def forward(
         self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None

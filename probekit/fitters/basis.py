@@ -4,7 +4,6 @@ L2 does not change under a rotation, and in this basis the covariance is diagona
 Hessian is nearly a Kronecker product that can be inverted at once (`KroneckerInverse`).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -73,32 +72,49 @@ class Basis:
         return raw, bias - raw @ self.scale.mean
 
 
-def find_basis(scale: Scale, rows: Iterable[Float[Tensor, "n w"]], n_rows: int) -> Basis:
-    """Return the basis of some rows, which are read once, block by block.
+class BasisBuilder:
+    """Finds the basis of rows that come in blocks, once.
 
-    Args:
-        scale: what standardises them.
-        rows: blocks of them, as they are.
-        n_rows: how many there are.
+    Attributes:
+        reads: whether it needs the rows at all: very wide ones stay as they are.
     """
-    width = len(scale.mean)
-    device = scale.mean.device
-    if width > MOST_ROTATED and n_rows > MOST_ROTATED:
-        varies = scale.deviation != 1.0
-        return Basis(scale, None, varies.double())
-    if n_rows < width:  # the rows span less than the space: their own products tell all
-        z = torch.cat([scale.apply(block) for block in rows]).double()
-        spectrum, left = torch.linalg.eigh(z @ z.t() / n_rows)
-        kept = spectrum > 1e-12 * spectrum[-1].clamp(min=1e-300)
+
+    def __init__(self, scale: Scale, n_rows: int) -> None:
+        """Start without rows.
+
+        Args:
+            scale: what standardises them.
+            n_rows: how many will come.
+        """
+        self._scale, self._n_rows = scale, n_rows
+        width = len(scale.mean)
+        self._short = n_rows < width  # rows span less than the space: their own products tell all
+        self.reads = min(width, n_rows) <= MOST_ROTATED
+        self._rows: list[Tensor] = []
+        self._gram = scale.mean.new_zeros(0 if self._short or not self.reads else width, width)
+
+    def add(self, rows: Float[Tensor, "n w"]) -> None:
+        """Add some rows, as they are."""
+        z = self._scale.apply(rows)
+        if self._short:
+            self._rows.append(z)
+        else:
+            self._gram += z.t() @ z
+
+    def finish(self) -> Basis:
+        """Return the basis."""
+        if not self.reads:
+            varies = self._scale.deviation != 1.0
+            return Basis(self._scale, None, varies.double())
+        if not self._short:
+            spectrum, rotation = torch.linalg.eigh(self._gram / self._n_rows)
+            return Basis(self._scale, rotation, spectrum.clamp(min=0))
+        z = torch.cat(self._rows).double()
+        spectrum, left = torch.linalg.eigh(z @ z.t() / self._n_rows)
+        kept = spectrum > 1e-10 * spectrum[-1].clamp(min=1e-300)
         spectrum, left = spectrum[kept], left[:, kept]
-        rotation = z.t() @ (left / (n_rows * spectrum).sqrt())
-        return Basis(scale, rotation, spectrum)
-    gram = torch.zeros(width, width, dtype=torch.float64, device=device)
-    for block in rows:
-        z = scale.apply(block)
-        gram += (z.t() @ z).double()
-    spectrum, rotation = torch.linalg.eigh(gram / n_rows)
-    return Basis(scale, rotation, spectrum.clamp(min=0))
+        rotation = z.t() @ (left / (self._n_rows * spectrum).sqrt())
+        return Basis(self._scale, rotation, spectrum)
 
 
 class KroneckerInverse:

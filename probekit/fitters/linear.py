@@ -13,7 +13,14 @@ from torch import Tensor
 
 from probekit.fitters.basis import KroneckerInverse
 from probekit.fitters.losses import Loss
-from probekit.fitters.minimise import Evaluation, Minimisation, Minimum, Request, minimise
+from probekit.fitters.minimise import (
+    TOLERANCE,
+    Evaluation,
+    Minimisation,
+    Minimum,
+    Request,
+    minimise,
+)
 
 _BLOCK_VALUES = 2**21
 """Logits of all problems that are computed at a time, so that they stay in a processor's cache."""
@@ -65,7 +72,7 @@ class LinearObjective:
         self._width = len(spectrum) + 1
         self._n_weights = loss.n_logits * self._width
 
-    def minimise(self, tolerance: float | None = None) -> Minimisation:
+    def minimise(self, tolerance: float = TOLERANCE) -> Minimisation:
         """Return the minimisation of all problems, which asks for evaluations."""
         loss, problems = self.loss, self.problems
         n_problems = len(problems.l2)
@@ -74,7 +81,7 @@ class LinearObjective:
         weights[:, :, -1] = loss.start(problems.parts)[problems.part]
         extra = torch.full_like(start[:, self._n_weights :], 0.1 + self._extra_l2)
         inverse = KroneckerInverse(self._spectrum, problems.l2, loss.n_logits, extra)
-        return minimise(start, inverse, **({} if tolerance is None else {"tolerance": tolerance}))
+        return minimise(start, inverse, tolerance=tolerance)
 
     def unpack(
         self, points: Float64[Tensor, "some values"]
@@ -90,6 +97,24 @@ class LinearObjective:
     def _split(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weights = points[:, : self._n_weights].view(len(points), self.loss.n_logits, self._width)
         return weights, weights[:, :, :-1], points[:, self._n_weights :]
+
+    def predict(
+        self,
+        points: Float64[Tensor, "some values"],
+        z: Float[Tensor, "n r"],
+        offsets: Int64[Tensor, " bounds"],
+    ) -> Tensor:
+        """Return what some problems predict of rows, shape (some, n).
+
+        Args:
+            points: of the problems.
+            z: rows in the basis of the objective.
+            offsets: bounds of the sentences in them.
+        """
+        weights, bias, extra = self.unpack(points)
+        flat = weights.reshape(-1, z.shape[1]).float()
+        logits = torch.addmm(bias.reshape(-1, 1).float(), flat, z.t())
+        return self.loss.predict(logits.view(len(points), -1, len(z)), extra, offsets)
 
     def begin(self, request: Request) -> "Pass":
         """Return an evaluation to which rows can be added."""
@@ -128,6 +153,8 @@ class Pass:
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
         most = max(_BLOCK_VALUES // max(len(self._matrix), 1), 64)
+        if self._loss.whole:
+            most = max(len(z), 1)
         for start in range(0, len(z), most):
             part = z[start : start + most]
             first = rows.start + start
@@ -156,9 +183,7 @@ class Pass:
         return Evaluation(value, gradient, self._curvature)
 
 
-def solve(
-    minimisation: Minimisation, evaluate: Callable[[Request], Evaluation]
-) -> Minimum:
+def solve(minimisation: Minimisation, evaluate: Callable[[Request], Evaluation]) -> Minimum:
     """Run one minimisation to its end."""
     try:
         request = next(minimisation)

@@ -38,10 +38,12 @@ class Loss(Protocol):
     Attributes:
         n_logits: logits of a row.
         n_extra: values of its own, such as the transitions of a chain.
+        whole: whether the rows of a sentence must come together.
     """
 
     n_logits: int
     n_extra: int
+    whole: bool
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the biases to begin with."""
@@ -62,11 +64,25 @@ class Loss(Protocol):
             rows: which of all rows these are.
         """
 
+    def predict(
+        self,
+        logits: Float[Tensor, "problems logits n"],
+        extra: Float64[Tensor, "problems extra"],
+        offsets: Int64[Tensor, " bounds"],
+    ) -> Tensor:
+        """Return the class or number of each row in each problem, shape (problems, n).
+
+        Args:
+            logits: of rows that may be of another split.
+            extra: the loss's own values.
+            offsets: bounds of the sentences in the rows.
+        """
+
 
 class Softmax:
     """Cross entropy of K classes."""
 
-    n_extra = 0
+    n_extra, whole = 0, False
 
     def __init__(self, targets: Int64[Tensor, " n"], n_classes: int) -> None:
         """Keep the class of each row."""
@@ -75,10 +91,7 @@ class Softmax:
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the logarithms of the classes' shares."""
-        shares = weights.new_zeros(len(weights), self.n_logits, dtype=torch.float64)
-        shares.index_add_(1, self._targets, weights.double())
-        found = shares.clamp(min=1e-12).log()
-        return found - found.mean(1, keepdim=True)
+        return log_shares(self._targets, weights, self.n_logits)
 
     def derive(
         self,
@@ -101,6 +114,15 @@ class Softmax:
         weighted.scatter_add_(1, targets, -weights.unsqueeze(1))
         return Derivatives(value, weighted, extra.new_zeros(len(logits), 0), curvature)
 
+    def predict(
+        self,
+        logits: Float[Tensor, "problems logits n"],
+        extra: Float64[Tensor, "problems extra"],
+        offsets: Int64[Tensor, " bounds"],
+    ) -> Int64[Tensor, "problems n"]:
+        """Return the class with the largest logit."""
+        return logits.argmax(1)
+
     def _curvature(self, p: Tensor, weighted: Tensor) -> Tensor:
         mean = weighted.sum(2).double()
         if self.n_logits > MOST_CURVED:
@@ -111,7 +133,7 @@ class Softmax:
 class Binary:
     """Cross entropy of two classes by one logit, that of the second against the first."""
 
-    n_logits, n_extra = 1, 0
+    n_logits, n_extra, whole = 1, 0, False
 
     def __init__(self, targets: Int64[Tensor, " n"]) -> None:
         """Keep the sign of each row."""
@@ -140,11 +162,20 @@ class Binary:
         none = extra.new_zeros(len(logits), 0)
         return Derivatives(value, by_logits.unsqueeze(1), none, curvature.view(-1, 1, 1))
 
+    def predict(
+        self,
+        logits: Float[Tensor, "problems logits n"],
+        extra: Float64[Tensor, "problems extra"],
+        offsets: Int64[Tensor, " bounds"],
+    ) -> Int64[Tensor, "problems n"]:
+        """Return 1 where the logit is above 0, else 0."""
+        return (logits.squeeze(1) > 0).long()
+
 
 class Squares:
     """Half the squared error of one number."""
 
-    n_logits, n_extra = 1, 0
+    n_logits, n_extra, whole = 1, 0, False
 
     def __init__(self, targets: Float64[Tensor, " n"]) -> None:
         """Keep the number of each row."""
@@ -169,3 +200,22 @@ class Squares:
         curvature = weights.double().sum(1).view(-1, 1, 1)
         none = extra.new_zeros(len(logits), 0)
         return Derivatives(value, weighted.unsqueeze(1), none, curvature)
+
+    def predict(
+        self,
+        logits: Float[Tensor, "problems logits n"],
+        extra: Float64[Tensor, "problems extra"],
+        offsets: Int64[Tensor, " bounds"],
+    ) -> Float[Tensor, "problems n"]:
+        """Return the numbers."""
+        return logits.squeeze(1)
+
+
+def log_shares(
+    targets: Int64[Tensor, " n"], weights: Float[Tensor, "problems n"], n_classes: int
+) -> Float64[Tensor, "problems classes"]:
+    """Return the logarithm of each class's share in the rows, centred over the classes."""
+    shares = weights.new_zeros(len(weights), n_classes, dtype=torch.float64)
+    shares.index_add_(1, targets, weights.double())
+    found = shares.clamp(min=1e-12).log()
+    return found - found.mean(1, keepdim=True)

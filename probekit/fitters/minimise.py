@@ -300,7 +300,9 @@ class _LineSearch:
         if self.best.curvature is not None and found.curvature is not None:
             self.best.curvature[places] = found.curvature
 
-    def _next(self, here: Tensor, step: Tensor, new: Tensor, value: Tensor, slope: Tensor) -> Tensor:
+    def _next(
+        self, here: Tensor, step: Tensor, new: Tensor, value: Tensor, slope: Tensor
+    ) -> Tensor:
         """Return the next step lengths: twice as far, or inside the interval that is known."""
         low, high = self._low[here], self._high[here]
         middle = torch.where(high.isinf(), 2 * step, (low + high) / 2)

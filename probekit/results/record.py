@@ -59,8 +59,8 @@ class Record:
         optimizer: name of the optimizer.
         diagnosis: how the fit went, by name: see ``results.diagnosis``.
         environment: device, dtypes and versions of what computed; no part of the key.
-        seen: ``examples`` and ``rows`` that were fitted on, ``of_examples`` and ``of_rows`` that the
-            cache holds of that split, and ``limit``, where the cache was limited.
+        seen: ``examples`` and ``rows`` that were fitted on, ``of_examples`` and ``of_rows`` that
+            the cache holds of that split, and ``limit``, where the cache was limited.
         metric: name of the metric that all scores below are in.
         eval_score: best dev score: in 0..1 for most metrics, from 1 on for perplexity.
         eval_last: dev score after the last step.

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -89,6 +90,7 @@ class Member:
         stepping: those of its steps; probes that take them together have one together.
         curve: step, mean training loss since the last point, and dev score, after some steps.
         last_score: the newest dev score.
+        solved: how a solver found its values, by name; empty where none did.
         diverged: whether its loss or a trained value is no longer finite; it takes no more steps,
             and what follows is no checkpoint unless there is no other.
     """
@@ -121,6 +123,7 @@ class Member:
         self.curve: list[tuple[int, float, float]] = []
         self.last_score = math.nan
         self.best: Checkpoint | None = None
+        self.solved: Mapping[str, Any] = {}
         self.diverged = False
         self.reading = Stopwatch(device)
         self.stepping = Stopwatch(device)

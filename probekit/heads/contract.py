@@ -112,6 +112,16 @@ class FusionHead(nn.Module, ABC):
             OptionError: ``per_row`` and no z.
         """
 
+    def layer_maps(
+        self, weight: Float[Tensor, "outputs width"] | None = None
+    ) -> Float[Tensor, "layers dim outputs"] | None:
+        """Return the map of each layer's states to h, where h is a sum of such maps; else None.
+
+        Args:
+            weight: a map of h that is folded in: the maps then lead to ``weight h``.
+        """
+        return None
+
     def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
         """Return the parameters that decide how much each layer counts (``--mix-lr``)."""
         return ()

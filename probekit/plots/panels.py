@@ -163,10 +163,11 @@ def title_text(title: str, width: float) -> str:
 def label_text(label: str, width: float) -> str:
     """Return an axis label in lines that fit into ``width`` inches, broken between words.
 
-    A number of seeds stays with its word.
+    A number of seeds stays with its word, and an asterisk with what it stands for.
     """
-    glued = label.replace(" seeds", "\xa0seeds")
-    lines = textwrap.fill(glued, int(width / _LABEL_CHARACTER), break_long_words=False)
+    glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
+    characters = int(width / _LABEL_CHARACTER)
+    lines = textwrap.fill(glued, characters, break_long_words=False, break_on_hyphens=False)
     return lines.replace("\xa0", " ")
 
 

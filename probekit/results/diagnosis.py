@@ -29,8 +29,8 @@ def _edge(record: Record) -> str | None:
 
 
 def _starts(record: Record) -> str | None:
-    apart = record.diagnosis.get("starts_gap", 0.0) > _GAP
-    return "starts ended apart" if apart else None
+    gap = record.diagnosis.get("starts_gap")
+    return "starts ended apart" if isinstance(gap, int | float) and gap > _GAP else None
 
 
 def _selected(record: Record) -> str | None:

@@ -52,6 +52,11 @@ def test_every_trouble_is_a_mark(changes, mark):
     assert notes([make_record(**{"diagnosis": GOOD} | changes)]) == [f"* {mark}"]
 
 
+def test_values_that_are_unknown_are_no_trouble():
+    names = ("converged", "edge", "one_class", "starts_gap", "best_is_last", "falling", "absent")
+    assert notes([make_record(diagnosis=dict.fromkeys(names))]) == []
+
+
 def test_a_test_score_or_another_selection_is_no_selection_on_the_reported_split():
     assert marks([make_record(select="dev")]) == ()
     assert marks([make_record(select="cv:5", test_score=None)]) == ()

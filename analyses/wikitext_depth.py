@@ -29,11 +29,11 @@ EVERY = 4
 TRANSFORM = "vocabulary:transform=new"
 TRAINED: Mapping[str, Any] = {"epochs": 2, "batch_size": 4, "evals": 2}
 LENS: Mapping[str, Any] = {"epochs": 1, "fraction": 0.01, "evals": 1}
-RATES = {
-    "p32": (2e-3, 0.2),
-    "attention-fusion": (2e-3, 0.05),
-    "concat": (1e-4, None),
-    "dwatt": (1e-3, None),
+RATES: Mapping[str, tuple[float, tuple[tuple[str, float], ...]]] = {
+    "p32": (2e-3, (("mixing", 0.2),)),
+    "attention-fusion": (2e-3, (("mixing", 0.05),)),
+    "concat": (1e-4, ()),
+    "dwatt": (1e-3, ()),
 }
 """Learning rate of each fusion head, and of its mixing weights: 2e-3 would hardly move those."""
 
@@ -70,8 +70,8 @@ def main() -> None:
     transformed = run(product(replace(longer, decoder=TRANSFORM, lr=1e-3), by_depth))
     fused = run(
         [
-            replace(longer, head=head, lr=rate, mix_lr=mix_rate)
-            for head, (rate, mix_rate) in RATES.items()
+            replace(longer, head=head, lr=rate, rates=groups)
+            for head, (rate, groups) in RATES.items()
         ]
     )
     write(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from probekit.registry import choose
+from probekit.selection import PUBLISHED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,9 @@ class Protocol:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+_ONE_RATE: Mapping[str, Any] = {"one_rate": True, "rate_from": PUBLISHED}
+"""The papers give all parameters of a head and its decoder one rate."""
+
 PROTOCOLS: Mapping[str, Protocol] = {
     "dwatt": Protocol(
         summary="AdamW with linear decay, 5e-5 for every head, batches of 16, best dev score of 50 "
@@ -39,7 +43,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         source="DWAtt, sections 5.2 and 9.1, Table 2 (batches of 8 on WikiText-2)",
         heads=("last", "mean", "extra-layers", "concat", "dwatt"),
         seeds=5,
-        options={"select": "dev", "lr": 5e-5, "epochs": 50, "batch_size": 16},
+        options={"select": "dev", **_ONE_RATE, "lr": 5e-5, "epochs": 50, "batch_size": 16},
     ),
     "attention-fusion": Protocol(
         summary="Adam at a constant 2e-3, two hidden layers of 256 for whole texts and a CRF for "
@@ -51,6 +55,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         decoders={"sentence": "mlp", "pair": "mlp", "tagging": "crf"},
         options={
             "select": "dev",
+            **_ONE_RATE,
             "lr": 2e-3,
             "epochs": 20,
             "batch_size": 32,
@@ -65,7 +70,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         "these are ours",
         heads=("last", "mean", "p32"),
         seeds=5,
-        options={"select": "dev", "lr": 2e-3, "epochs": 20, "batch_size": 16},
+        options={"select": "dev", **_ONE_RATE, "lr": 2e-3, "epochs": 20, "batch_size": 16},
     ),
 }
 

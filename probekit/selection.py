@@ -10,6 +10,12 @@ from typing import Self
 
 from probekit.errors import OptionError
 
+SEARCH = "search"
+"""Value of an option that a sweep finds by trials."""
+
+PUBLISHED, FIXED, SEARCHED = "published", "fixed", "searched"
+"""Where a learning rate is from: the default of head or protocol, the user, or trials."""
+
 FORMS = "dev, cv:K (such as cv:5) or hold-out:F (such as hold-out:0.1)"
 
 

@@ -12,15 +12,15 @@ from probekit.fingerprint import digest
 from probekit.fitters import FITTERS, SOLVERS
 from probekit.heads import HEADS
 from probekit.heads.normalization import NORMALIZATIONS
+from probekit.parameter_groups import WEIGHTS
 from probekit.pooling import POOLED
 from probekit.registry import choose, normal_form
-from probekit.selection import Selection
+from probekit.selection import FIXED, PUBLISHED, SEARCH, SEARCHED, Selection
 
 DEFAULT_EPOCHS, DEFAULT_BATCH_SIZE, DEFAULT_EVALS = 50, 16, 10
 DEFAULT_OPTIMIZER, DEFAULT_SCHEDULE, DEFAULT_WEIGHT_DECAY = "adamw", "linear", 0.01
 DESCENT = {
     "lr": None,
-    "mix_lr": None,
     "epochs": DEFAULT_EPOCHS,
     "batch_size": DEFAULT_BATCH_SIZE,
     "evals": DEFAULT_EVALS,
@@ -29,6 +29,12 @@ DESCENT = {
     "weight_decay": DEFAULT_WEIGHT_DECAY,
 }
 """The options of descent by steps, which a solver has not, and what ``adam`` takes if unset."""
+
+SEARCHABLE = ("lr", "weight_decay")
+"""Options that a sweep can find by trials."""
+
+_ASIDE = ("one_rate", "rate_from", "trial")
+"""Fields that say nothing of a resolved run: what it does is the same with any value of them."""
 
 OPTIMIZERS = ("adamw", "adam")
 SCHEDULES = ("linear", "constant")
@@ -76,13 +82,20 @@ class TrainSpec:
         l2: strength of a solver's L2; ``None`` chooses it among those of its path.
         epochs: passes over the drawn sentences; this and the next ones are of ``adam`` alone, and
             ``None`` is what ``DESCENT`` says.
-        lr: peak learning rate; ``None`` is the head's own.
-        mix_lr: peak learning rate of the mixing weights; ``None`` is ``lr``.
+        lr: peak learning rate of all parameters that have none of their own below; ``None`` is the
+            head's, ``search`` is found by trials on other seeds (``sweeps.search``).
+        rates: peak learning rates of named groups of parameters (``mixing``, ``transitions``),
+            sorted by name. A group that is not named has the default of its head or decoder, else
+            ``lr``.
+        one_rate: give such a group ``lr`` even where it has a default, as the papers do.
         batch_size: sentences per step.
         evals: number of evenly spaced points at which dev is scored.
         optimizer: ``adamw``, or ``adam``, which has no weight decay.
         schedule: of the learning rate: ``linear`` decay to 0, or ``constant``.
-        weight_decay: AdamW's decoupled weight decay.
+        weight_decay: AdamW's decoupled weight decay, or ``search``.
+        rate_from: where the rates are from: ``published``, ``fixed`` or ``searched``; ``None``
+            is whichever of the first two it is by ``lr`` and ``rates``.
+        trial: whether the run is one of a search, which tables leave out.
         fit_on: the split to fit on, for data without a train split (with ``hold_out``).
         control: seed of control labels that replace the real ones (Hewitt & Liang 2019).
         fusion_from: folder of a saved head whose fusion this run starts from.
@@ -110,11 +123,14 @@ class TrainSpec:
     select: str | None = None
     l2: float | None = None
     epochs: int | None = None
-    lr: float | None = None
-    mix_lr: float | None = None
+    lr: float | str | None = None
+    rates: tuple[tuple[str, float], ...] = ()
+    one_rate: bool = False
     batch_size: int | None = None
     evals: int | None = None
-    weight_decay: float | None = None
+    weight_decay: float | str | None = None
+    rate_from: str | None = None
+    trial: bool = False
     pooling: str | None = None
     optimizer: str | None = None
     schedule: str | None = None
@@ -143,18 +159,39 @@ class TrainSpec:
             _check_whole(option, getattr(self, option), least=1)
         for option in ("shots", "depth", "seed", "control"):
             _check_whole(option, getattr(self, option), least=0)
-        for option in ("lr", "mix_lr", "l2"):
-            _check_range(option, getattr(self, option), 0, math.inf, "a number above 0")
+        self._check_rates()
+        _check_range("l2", self.l2, 0, math.inf, "a number above 0")
         least, most = math.nextafter(0, -1), 1 + 1e-12
         _check_range("fraction", self.fraction, least, most, "a number from 0 to 1")
         _check_range("hold_out", self.hold_out, 0, 1, "a number between 0 and 1")
-        decay = 0 if self.weight_decay is None else self.weight_decay
-        if not (_is_number(decay) and 0 <= decay < math.inf):
-            raise OptionError(f"--weight-decay must be 0 or more; found {self.weight_decay!r}.")
-        if self.optimizer == "adam" and decay not in (0, DEFAULT_WEIGHT_DECAY):
-            raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
+        self._check_decay()
         self._check_fit()
         self._check_start()
+
+    def _check_rates(self) -> None:
+        """Check the learning rates, and sort those of groups."""
+        if self.lr != SEARCH:
+            _check_range("lr", self.lr, 0, math.inf, "a number above 0, or search")
+        object.__setattr__(self, "rates", tuple(sorted((str(n), r) for n, r in self.rates)))
+        names = [name for name, _ in self.rates]
+        for name, rate in self.rates:
+            if name == WEIGHTS:
+                raise OptionError(f"--lr {name}={rate}: write the number alone, --lr {rate}.")
+            if names.count(name) > 1:
+                raise OptionError(f"--lr: one run has one rate of {name}; found several.")
+            _check_range("lr", rate, 0, math.inf, f"a number above 0 for {name}")
+        if self.rate_from is not None:
+            choose("origin of a rate", self.rate_from, dict.fromkeys((PUBLISHED, FIXED, SEARCHED)))
+
+    def _check_decay(self) -> None:
+        decay = 0 if self.weight_decay is None else self.weight_decay
+        searched = decay == SEARCH
+        if not searched and not (_is_number(decay) and 0 <= float(decay) < math.inf):
+            raise OptionError(
+                f"--weight-decay must be 0 or more, or search; found {self.weight_decay!r}."
+            )
+        if self.optimizer == "adam" and decay not in (0, DEFAULT_WEIGHT_DECAY):
+            raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
 
     def _check_fit(self) -> None:
         """Refuse options that the fitter has no use for."""
@@ -175,7 +212,11 @@ class TrainSpec:
     @property
     def descent(self) -> tuple[str, ...]:
         """The options of descent by steps that were given, a decoder's dropout included."""
-        given = tuple(name for name in DESCENT if getattr(self, name) is not None)
+        given = tuple(
+            name
+            for name in DESCENT
+            if getattr(self, name) is not None or (name == "lr" and self.rates)
+        )
         dropout = self.decoder is not None and "dropout=" in self.decoder
         return (*given, "dropout") if dropout else given
 
@@ -184,6 +225,11 @@ class TrainSpec:
             raise OptionError("--fusion-from and --init-from were both given; choose one.")
         if self.freeze_fusion and self.fusion_from is None:
             raise OptionError("--freeze-fusion needs a fusion to freeze: --fusion-from DIR.")
+        if self.untrained and self.searched:
+            raise OptionError(
+                f"{_option(self.searched[0])} search: nothing is trained, so no value is better "
+                "than another; leave it out."
+            )
         if self.untrained and self.init_from is None:
             option = "--fraction" if self.shots is None else "--shots"
             raise OptionError(
@@ -195,6 +241,11 @@ class TrainSpec:
     def untrained(self) -> bool:
         """Whether nothing is trained: a saved head is scored as it is."""
         return 0 in (self.shots, self.fraction)
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """The options that are to be found by trials."""
+        return tuple(name for name in SEARCHABLE if getattr(self, name) == SEARCH)
 
     @property
     def protocol(self) -> str:
@@ -241,8 +292,9 @@ class ResolvedOptions:
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values."""
+        spec = self.spec.to_json()
         return {
-            **self.spec.to_json(),
+            **{name: value for name, value in spec.items() if name not in _ASIDE},
             "task": self.task,
             "layers": list(self.layers),
             "metric": self.metric,
@@ -265,7 +317,7 @@ class ResolvedOptions:
         for name in ("model", "fusion_from", "init_from"):
             del options[name]
         options["continued"] = self.spec.init_from is not None
-        for name in DESCENT if self.spec.fit in SOLVERS else ("l2",):
+        for name in (*DESCENT, "rates") if self.spec.fit in SOLVERS else ("l2",):
             del options[name]
         return digest(options)
 

@@ -12,7 +12,7 @@ LEVELS = [
     {"errors", "containers", "configuration", "reasons"},
     {"registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
     | {"buffers", "heap", "progress", "sending", "once", "output_head", "final_norm", "blocks"}
-    | {"initialization", "precision", "selection"},
+    | {"initialization", "precision", "selection", "parameter_groups"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"fitters", "data", "features"},
     {"specs", "protocols"},

@@ -146,7 +146,8 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
 
     Raises:
         OptionError: there are several label columns, or control labels, which are a baseline
-            themselves, or runs that train nothing, or that go on from heads with other labels.
+            themselves, or runs that train nothing, or whose rate is to be searched, or that go on
+            from heads with other labels.
         MissingFileError: no saved head lies where a run should go on from one.
         RecordError: it is damaged.
     """
@@ -160,6 +161,11 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
         raise OptionError(
             "--control and --baselines were both given; the baselines include a control task for "
             "every seed, so leave --control out."
+        )
+    if any(spec.searched for spec in plan):
+        raise OptionError(
+            "--baselines train with the rate of the heads that they are held against, so it must "
+            "be known: search it first, without --baselines, and give what was found."
         )
     if any(spec.untrained for spec in plan):
         raise OptionError(

@@ -1,11 +1,15 @@
 """``probekit tasks`` and ``probekit heads``: what there is to choose from."""
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from probekit.cli import options
+
+if TYPE_CHECKING:
+    from probekit.decoders import DecoderSpec
+    from probekit.heads import HeadSpec
 
 _IF_UNSET = {
     ("extra-layers", "n"): "(1 up to 12 blocks, 2 beyond)",
@@ -53,7 +57,8 @@ def heads(json: options.Json = False) -> None:
     if not json:
         typer.echo(
             "\nOptions follow the name: --head extra-layers:n=2, --decoder mlp:hidden=128. "
-            "A protocol fills in what is not given on the command line."
+            "A protocol fills in what is not given on the command line.\n"
+            "Rates are those of groups of parameters beside lr: --lr mixing=0.1."
         )
 
 
@@ -79,6 +84,7 @@ def _heads() -> list[dict[str, Any]]:
             "h =": head.formula,
             "layers": head.default_layers,
             "lr": head.learning_rate,
+            "rates": _rates(head),
             "options": _defaults(head),
             "source": head.source,
         }
@@ -95,6 +101,7 @@ def _decoders() -> list[dict[str, Any]]:
             "decoder": name,
             "for": [kind for kind in KINDS if kind in decoder.kinds],
             "what": decoder.summary,
+            "rates": _rates(decoder),
             "options": _defaults(decoder),
             "source": decoder.source,
         }
@@ -114,6 +121,11 @@ def _protocols() -> list[dict[str, Any]]:
         }
         for name, protocol in PROTOCOLS.items()
     ]
+
+
+def _rates(spec: "type[HeadSpec] | type[DecoderSpec]") -> list[str]:
+    """Return the groups of parameters besides ``weights``, with their default rates."""
+    return [f"{name}={'lr' if rate is None else rate}" for name, rate in spec.group_rates.items()]
 
 
 def _defaults(spec: type) -> list[str]:

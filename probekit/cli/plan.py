@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from probekit.cli.options import split_list
 from probekit.cli.target import Target
 from probekit.cli.training_options import TrainingOptions
-from probekit.cli.values import each, each_name
+from probekit.cli.values import each, each_name, each_rate, number_or_search
 from probekit.errors import OptionError
 from probekit.protocols import Protocol, get_protocol
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 DEFAULT_HEADS = ("last", "p32", "concat", "dwatt")
 
 _FIXED = (
-    "hold_out", "layers", "batch_size", "optimizer", "schedule", "weight_decay", "fit_on",
-    "control", "fusion_from", "freeze_fusion", "init_from", "fit", "select",
+    "hold_out", "layers", "fit_on", "control", "fusion_from", "freeze_fusion", "init_from", "fit",
+    "select",
 )  # fmt: skip
 """Options of one value, which a run has as the user gave them."""
 
@@ -83,11 +83,28 @@ def _varied(
         "shots": each(shared.shots, int, "--shots"),
         "fraction": each(shared.fraction, float, "--fraction"),
         "epochs": [defaults["epochs"]],
-        "lr": [defaults["lr"]] if shared.lr is None else each(shared.lr, float, "--lr"),
-        "mix_lr": each(shared.mix_lr, float, "--mix-lr"),
+        **_varied_descent(shared, defaults),
         "l2": each(shared.l2, float, "--l2"),
         "seed": range(seeds),
     }
+
+
+def _varied_descent(
+    shared: TrainingOptions, defaults: Mapping[str, Any]
+) -> dict[str, Sequence[Any]]:
+    """Return the values of the options of descent that were given; of rates also the defaults."""
+    given: dict[str, Sequence[Any]] = {"lr": [defaults["lr"]]}
+    if shared.lr is not None:
+        rates, groups = each_rate(shared.lr)
+        given |= {"lr": rates or [defaults["lr"]], "rates": groups, "rate_from": [None]}
+    if shared.batch_size is not None:
+        given["batch_size"] = each(shared.batch_size, int, "--batch-size")
+    if shared.weight_decay is not None:
+        given["weight_decay"] = each(shared.weight_decay, number_or_search, "--weight-decay")
+    for name in ("optimizer", "schedule"):
+        if (names := getattr(shared, name)) is not None:
+            given[name] = split_list(names)
+    return given
 
 
 def _decoders(

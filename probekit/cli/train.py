@@ -83,7 +83,7 @@ def sweep(
     """Train every combination of comma-separated options; finished runs are skipped.
 
     Lists may be given for --head, --decoder, --label, --depth, --normalize, --pooling, --shots,
-    --fraction, --epochs, --lr and --mix-lr.
+    --fraction, --epochs, --lr, --l2, --batch-size, --optimizer, --schedule and --weight-decay.
     """
     target = Target.of(model, task, shared)
     depths = each(depth, int, "--depth")

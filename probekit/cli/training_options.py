@@ -89,13 +89,15 @@ L2 = Annotated[
 ]
 Lr = Annotated[
     str | None,
-    typer.Option("--lr", help="Peak learning rate; auto is the head's own.", show_default="auto"),
-]
-MixLr = Annotated[
-    str, typer.Option("--mix-lr", help="Learning rate of the mixing weights; auto is --lr.")
+    typer.Option(
+        "--lr",
+        help="Peak learning rate; of groups of parameters as mixing=0.1,transitions=0.05; auto is "
+        "the head's own, search finds it by trials on other seeds.",
+        show_default="auto",
+    ),
 ]
 BatchSize = Annotated[
-    int | None, typer.Option("--batch-size", help="Sentences per step.", show_default="16")
+    str | None, typer.Option("--batch-size", help="Sentences per step.", show_default="16")
 ]
 Seeds = Annotated[
     int | None, typer.Option("--seeds", help="How many seeds: 0, 1, 2, ...", show_default="1")
@@ -125,8 +127,12 @@ Schedule = Annotated[
     ),
 ]
 WeightDecay = Annotated[
-    float | None,
-    typer.Option("--weight-decay", help="AdamW's decoupled weight decay.", show_default="0.01"),
+    str | None,
+    typer.Option(
+        "--weight-decay",
+        help="AdamW's decoupled weight decay; search finds it by trials.",
+        show_default="0.01",
+    ),
 ]
 FitOn = Annotated[
     str, typer.Option("--fit-on", help="Split to fit on, for data without a train split.")
@@ -180,7 +186,6 @@ class TrainingOptions:
     select: Select = None
     l2: L2 = None
     lr: Lr = None
-    mix_lr: MixLr = "auto"
     batch_size: BatchSize = None
     seeds: Seeds = None
     protocol: Preset = None

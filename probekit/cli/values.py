@@ -1,11 +1,13 @@
 """Values in the words of an option: lists of numbers, lists of names, sizes."""
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import TypeVar
 
 from probekit.cli.options import split_list
 from probekit.errors import OptionError
+from probekit.selection import SEARCH
 
 T = TypeVar("T")
 
@@ -29,6 +31,37 @@ def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | No
             kind = "a whole number" if read is int else "a number"
             raise OptionError(f"{option}: {item!r} is not {kind}.") from None
     return values
+
+
+def number_or_search(text: str) -> float | str:
+    """Read a number, or the word ``search``.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    return text if text == SEARCH else float(text)
+
+
+def each_rate(text: str) -> tuple[list[float | str | None], list[tuple[tuple[str, float], ...]]]:
+    """Read ``--lr``: numbers, ``auto``, ``search``, and rates of groups as ``mixing=0.1``.
+
+    Returns:
+        The numbers, and every combination of the rates of groups, sorted by group; one that names
+        none where no group was given.
+
+    Raises:
+        OptionError: an item is no such thing.
+    """
+    items = split_list(text)
+    plain = [item for item in items if "=" not in item]
+    groups: dict[str, list[tuple[str, float]]] = {}
+    for name, _, value in (item.partition("=") for item in items if "=" in item):
+        (rate,) = each(value, float, f"--lr {name}") or [None]
+        if rate is None:
+            raise OptionError(f"--lr {name}={value}: give a number, such as {name}=0.1.")
+        groups.setdefault(name.strip(), []).append((name.strip(), rate))
+    combinations = itertools.product(*(groups[name] for name in sorted(groups)))
+    return each(",".join(plain), number_or_search, "--lr"), list(combinations)
 
 
 def each_name(text: str | None) -> list[str | None]:

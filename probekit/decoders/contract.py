@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -9,6 +10,8 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
+
+from probekit.parameter_groups import Groups, divide
 
 Objective = Literal["cross-entropy", "chain", "squares"]
 """Losses that a solver knows: of rows by class, of paths of tags, of numbers."""
@@ -54,6 +57,14 @@ class Decoder(nn.Module, ABC):
 
         Called once, with all of them; most decoders need nothing.
         """
+
+    def parameter_groups(self) -> Groups:
+        """Return the parameters by group, each of which may have a learning rate of its own.
+
+        ``transitions`` is what a chain scores besides its emissions, ``weights`` everything else.
+        Groups besides ``weights`` are those of the spec's ``group_rates``.
+        """
+        return divide(self)
 
     @abstractmethod
     def forward(
@@ -121,6 +132,8 @@ class DecoderSpec(ABC):
         name: key in ``DECODERS``.
         source: paper.
         summary: one line for people.
+        group_rates: the module's groups of parameters besides ``weights``, each with the rate that
+            it has by default where that is not the head's.
         kinds: kinds of label column that it decodes ("tagging", "sentence", "pair", "regression",
             "language-modelling").
     """
@@ -129,6 +142,7 @@ class DecoderSpec(ABC):
     source: ClassVar[str]
     summary: ClassVar[str]
     kinds: ClassVar[frozenset[str]]
+    group_rates: ClassVar[Mapping[str, float | None]] = {}
 
     def to_json(self) -> dict[str, Any]:
         """Return the name and hyper-parameters; ``decoder_from_json`` is the inverse."""

@@ -1,6 +1,7 @@
 """CRF decoder: a linear-chain conditional random field over the tags of a sentence."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +16,7 @@ from probekit.decoders.linear import Linear
 from probekit.decoders.mlp import MLP
 from probekit.decoders.packing import pack
 from probekit.errors import OptionError
+from probekit.parameter_groups import Groups, divide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +24,8 @@ class CRF(DecoderSpec):
     """p(tags | sentence) = exp(score of the path) / sum over all paths; predicts the best path.
 
     Emissions are the logits of `Linear`, or of `MLP` when ``hidden`` is not 0. Transitions and the
-    scores of first and last tags start at 0, where the CRF is its emissions alone.
+    scores of first and last tags start at 0, where the CRF is its emissions alone. They have a rate
+    of their own, because at a head's rate of 2e-3 they stay within 0.2 of zero.
 
     Attributes:
         hidden: width of two hidden layers below the emissions; 0 is none.
@@ -36,6 +39,7 @@ class CRF(DecoderSpec):
     source: ClassVar[str] = "Lafferty et al. 2001; attention fusion, section 4"
     summary: ClassVar[str] = "linear-chain CRF over the tags of a sentence"
     kinds: ClassVar[frozenset[str]] = frozenset({"tagging"})
+    group_rates: ClassVar[Mapping[str, float | None]] = {"transitions": 0.1}
 
     def __post_init__(self) -> None:
         """Check width and rate."""
@@ -76,6 +80,11 @@ class CRFDecoder(Decoder):
     def affine(self) -> tuple[Tensor, Tensor] | None:
         """Weight and bias of the emissions, if they are affine."""
         return self.emission.affine
+
+    def parameter_groups(self) -> Groups:
+        """Return transitions and the scores of both ends as ``transitions``."""
+        own = (self.transitions, self.start, self.end)
+        return divide(self, transitions=own)
 
     def forward(
         self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None

@@ -10,7 +10,7 @@ from probekit.heads.contract import HeadSpec
 
 @dataclass(frozen=True, kw_only=True)
 class LBFGS(Fitter):
-    """Full-batch L-BFGS: convex where a decoder alone is fitted, from several starts with a mixture."""
+    """Full-batch L-BFGS: convex for a decoder alone, from several starts with a mixture."""
 
     name: ClassVar[str] = "lbfgs"
     summary: ClassVar[str] = "L-BFGS to the optimum, the strength of L2 chosen on a path"

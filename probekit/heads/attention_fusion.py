@@ -1,5 +1,6 @@
 """Attention fusion: one learned query attends over the layers of each word."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
+from probekit.parameter_groups import Groups, divide
 from probekit.precision import row_scores, row_sum
 
 
@@ -23,6 +25,7 @@ class AttentionFusion(HeadSpec):
     name: ClassVar[str] = "attention-fusion"
     default_layers: ClassVar[str] = "all"
     learning_rate: ClassVar[float] = 2e-3
+    group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": None}
     trains: ClassVar[Trains] = "mixture"
     source: ClassVar[str] = "attention fusion, eq. 1-2"
     summary: ClassVar[str] = "one learned query attends over the layers of each word"
@@ -55,6 +58,6 @@ class AttentionFusionHead(RowHead):
         raw = row_scores(self.q, z).t()
         return LayerWeights(self.layers, raw.softmax(-1), raw)
 
-    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
-        """Return q."""
-        return (self.q,)
+    def parameter_groups(self) -> Groups:
+        """Return q as ``mixing``."""
+        return divide(self, mixing=(self.q,))

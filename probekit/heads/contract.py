@@ -13,6 +13,7 @@ from torch.nn import functional
 from probekit.errors import OptionError
 from probekit.heads.layer_weights import LayerWeights
 from probekit.heads.tokens import TokenStates
+from probekit.parameter_groups import Groups, divide
 from probekit.precision import full
 
 __all__ = [
@@ -122,9 +123,13 @@ class FusionHead(nn.Module, ABC):
         """
         return None
 
-    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
-        """Return the parameters that decide how much each layer counts (``--mix-lr``)."""
-        return ()
+    def parameter_groups(self) -> Groups:
+        """Return the parameters by group, each of which may have a learning rate of its own.
+
+        ``mixing`` is what decides how much each layer counts, ``weights`` everything else. Groups
+        besides ``weights`` are those of the spec's ``group_rates``.
+        """
+        return divide(self)
 
 
 class RowHead(FusionHead):
@@ -230,6 +235,8 @@ class HeadSpec(ABC):
         name: key in ``HEADS``.
         default_layers: published layer set, for ``parse_layers``.
         learning_rate: what ``--lr auto`` means: the published one, or ours where there is none.
+        group_rates: the module's groups of parameters besides ``weights``, each with the rate that
+            it has by default where that is not the head's.
         source: paper and equation.
         summary: one line for people.
         formula: h in one line.
@@ -243,6 +250,7 @@ class HeadSpec(ABC):
     name: ClassVar[str]
     default_layers: ClassVar[str]
     learning_rate: ClassVar[float]
+    group_rates: ClassVar[Mapping[str, float | None]] = {}
     source: ClassVar[str]
     summary: ClassVar[str]
     formula: ClassVar[str]

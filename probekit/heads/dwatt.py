@@ -1,17 +1,20 @@
 """DWAtt: depth-wise attention, a query from the last layer over one learned value per layer."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from probekit.errors import OptionError
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.heads.mlp import StackedLayerNorm, StackedMLP
 from probekit.initialization import linear_uniform
+from probekit.parameter_groups import Groups, divide
 from probekit.precision import full, no_autocast, row_sum
 
 
@@ -25,14 +28,18 @@ class DWAtt(HeadSpec):
     Attributes:
         d_pos: width of the fixed layer positions (DWAtt, Table 4).
         bottleneck: hidden width of every f over d (gamma_Q = gamma_V in Table 4).
+        scale: divide the scores by sqrt(d), so that their spread does not grow with the width; the
+            paper does not.
     """
 
     d_pos: int = 24
     bottleneck: float = 0.5
+    scale: bool = False
 
     name: ClassVar[str] = "dwatt"
     default_layers: ClassVar[str] = "1:"
     learning_rate: ClassVar[float] = 5e-5
+    group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": None}
     source: ClassVar[str] = "DWAtt, eq. 3-11; learning rate: section 9.1 (Table 4 has 1e-5)"
     summary: ClassVar[str] = "depth-wise attention over a learned value per layer"
     formula: ClassVar[str] = "z_L + sum_n softmax_n(q . W_K pos_n) LN_n(f_n(z_n))"
@@ -47,7 +54,7 @@ class DWAtt(HeadSpec):
     def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "DWAttHead":
         """Create the module; positions, keys, values and query are drawn in this order."""
         hidden = max(1, int(dim * self.bottleneck))
-        return DWAttHead(layers, dim, self.d_pos, hidden, generator)
+        return DWAttHead(layers, dim, self.d_pos, hidden, generator, scale=self.scale)
 
 
 class DWAttHead(RowHead):
@@ -61,10 +68,18 @@ class DWAttHead(RowHead):
     pos: Tensor
 
     def __init__(
-        self, layers: tuple[int, ...], dim: int, d_pos: int, hidden: int, generator: torch.Generator
+        self,
+        layers: tuple[int, ...],
+        dim: int,
+        d_pos: int,
+        hidden: int,
+        generator: torch.Generator,
+        *,
+        scale: bool = False,
     ) -> None:
         """Draw the fixed positions, then the parameters."""
         super().__init__(layers, dim)
+        self.divisor = math.sqrt(dim) if scale else 1.0
         self.register_buffer("pos", torch.rand(len(layers), d_pos, generator=generator))
         self.key = linear_uniform(d_pos, dim, fan_in=d_pos, generator=generator)
         self.key_bias = linear_uniform(dim, fan_in=d_pos, generator=generator)
@@ -83,12 +98,13 @@ class DWAttHead(RowHead):
         raw = self._scores(z[-1]).t()
         return LayerWeights(self.layers, raw.softmax(-1), raw)
 
-    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
-        """Return W_K and f_Q: the parameters that act on h through the attention alone."""
-        return (self.key, self.key_bias, *self.query.parameters())
+    def parameter_groups(self) -> Groups:
+        """Return W_K and f_Q as ``mixing``: they act on h through the attention alone."""
+        return divide(self, mixing=(self.key, self.key_bias, *self.query.parameters()))
 
     def _scores(self, last: Float[Tensor, "rows dim"]) -> Float[Tensor, "layers rows"]:
         query = 1 + functional.elu(full(last) + full(self.query(last.unsqueeze(0)).squeeze(0)))
         with no_autocast(last):
             keys = torch.addmm(self.key_bias, self.pos, self.key)
-            return keys @ query.t()
+            scores = keys @ query.t()
+            return scores if self.divisor == 1 else scores / self.divisor

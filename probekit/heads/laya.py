@@ -1,16 +1,18 @@
 """LAYA: a small network looks at all layers of a row at once and weighs each of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from probekit.errors import OptionError
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.initialization import linear_uniform
+from probekit.parameter_groups import Groups, divide
 from probekit.precision import full, operand, row_sum
 
 
@@ -35,6 +37,7 @@ class LAYA(HeadSpec):
     name: ClassVar[str] = "laya"
     default_layers: ClassVar[str] = "1:"
     learning_rate: ClassVar[float] = 3e-4
+    group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": None}
     source: ClassVar[str] = "LAYA (Vessio, 2025; arXiv 2511.12723) and its author's code"
     summary: ClassVar[str] = "a network over all layers weighs a learned map of each"
     formula: ClassVar[str] = "sum_i softmax_i(MLP([g_1; ...; g_L]) / tau) g_i, g_i = A_i z_i + a_i"
@@ -89,9 +92,9 @@ class LAYAHead(RowHead):
         raw = self._scores(self._map(z))
         return LayerWeights(self.layers, raw.softmax(-1), raw)
 
-    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
-        """Return the scorer, which acts on h through the attention alone."""
-        return (self.u, self.u_bias, self.v, self.v_bias)
+    def parameter_groups(self) -> Groups:
+        """Return the scorer as ``mixing``: it acts on h through the attention alone."""
+        return divide(self, mixing=(self.u, self.u_bias, self.v, self.v_bias))
 
     def _map(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "layers rows width"]:
         return torch.baddbmm(self.adapter_bias, operand(z), self.adapter)

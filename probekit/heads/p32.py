@@ -1,5 +1,6 @@
 """P-32: a learned softmax weight per layer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
+from probekit.parameter_groups import Groups, divide
 from probekit.precision import static_sum
 
 
@@ -18,6 +20,7 @@ class P32(HeadSpec):
     name: ClassVar[str] = "p32"
     default_layers: ClassVar[str] = "1:"
     learning_rate: ClassVar[float] = 2e-3
+    group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": 0.2}
     trains: ClassVar[Trains] = "mixture"
     source: ClassVar[str] = "P-32, eq. 1"
     summary: ClassVar[str] = "one learned softmax weight per layer"
@@ -45,6 +48,6 @@ class P32Head(RowHead):
         raw = self.lambda_.detach().clone()
         return LayerWeights(self.layers, raw.softmax(0), raw)
 
-    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
-        """Return lambda."""
-        return (self.lambda_,)
+    def parameter_groups(self) -> Groups:
+        """Return lambda as ``mixing``."""
+        return divide(self, mixing=(self.lambda_,))

@@ -1,5 +1,6 @@
 """Scalar mix: ELMo's softmax weights over the layers, times a learned scale."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from probekit.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
+from probekit.parameter_groups import Groups, divide
 from probekit.precision import static_sum
 
 
@@ -18,6 +20,7 @@ class ScalarMix(HeadSpec):
     name: ClassVar[str] = "scalar-mix"
     default_layers: ClassVar[str] = "all"
     learning_rate: ClassVar[float] = 2e-3
+    group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": 0.2}
     trains: ClassVar[Trains] = "mixture"
     source: ClassVar[str] = 'attention fusion, section 3.3 "linear-fusion"; ELMo, eq. 1'
     summary: ClassVar[str] = "softmax weights times a learned scale"
@@ -48,6 +51,6 @@ class ScalarMixHead(RowHead):
         raw = self.s.detach().clone()
         return LayerWeights(self.layers, raw.softmax(0), raw)
 
-    def mixing_parameters(self) -> tuple[nn.Parameter, ...]:
-        """Return s and gamma."""
-        return (self.s, self.gamma)
+    def parameter_groups(self) -> Groups:
+        """Return s and gamma as ``mixing``."""
+        return divide(self, mixing=(self.s, self.gamma))

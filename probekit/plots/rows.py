@@ -13,10 +13,10 @@ from probekit.results.record import Record
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
-_BY_HEAD = ("fitter", "select", "lr", "layers")
+_BY_HEAD = ("fitter", "select", "lr", "rates", "layers")
 """Options with a published value per head: such a value says no more than the head's name."""
 
-_OF_DESCENT = ("epochs", "evals", "mix_lr", "batch_size", "optimizer")
+_OF_DESCENT = ("epochs", "evals", "batch_size", "optimizer")
 """Options that a solver's run does not have."""
 
 _BY_OTHERS = ("protocol", "metric", "entry", "labels_fingerprint")

@@ -43,6 +43,7 @@ class Row:
         diverged: how many of the runs diverged.
         two_scores: whether best and last dev score are two things in some of the runs.
         marks: what is wrong with any of the runs, in words.
+        rate_from: where their rates are from; None where they have none, or do not say.
         beside: other scores that all the records hold, such as ``selectivity``.
     """
 
@@ -57,6 +58,7 @@ class Row:
     diverged: int = 0
     two_scores: bool = False
     marks: tuple[str, ...] = ()
+    rate_from: str | None = None
     beside: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
@@ -116,6 +118,7 @@ def _row(group: Sequence[Record], options: dict[str, Any]) -> Row:
         diverged=sum(record.diverged for record in group),
         two_scores=has_two_scores(group),
         marks=marks(group),
+        rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
         beside={
             name: interval(record.scores[name] for record in group)
             for name in BESIDE

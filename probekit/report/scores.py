@@ -13,8 +13,9 @@ from probekit.results.diagnosis import MARK
 from probekit.results.groups import follows
 from probekit.results.interval import Interval
 from probekit.results.names import value_text
+from probekit.selection import PUBLISHED
 
-_NUMBERS = ("shots", "fraction", "depth", "l2", "epochs", "evals", "lr", "mix_lr", "batch_size")
+_NUMBERS = ("shots", "fraction", "depth", "l2", "epochs", "evals", "lr", "batch_size")
 _SETTLED_BY = {
     "layers": ("model", "head", "depth"),
     "entry": ("model", "task"),
@@ -28,6 +29,7 @@ _SETTLED_BY = {
     "select": ("head",),
     "epochs": ("head",),
     "evals": ("head",),
+    "rates": ("head", "decoder", "lr"),
     "batch_size": ("head",),
     "optimizer": ("head",),
 }
@@ -58,7 +60,7 @@ def _option_columns(rows: Sequence[Row]) -> list[Column]:
     names = list(rows[0].options) if rows else list(ALWAYS)
     varies = [name for name in names if len({row.options[name] for row in rows}) > 1]
     always = _always(rows)
-    return [
+    columns = [
         Column(
             name.replace("_", " "),
             [_option_cell(name, row.options) for row in rows],
@@ -67,6 +69,16 @@ def _option_columns(rows: Sequence[Row]) -> list[Column]:
         for name in names
         if name in always or (name in varies and not _is_settled(name, rows))
     ]
+    place = next((n for n, column in enumerate(columns, 1) if column.heading == "lr"), len(columns))
+    return [*columns[:place], *_rate_column(rows), *columns[place:]]
+
+
+def _rate_column(rows: Sequence[Row]) -> list[Column]:
+    """Return where the rates are from, unless all are the published ones."""
+    found = [row.rate_from for row in rows]
+    if set(found) <= {None, PUBLISHED}:
+        return []
+    return [Column("rate", [one or NOTHING for one in found], words=True)]
 
 
 def _always(rows: Sequence[Row]) -> tuple[str, ...]:

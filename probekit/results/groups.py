@@ -5,7 +5,7 @@ from typing import Any
 
 from probekit.errors import RecordError
 from probekit.registry import choose
-from probekit.results.names import options_text, settings_text
+from probekit.results.names import options_text, rates_text, settings_text
 from probekit.results.record import Record
 
 Key = tuple[Any, ...]
@@ -30,7 +30,7 @@ OPTIONS = (
     "epochs",
     "evals",
     "lr",
-    "mix_lr",
+    "rates",
     "batch_size",
     "optimizer",
     "layers",
@@ -68,10 +68,15 @@ def key_of(record: Record, names: Sequence[str]) -> Key:
 
 
 def option_of(record: Record, name: str) -> Any:
-    """Return a record's value of an option, settings as one text; hashable, and None if unset."""
+    """Return a record's value of an option; hashable, and None if unset.
+
+    Settings are one text, and so are the rates of groups.
+    """
     if name == "evals" and record.evals is None:
         return USUAL_EVALS if record.epochs else None
     value = getattr(record, name)
+    if name == "rates":
+        return rates_text(value) or None
     return (settings_text(value) or None) if name == "options" else value
 
 

@@ -23,7 +23,7 @@ _PHRASE = {
     "select": "chosen by {}",
     "l2": "L2 {}",
     "lr": "lr {}",
-    "mix_lr": "mix lr {}",
+    "rates": "lr {}",
     "epochs": "{} epochs",
     "evals": "{} evals",
     "batch_size": "batch {}",
@@ -38,6 +38,7 @@ _NONE = {
     "fraction": "all sentences",
     "depth": "all layers",
     "options": "defaults",
+    "rates": "one lr",
     "init": "from scratch",
 }
 
@@ -100,6 +101,11 @@ def model_text(model: str) -> str:
 def settings_text(settings: Mapping[str, Any]) -> str:
     """Return settings as they are typed, such as ``decoder.hidden=128:head.n=2``."""
     return ":".join(f"{name}={_setting_text(value)}" for name, value in settings.items())
+
+
+def rates_text(rates: Mapping[str, float]) -> str:
+    """Return the rates of groups as they are typed, such as ``mixing=0.2,transitions=0.1``."""
+    return ",".join(f"{name}={rate:g}" for name, rate in rates.items())
 
 
 def _setting_text(value: Any) -> str:

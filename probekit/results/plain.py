@@ -63,6 +63,11 @@ def scores(value: Any) -> dict[str, float]:
     return {text(name): number(score) for name, score in value.items()}
 
 
+def rates(value: Any) -> dict[str, float]:
+    """Return numbers by name, in the order of the names."""
+    return dict(sorted(scores(value).items()))
+
+
 def weights(value: Any) -> dict[int, float]:
     """Return weights by layer number; JSON has no integer keys, so these come back as text."""
     return {int(layer): number(weight) for layer, weight in value.items()}

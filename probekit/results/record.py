@@ -50,7 +50,11 @@ class Record:
         epochs: passes over the training sentences; this and the next ones are None of a solver.
         evals: number of points at which dev was scored; None is 10.
         lr: peak learning rate.
-        mix_lr: peak learning rate of the mixing weights; None when it is ``lr``.
+        rates: peak learning rates of groups of parameters, such as ``mixing`` or ``transitions``;
+            all others have ``lr``.
+        rate_from: where the rates are from: ``published`` (of the head or a protocol), ``fixed``
+            (by the user) or ``searched``; None of what has no rate.
+        trial: whether the run is a trial of a search, which tables and figures leave out.
         batch_size: sentences per step.
         optimizer: name of the optimizer.
         diagnosis: how the fit went, by name: see ``results.diagnosis``.
@@ -106,7 +110,9 @@ class Record:
     epochs: int | None = None
     evals: int | None = None
     lr: float | None = None
-    mix_lr: float | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
+    rate_from: str | None = None
+    trial: bool = False
     batch_size: int | None = None
     optimizer: str
     diagnosis: Mapping[str, Any] = field(default_factory=dict)
@@ -191,6 +197,7 @@ def _json_value(value: Any) -> Any:
 
 _OTHER: dict[str, Callable[[Any], Any]] = {
     "layers": plain.layers,
+    "rates": plain.rates,
     "scores": plain.scores,
     "curve": plain.curve,
     "weights": plain.weights,
@@ -221,5 +228,5 @@ _REQUIRED = tuple(
 )
 _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
-    "select", "l2", "diagnosis", "environment", "seen",
+    "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
 )  # fmt: skip

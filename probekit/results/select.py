@@ -9,28 +9,31 @@ from probekit.results.groups import OPTIONS, grouped, option_of
 from probekit.results.names import listed_text, model_text, value_text
 from probekit.results.record import Record
 
-_NAMES = dict.fromkeys((*OPTIONS, "seed"))
+_NAMES = dict.fromkeys((*OPTIONS, "seed", "trial"))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
 _BEGIN = re.compile(r"\s*\w+=")
 
 
 def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
-    """Return the records that meet every condition.
+    """Return the records that meet every condition; trials of a search only if one asks for them.
 
     Args:
         records: any records.
         conditions: each ``name=value`` or ``name=value,value``, or several of these with commas
             between them; a value is written as tables print it (``all`` or ``none`` for an option
             that was not set), a number in any notation, a model by its name or the last part of
-            it. A value that holds a comma stands alone or in quotes.
+            it. A value that holds a comma stands alone or in quotes. ``trial=yes`` is the trials.
 
     Raises:
         OptionError: a condition is malformed.
         UnknownNameError: a name is no option of a record.
         RecordError: no record is left; the message lists the values that occur.
     """
+    separate = [one for text in conditions for one in _separate(text)]
     kept = list(records)
-    for condition in (one for text in conditions for one in _separate(text)):
+    if not any(one.startswith("trial=") for one in separate):
+        kept = _without_trials(kept)
+    for condition in separate:
         name, equals, values = condition.partition("=")
         if not equals or not values:
             raise OptionError(f"condition {condition!r}: write name=value, such as shots=128.")
@@ -39,6 +42,16 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
         if kept and not left:
             raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
         kept = left
+    return kept
+
+
+def _without_trials(records: Sequence[Record]) -> list[Record]:
+    kept = [record for record in records if not record.trial]
+    if records and not kept:
+        raise RecordError(
+            "all records are trials of a search that was not finished; run it again, or choose "
+            "them with --where trial=yes."
+        )
     return kept
 
 
@@ -82,6 +95,7 @@ def _is(record: Record, name: str, wanted: str) -> bool:
 
 
 def _occurring(records: Sequence[Record], name: str) -> str:
-    if name == "seed":
-        return " or ".join(str(seed) for seed in sorted({record.seed for record in records}))
+    if name in ("seed", "trial"):
+        values = sorted({getattr(record, name) for record in records})
+        return " or ".join(value_text(name, value) for value in values)
     return " or ".join(listed_text(name, value) for (value,) in grouped(records, [name]))

@@ -3,6 +3,7 @@
 import logging
 import math
 from dataclasses import replace
+from typing import Any
 
 from probekit.decoders import DecoderSpec
 from probekit.errors import OptionError
@@ -12,6 +13,7 @@ from probekit.heads import HeadSpec
 from probekit.once import warn_once
 from probekit.selection import Selection
 from probekit.specs import DESCENT, TrainSpec
+from probekit.sweeps.rates import settle_rates
 
 logger = logging.getLogger(__name__)
 
@@ -49,15 +51,15 @@ def settle_fit(
         )
     select = _selection(spec, splits, solves=fitter.solves)
     if fitter.solves:
-        return replace(spec, fit=fit, select=select)
+        return replace(spec, fit=fit, select=select, one_rate=False, rate_from=None)
     if spec.l2 is not None:
         raise OptionError(f"--l2 is a solver's, and this run descends by steps ({spec.head}).")
-    rate = head.learning_rate if spec.lr is None else spec.lr
-    filled = {
+    spec = settle_rates(spec, head, decoder)
+    filled: dict[str, Any] = {
         name: default if getattr(spec, name) is None else getattr(spec, name)
         for name, default in DESCENT.items()
     }
-    return replace(spec, fit=fit, select=select, **filled | {"lr": rate})
+    return replace(spec, fit=fit, select=select, **filled)
 
 
 def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: int) -> str:

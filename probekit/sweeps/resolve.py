@@ -45,7 +45,7 @@ DEFAULT_DECODERS = {
     "language-modelling": "vocabulary",
 }
 
-MEMBER_DESCENT = ("lr", "mix_lr", "optimizer", "schedule", "weight_decay")
+MEMBER_DESCENT = ("lr", "rates", "optimizer", "schedule", "weight_decay")
 """The options of descent that are a member's own; the others are its stream's."""
 
 SOLVER_STEPS = 100

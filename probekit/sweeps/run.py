@@ -2,14 +2,14 @@
 
 import logging
 import uuid
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
-from probekit.engines import ENGINES
+from probekit.engines import ENGINES, Engine
 from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.hardware import pick_device
@@ -19,12 +19,16 @@ from probekit.results import Record, append_record, check_appendable, load_recor
 from probekit.specs import TrainSpec
 from probekit.sweeps.groups import make_groups, member_bytes
 from probekit.sweeps.resolve import Run, resolve
+from probekit.sweeps.search import Trail, search
 from probekit.sweeps.task import GroupTask, Outputs, open_once, source_of
 from probekit.tasks.types import slugify
 from probekit.train.residency import default_memory
 from probekit.train.saved import check_replaceable, saved_key
 
 logger = logging.getLogger(__name__)
+
+_Note = tuple[Run, Trail]
+"""A run whose rate was searched, and how."""
 
 
 def sweep(
@@ -43,7 +47,8 @@ def sweep(
     """Train every run of a plan that ``out`` has no record of.
 
     Records are appended to ``out`` as soon as a group of runs is finished, so a sweep that was
-    stopped goes on where it was when it is started again.
+    stopped goes on where it was when it is started again. Where a spec leaves its learning rate or
+    weight decay to a search, the trials come first, and are recorded as trials in the same file.
 
     Args:
         plan: the runs; ``specs.product`` makes them.
@@ -61,7 +66,7 @@ def sweep(
         progress: show progress on stderr, counting the steps of all runs.
 
     Returns:
-        The records of the plan, in its order, new and old.
+        The records of the plan, in its order, new and old; no trials.
 
     Raises:
         OptionError: an option cannot be used, or ``save`` holds the head of another run.
@@ -78,25 +83,116 @@ def sweep(
     device = pick_device(device)
     if memory is None:
         memory = default_memory(torch.device(device))
-    place = Location() if location is None else location
-    file = Path(out)
-    name = uuid.uuid4().hex
-    runs = _resolve(plan, place, name)
-    outputs = _outputs(runs, file, None if save is None else Path(save), predictions)
-    known = _known(file)
-    todo = _missing(runs, known, outputs, file)
-    share = memory // workers  # of one group: at most half for its heads, the rest for its rows
-    groups = make_groups(todo, workers=workers, memory=share // 2)
-    shared = GroupTask(
-        specs={}, location=place, device=device, memory=share, outputs=outputs, sweep=name
+    sweeping = _Sweep(
+        file=Path(out),
+        location=Location() if location is None else location,
+        start=start,
+        workers=workers,
+        memory=memory,
+        device=device,
+        progress=progress,
     )
-    tasks = [_task_of(group, shared) for group in groups]
-    total = sum(run.steps for run in todo)
-    shown = progress and bool(todo)
-    with ProgressBar(total=total, desc="train", unit="step", shown=shown) as bar:
-        done = start(tasks, workers=workers, report=bar.update)
-        known.update(_append(done, file))
-    return [known[run.options.key] for run in runs]
+    found, trails = search(plan, sweeping.train)
+    settled = [found[spec] for spec in plan]
+    folder = None if save is None else Path(save)
+    records = sweeping.train(settled, trails, save=folder, predictions=predictions)
+    return list({record.key: record for record in records.values()}.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sweep:
+    """What the trials of a sweep and its runs have in common: see `sweep`."""
+
+    file: Path
+    location: Location
+    start: Engine
+    workers: int
+    memory: int
+    device: str
+    progress: bool
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def train(
+        self,
+        plan: Sequence[TrainSpec],
+        trails: Mapping[TrainSpec, Trail] | None = None,
+        *,
+        save: Path | None = None,
+        predictions: bool = False,
+    ) -> dict[TrainSpec, Record]:
+        """Train what is not recorded, and return the record of every spec, in their order.
+
+        Args:
+            plan: the runs, with nothing left to be searched.
+            trails: how the search of some specs went, for their records.
+            save: as in `sweep`.
+            predictions: as in `sweep`.
+        """
+        found = _resolve(plan, self.location, self.name)
+        runs = _distinct(found.values())
+        outputs = _outputs(runs, self.file, save, predictions)
+        known = _known(self.file)
+        todo = _missing(runs, known, outputs, self.file)
+        before = {run.options.key for run in runs} - {run.options.key for run in todo}
+        notes = {found[spec].options.key: (found[spec], t) for spec, t in (trails or {}).items()}
+        known.update(self._run(todo, outputs, notes))
+        for run in runs:
+            if run.options.key in before:
+                _note_again(run, known, notes, self.file)
+        return {spec: known[run.options.key] for spec, run in found.items()}
+
+    def _run(
+        self, todo: Sequence[Run], outputs: Outputs, notes: Mapping[str, _Note]
+    ) -> dict[str, Record]:
+        """Train runs in groups, and record each group as it finishes."""
+        share = self.memory // self.workers  # of a group: at most half for heads, the rest for rows
+        groups = make_groups(todo, workers=self.workers, memory=share // 2)
+        shared = GroupTask(
+            specs={},
+            location=self.location,
+            device=self.device,
+            memory=share,
+            outputs=outputs,
+            sweep=self.name,
+        )
+        tasks = [_task_of(group, shared) for group in groups]
+        total = sum(run.steps for run in todo)
+        shown = self.progress and bool(todo)
+        with ProgressBar(total=total, desc="train", unit="step", shown=shown) as bar:
+            done = self.start(tasks, workers=self.workers, report=bar.update)
+            return _append(done, self.file, notes)
+
+
+def _note_again(run: Run, known: dict[str, Record], notes: Mapping[str, _Note], out: Path) -> None:
+    """Record a run anew that was there, where this plan says more of it: it trains nothing.
+
+    The run that was there may have been a trial, or have had its rate from the user.
+    """
+    key = run.options.key
+    record = known[key]
+    noted = _noted(replace(record, trial=record.trial and run.spec.trial), notes)
+    if noted != record:
+        known[key] = noted
+        append_record(out, noted)
+
+
+def _noted(record: Record, notes: Mapping[str, _Note]) -> Record:
+    """Return a record with where its rate is from, and the trail of its search, if there was one.
+
+    Of two specs that are one run, the searched one counts.
+    """
+    if record.key not in notes:
+        return record
+    run, trail = notes[record.key]
+    return replace(record, rate_from=run.spec.rate_from, diagnosis={**record.diagnosis, **trail})
+
+
+def _distinct(runs: Iterable[Run]) -> list[Run]:
+    """Return each record key once, the first of its runs."""
+    found: dict[str, Run] = {}
+    for run in runs:
+        found.setdefault(run.options.key, run)
+    return list(found.values())
 
 
 def _task_of(group: Sequence[Run], shared: GroupTask) -> GroupTask:
@@ -105,19 +201,22 @@ def _task_of(group: Sequence[Run], shared: GroupTask) -> GroupTask:
     return replace(shared, specs={run.options.key: run.spec for run in group}, memory=left)
 
 
-def _append(done: Generator[tuple[int, list[Record]], None, None], out: Path) -> dict[str, Record]:
-    """Append the records of each group as it finishes."""
+def _append(
+    done: Generator[tuple[int, list[Record]], None, None], out: Path, notes: Mapping[str, _Note]
+) -> dict[str, Record]:
+    """Append the records of each group as it finishes, with the trail of their search."""
     fresh = {}
     with closing(done):  # Ctrl-C must end the workers, not wait for them
         for _, records in done:
-            for record in records:
+            for trained in records:
+                record = _noted(trained, notes)
                 append_record(out, record)
                 fresh[record.key] = record
     return fresh
 
 
-def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> list[Run]:
-    """Settle every spec, each record key once, in the order of the plan."""
+def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> dict[TrainSpec, Run]:
+    """Settle every spec, in the order of the plan; two of them may be one run."""
     by_source: dict[Hashable, list[TrainSpec]] = {}
     for spec in plan:
         by_source.setdefault(source_of(spec), []).append(spec)
@@ -125,10 +224,7 @@ def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> list[
     for specs in by_source.values():  # one source after the other: few are held open
         splits = open_once(sweep, *source_of(specs[0]), location)
         found |= {spec: resolve(spec, splits) for spec in specs}
-    runs: dict[str, Run] = {}
-    for spec in plan:
-        runs.setdefault(found[spec].options.key, found[spec])
-    return list(runs.values())
+    return {spec: found[spec] for spec in plan}
 
 
 def _known(out: Path) -> dict[str, Record]:

@@ -15,7 +15,7 @@ from probekit.decoders import DecoderSpec
 from probekit.errors import OptionError
 from probekit.features import Location, Splits, open_features, settled_array
 from probekit.fingerprint import digest, digest_file
-from probekit.heads import HeadSpec
+from probekit.heads import HeadSpec, head_from_json
 from probekit.once import warn_once
 from probekit.specs import TrainSpec
 from probekit.store import Entry
@@ -72,7 +72,8 @@ def open_start(
     config, saved, fingerprint = _open(folder)
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
-        "head": (_without_config(config["head"]), _without_config(head.to_json())),
+        # Settings that came after a head was saved have their default.
+        "head": (_without_config(_full_form(config["head"])), _without_config(head.to_json())),
         "backbone configuration": _differing(config["head"], head.to_json()),
         "width of the states": (config["features"]["dim"], splits.manifest.dim),
         "blocks of the backbone": (config["features"]["n_blocks"], splits.n_blocks),
@@ -126,6 +127,10 @@ def saved_classes(spec: TrainSpec) -> tuple[str, ...]:
         RecordError: it is damaged.
     """
     return () if spec.init_from is None else tuple(_open(spec.init_from)[0]["labels"])
+
+
+def _full_form(head: Mapping[str, Any]) -> dict[str, Any]:
+    return head_from_json(head).to_json()
 
 
 def _without_config(head: Mapping[str, Any]) -> dict[str, Any]:

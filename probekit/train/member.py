@@ -37,7 +37,8 @@ class MemberSpec:
             chosen.
         l2: strength of a solver's L2; None chooses one on the path.
         lr: peak learning rate.
-        mix_lr: peak learning rate of the head's mixing parameters; ``None`` is ``lr``.
+        rates: peak learning rates of named groups of parameters, sorted by name; a group without
+            one has ``lr``.
         optimizer: ``adamw`` or ``adam``.
         schedule: ``linear`` decay of the learning rate to 0, or ``constant``.
         weight_decay: AdamW's decoupled weight decay.
@@ -54,7 +55,7 @@ class MemberSpec:
     select: Selection | None = None
     l2: float | None = None
     lr: float = 0.0
-    mix_lr: float | None = None
+    rates: tuple[tuple[str, float], ...] = ()
     optimizer: str = "adamw"
     schedule: str = "linear"
     weight_decay: float = 0.01

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.optim.adam import adam
 
-from probekit.heads import FusionHead
+from probekit.parameter_groups import join
 from probekit.train.member import MemberSpec
 from probekit.train.probe import Probe
 
@@ -24,20 +24,17 @@ class Optimizer:
     """
 
     def __init__(self, probes: Sequence[Probe], spec: MemberSpec) -> None:
-        """Divide the trained values into two groups: mixing weights, where they have a rate.
+        """Gather the trained values by their rate.
 
         Args:
             probes: on their device, their frozen values marked.
             spec: what all of them have in common: optimizer, schedule, rates, weight decay.
         """
         self._linear = spec.schedule == "linear"
-        trained = [value for probe in probes for value in probe.parameters() if value.requires_grad]
-        self.idle = not trained
-        mixing = [] if spec.mix_lr is None else [one for p in probes for one in _mixing(p.head)]
-        apart = {id(value) for value in mixing}
-        others = [value for value in trained if id(value) not in apart]
+        by_rate = _by_rate(probes, spec)
+        self.idle = not by_rate
         decay = None if spec.optimizer == "adam" else spec.weight_decay
-        self._groups = [_Group(others, spec.lr, decay), _Group(mixing, spec.mix_lr or 0.0, decay)]
+        self._groups = [_Group(values, rate, decay) for rate, values in by_rate.items()]
 
     def step(self, *, remaining: float) -> None:
         """Take one step down the gradients, and forget them; values without one stay.
@@ -93,5 +90,12 @@ def _zero(like: nn.Parameter) -> torch.Tensor:
     return torch.zeros((), dtype=torch.float32, device=like.device)
 
 
-def _mixing(head: FusionHead) -> list[nn.Parameter]:
-    return [parameter for parameter in head.mixing_parameters() if parameter.requires_grad]
+def _by_rate(probes: Sequence[Probe], spec: MemberSpec) -> dict[float, list[nn.Parameter]]:
+    """Return what is trained, by learning rate: groups of one rate take their steps together."""
+    named = dict(spec.rates)
+    found: dict[float, list[nn.Parameter]] = {}
+    for name, values in join([probe.parameter_groups() for probe in probes]).items():
+        trained = [value for value in values if value.requires_grad]
+        if trained:
+            found.setdefault(named.get(name, spec.lr), []).extend(trained)
+    return found

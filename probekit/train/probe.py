@@ -10,6 +10,7 @@ from probekit.decoders import Decoder
 from probekit.errors import RecordError
 from probekit.hardware import native_bfloat16
 from probekit.heads import FusionHead, HeadInput, TokenStates
+from probekit.parameter_groups import Groups, join
 from probekit.reasons import reason_of
 
 _HEAVY = 100_000
@@ -30,6 +31,10 @@ class Probe(nn.Module):
         self.head = head
         self.decoder = decoder
         self.heavy = count_values(head) >= _HEAVY or count_values(decoder) >= _HEAVY_DECODER
+
+    def parameter_groups(self) -> Groups:
+        """Return the parameters of both by group, those of one name together."""
+        return join([self.head.parameter_groups(), self.decoder.parameter_groups()])
 
     def logits(
         self, z: HeadInput, generator: torch.Generator | None = None

@@ -75,5 +75,5 @@ def steps_of(members: Sequence[Member]) -> list[Steps]:
 def _shared(member: Member) -> Hashable:
     """Return what linear probes must have in common to step together."""
     spec = member.spec
-    rates = spec.lr, spec.mix_lr, spec.weight_decay
+    rates = spec.lr, spec.rates, spec.weight_decay
     return member.probe.head.width, spec.decoder, spec.optimizer, spec.schedule, *rates

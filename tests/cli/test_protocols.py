@@ -14,17 +14,19 @@ from tests.cli.console import done
 from tests.planted import MODEL, plant_all
 from tests.planted_texts import plant_all_texts
 
-# What the table of the README says, by hand.
+# What the table of the README says, by hand; and one rate for all, which is the paper's.
+COMMON = {"select": "dev", "one_rate": True, "rate_from": "published"}
 FILLED = {
-    "dwatt": {"lr": 5e-5, "epochs": 50, "batch_size": 16},
+    "dwatt": {**COMMON, "lr": 5e-5, "epochs": 50, "batch_size": 16},
     "attention-fusion": {
+        **COMMON,
         "lr": 2e-3,
         "epochs": 20,
         "batch_size": 32,
         "optimizer": "adam",
         "schedule": "constant",
     },
-    "p32": {"lr": 2e-3, "epochs": 20, "batch_size": 16},
+    "p32": {**COMMON, "lr": 2e-3, "epochs": 20, "batch_size": 16},
 }
 HEADS = {
     "dwatt": ["last", "mean", "extra-layers", "concat", "dwatt"],
@@ -38,7 +40,7 @@ DECODERS = {("attention-fusion", "conll"): "crf", ("attention-fusion", "glue/sst
 def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), **options):
     shared = TrainingOptions(protocol=protocol, **options)
     target = Target.of(MODEL, task, shared)
-    return make_plan(target, shared, head=head, depths=depths, epochs=epochs, evals=10)
+    return make_plan(target, shared, head=head, depths=depths, epochs=epochs, evals=None)
 
 
 def values(specs, name):
@@ -77,7 +79,7 @@ def test_without_a_protocol_nothing_is_filled_in():
 OVERRIDES = [
     ("lr", "0.1", 0.1),
     ("lr", "auto", None),  # the head's published rate
-    ("batch_size", 7, 7),
+    ("batch_size", "7", 7),
     ("optimizer", "adamw", "adamw"),
     ("optimizer", "adam", "adam"),
     ("schedule", "linear", "linear"),
@@ -92,7 +94,8 @@ OVERRIDES = [
 def test_every_option_can_be_overridden_alone(name, option, given, expected):
     before, after = plan(name), plan(name, **{option: given})
     assert values(after, option) == [expected]
-    assert [replace(spec, **{option: expected}) for spec in before] == after
+    changes = {option: expected} | ({"rate_from": None} if option == "lr" else {})
+    assert [replace(spec, **changes) for spec in before] == after
 
 
 @pytest.mark.parametrize("name", FILLED)
@@ -140,7 +143,18 @@ def test_records_hold_the_options_and_not_the_name(here):
         assert "attention-fusion" not in row["protocol"]
     by_hand = (
         *("train", MODEL, "conll", "--head", "attention-fusion", "--decoder", "crf"),
-        *("--lr", "2e-3", "--batch-size", "32", "--optimizer", "adam", "--schedule", "constant"),
+        *(
+            "--lr",
+            "2e-3,mixing=2e-3,transitions=2e-3",
+            "--select",
+            "dev",
+            "--batch-size",
+            "32",
+            "--optimizer",
+            "adam",
+            "--schedule",
+            "constant",
+        ),
     )
     outcome = done(*by_hand, "--epochs", "1", "--seeds", "3", "--json")
     assert outcome.rows == rows and outcome.err.startswith("3 of 3 runs are recorded")

@@ -33,6 +33,70 @@ def test_shared_options_reach_the_runs(tmp_path, monkeypatch):
     assert len((tmp_path / "runs/planted/conll.jsonl").read_text().splitlines()) == 8
 
 
+def test_how_a_head_is_trained_may_vary(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plant_all(tmp_path / "cache")
+    words = ("--batch-size", "8,16", "--optimizer", "adam,adamw", "--schedule", "linear,constant")
+    rows = done("sweep", "planted", "conll", "--head", "last", "--epochs", "1", "--json", *words)
+    found = {(row["batch_size"], row["optimizer"]) for row in rows.rows}
+    decay = "AdamW, weight decay 0.01"
+    kinds = [
+        f"{name}, {how}" for name in ("Adam", decay) for how in ("linear decay", "constant rate")
+    ]
+    assert found == {(size, kind) for size in (8, 16) for kind in kinds}
+    words = ("--weight-decay", "0,0.5", "--epochs", "1", "--head", "last", "--json")
+    rows = done("sweep", "planted", "conll", *words).rows
+    assert [row["optimizer"] for row in rows] == [
+        f"AdamW, weight decay {decay}, linear decay" for decay in ("0", "0.5")
+    ]
+    bad = refused("sweep", "planted", "conll", "--batch-size", "8,x")
+    assert bad == "--batch-size: 'x' is not a whole number."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2e-3,mixing=0.1", [(2e-3, {"mixing": 0.1})]),
+        ("mixing=0.1,transitions=0.05", [(2e-3, {"mixing": 0.1, "transitions": 0.05})]),
+        ("1e-3,auto", [(1e-3, {"mixing": 0.2}), (2e-3, {"mixing": 0.2})]),
+        ("mixing=0.1,mixing=0.3", [(2e-3, {"mixing": 0.1}), (2e-3, {"mixing": 0.3})]),
+    ],
+)
+def test_rates_of_groups_are_typed_beside_the_rate(tmp_path, monkeypatch, text, expected):
+    monkeypatch.chdir(tmp_path)
+    plant_all(tmp_path / "cache")
+    decoder = "crf" if "transitions" in text else "linear"
+    words = ("--head", "p32", "--epochs", "1", "--evals", "1", "--decoder", decoder, "--json")
+    rows = done("sweep", "planted", "conll", *words, "--lr", text).rows
+    assert [(row["lr"], row["rates"]) for row in rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mixing=", "--lr mixing=: give a number, such as mixing=0.1."),
+        ("mixing=fast", "--lr mixing: 'fast' is not a number."),
+        ("mixing=auto", "--lr mixing=auto: give a number, such as mixing=0.1."),
+        ("fast", "--lr: 'fast' is not a number."),
+    ],
+)
+def test_rates_that_cannot_be_read(tmp_path, text, message):
+    entry = plant(tmp_path / "cache")
+    assert refused("train", entry.path, "--head", "p32", "--lr", text) == message
+
+
+def test_a_search_from_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plant_all(tmp_path / "cache")
+    words = ("--head", "p32,last", "--lr", "search", "--epochs", "1", "--evals", "1")
+    printed = done("sweep", "planted", "conll", *words).out
+    assert printed.count(" searched ") == 2
+    shown = done("table", "runs/planted/conll.jsonl").out
+    assert shown == printed
+    trials = done("table", "runs/planted/conll.jsonl", "--where", "trial=yes").out
+    assert len(trials.splitlines()) >= 10
+
+
 def test_an_entry_s_path_needs_no_model(tmp_path, monkeypatch):
     """Nor the name that the user typed at extraction, which may be a path of another machine."""
     monkeypatch.chdir(tmp_path)

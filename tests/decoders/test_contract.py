@@ -57,6 +57,15 @@ def test_json_round_trip(spec: DecoderSpec, backbone: Path) -> None:
         decoder_from_json(spec.to_json() | {"colour": 1})
 
 
+def test_every_parameter_is_in_one_of_the_groups_that_the_spec_names(
+    spec: DecoderSpec, decoder: Decoder
+) -> None:
+    groups = decoder.parameter_groups()
+    assert set(groups) == {"weights", *spec.group_rates}
+    found = [id(parameter) for group in groups.values() for parameter in group]
+    assert sorted(found) == sorted(id(parameter) for parameter in decoder.parameters())
+
+
 def test_shapes(decoder: Decoder) -> None:
     logits = decoder(rows())
     assert decoder.width == WIDTH

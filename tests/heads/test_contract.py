@@ -187,12 +187,12 @@ def test_layer_weights_are_a_snapshot(spec: HeadSpec) -> None:
     assert weights.by_layer() == before
 
 
-def test_mixing_parameters_belong_to_the_head(spec: HeadSpec) -> None:
+def test_every_parameter_is_in_one_of_the_groups_that_the_spec_names(spec: HeadSpec) -> None:
     head = build(spec)
-    own = {id(parameter) for parameter in head.parameters()}
-    mixing = [id(parameter) for parameter in head.mixing_parameters()]
-    assert len(set(mixing)) == len(mixing)
-    assert own.issuperset(mixing)
+    groups = head.parameter_groups()
+    assert set(groups) == {"weights", *spec.group_rates}
+    found = [id(parameter) for group in groups.values() for parameter in group]
+    assert sorted(found) == sorted(id(parameter) for parameter in head.parameters())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

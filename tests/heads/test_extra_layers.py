@@ -127,7 +127,7 @@ def test_the_seed_decides(spec: ExtraLayers) -> None:
 def test_layer_weights(spec: ExtraLayers) -> None:
     assert build(spec).layer_weights(states()).by_layer() == {12: 1.0}
     assert build(spec).layer_weights().by_layer() == {12: 1.0}
-    assert build(spec).mixing_parameters() == ()
+    assert set(build(spec).parameter_groups()) == {"weights"}
 
 
 def test_float16_states_and_autocast(spec: ExtraLayers) -> None:

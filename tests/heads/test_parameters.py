@@ -90,7 +90,7 @@ def test_dwatt_starts_as_torch_would() -> None:
 )
 def test_mixing_parameters(name: str) -> None:
     head = published(name, n_blocks=2, dim=4)
-    mixing = {id(p) for p in head.mixing_parameters()}
+    mixing = {id(p) for p in head.parameter_groups().get("mixing", ())}
     names = {n for n, p in head.named_parameters() if id(p) in mixing}
     query = {f"query.{n}" for n in ("u", "u_bias", "norm.weight", "norm.bias", "w", "w_bias")}
     assert (

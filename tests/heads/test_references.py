@@ -69,8 +69,8 @@ def mlp(x: Tensor, p: Params, role: str, n: int) -> Tensor:
     return x @ p[f"{role}.w"][n] + p[f"{role}.w_bias"][n]
 
 
-def ref_dwatt(z: list[Tensor], p: Params) -> Tensor:
-    """DWAtt, eq. 3-10."""
+def ref_dwatt(z: list[Tensor], p: Params, divisor: float = 1.0) -> Tensor:
+    """DWAtt, eq. 3-10; the scores over ``divisor``, which the paper does not have."""
     x = z[-1] + mlp(z[-1], p, "query", 0)
     q = 1 + torch.where(x > 0, x, x.clamp(max=0).exp() - 1)  # eq. 5
     h, total = 0.0, 0.0
@@ -78,7 +78,7 @@ def ref_dwatt(z: list[Tensor], p: Params) -> Tensor:
         k = p["pos"][n] @ p["key"] + p["key_bias"]  # eq. 10
         norm = p["value_norm.weight"][n], p["value_norm.bias"][n]
         v = layer_norm(mlp(z[n], p, "value", n), *norm)  # eq. 4
-        e = (q * k).sum(-1, keepdim=True).exp()  # eq. 7
+        e = ((q * k).sum(-1, keepdim=True) / divisor).exp()  # eq. 7
         h, total = h + e * v, total + e
     return z[-1] + h / total  # eq. 8-9
 
@@ -171,6 +171,18 @@ def test_row_major_memory_gives_the_same(name: str) -> None:
     z = torch.randn(5, 3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     layer_major = z.transpose(0, 1).contiguous().transpose(0, 1)
     torch.testing.assert_close(head(z), head(layer_major), rtol=1e-12, atol=1e-12)
+
+
+def test_dwatt_may_divide_its_scores_by_the_root_of_the_width() -> None:
+    head = HEADS["dwatt"](scale=True).build((1, 2, 3), 16, torch.Generator().manual_seed(0))
+    head = head.double()
+    z = torch.randn(3, 6, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    expected = ref_dwatt(list(z.unbind()), head.state_dict(), divisor=4.0)
+    torch.testing.assert_close(head(z.transpose(0, 1)), expected, rtol=1e-10, atol=1e-12)
+    plain = HEADS["dwatt"]().build((1, 2, 3), 16, torch.Generator().manual_seed(0)).double()
+    assert (plain(z.transpose(0, 1)) - expected).abs().max() > 1e-3
+    raws = [one.layer_weights(z.transpose(0, 1)).raw for one in (plain, head)]
+    torch.testing.assert_close(raws[0], 4 * raws[1])
 
 
 def test_a_narrow_depth_lstm_is_the_same_cell() -> None:

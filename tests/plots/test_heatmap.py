@@ -188,7 +188,7 @@ def test_rows_say_what_they_were_trained_on_even_if_each_head_had_its_own():
         ({"task": "ud/en", "label": "pos"}, ["p32 (conll, ner)", "dwatt (ud/en, pos)"]),
         ({"normalize": "layer"}, ["p32 (raw)", "dwatt (layer)"]),
         ({"epochs": 50}, ["p32 (5 epochs)", "dwatt (50 epochs)"]),
-        ({"mix_lr": 0.1}, ["p32 (no mix lr)", "dwatt (mix lr 0.1)"]),
+        ({"lr": 0.1, "rates": {"mixing": 0.1}}, ["p32", "dwatt"]),
         ({"protocol": "full, hold-out 0.1"}, ["p32 (full)", "dwatt (full, hold-out 0.1)"]),
         ({"lr": 0.1, "layers": [1, 2]}, ["p32", "dwatt"]),  # settled by the head
     ],

@@ -20,8 +20,7 @@ from tests.results.samples import HEADS, make_record
 def test_options_are_the_inputs_of_a_record():
     outcomes = "eval_score eval_last best_epoch test_score scores curve weights raw_weights "
     outcomes += "class_weights diverged confusion n_params train_seconds predictions "
-    outcomes += "diagnosis environment seen "
-    outcomes += "version key seed"
+    outcomes += "version key seed rate_from trial diagnosis environment seen"
     assert set(OPTIONS) | set(outcomes.split()) == set(Record.__dataclass_fields__)
 
 

@@ -18,7 +18,7 @@ from probekit.train.probe import count_parameters
 def run(seed=0, label="ner", n_params=0, epochs=2, head="last", layers=(1,), linear=False):
     spec = TrainSpec(
         model="m", task="t", label=label, head=head, seed=seed, lr=1e-3, decoder="linear",
-        epochs=epochs,
+        epochs=epochs, batch_size=16,
     )  # fmt: skip
     options = ResolvedOptions(
         spec=spec,
@@ -27,6 +27,7 @@ def run(seed=0, label="ner", n_params=0, epochs=2, head="last", layers=(1,), lin
         metric="f1",
         entries={},
         labels_fingerprint=str(n_params),
+        numerics=1,
     )
     member = MemberSpec(head=HEADS[head](), decoder=DECODERS["linear"](), layers=layers, lr=1e-3)
     return Run(options=options, member=member, n_sentences=40, n_params=n_params, linear=linear)

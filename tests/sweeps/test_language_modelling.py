@@ -89,7 +89,7 @@ def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):
         spec(place, decoder="vocabulary:trained=true"),
         spec(place, head="p32", epochs=10),
         spec(place, head="p32", depth=1),
-        spec(place, head="p32", mix_lr=0.5),  # nothing but mixing weights is trained
+        spec(place, head="p32", rates=(("mixing", 0.01),)),  # nothing but mixing weights is trained
     ]
     frozen, trained, fused, shallow, mixed = sweep(
         plan, out=tmp_path / "r.jsonl", location=place[2]
@@ -185,7 +185,7 @@ def test_a_saved_head_can_be_started_from_and_labels_no_text(place, tmp_path, de
     location = place[2]
     out, folder = tmp_path / "r.jsonl", tmp_path / "head"
     (saved,) = sweep([spec(place, **options)], out=out, location=location, save=folder)
-    small = options | {"epochs": 1, "lr": 1e-30}
+    small = options | {"epochs": 1, "lr": 1e-30, "one_rate": True}
     again = fit(spec(place, init_from=str(folder), **small), location=location)
     assert again.eval_score == pytest.approx(saved.eval_score, rel=1e-5)
     frozen = spec(place, fusion_from=str(folder), freeze_fusion=True, **small)

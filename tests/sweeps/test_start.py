@@ -30,15 +30,14 @@ def parts(state, prefix):
     return {name: value for name, value in state.items() if name.startswith(prefix)}
 
 
-@pytest.mark.parametrize("mix_lr", [None, 0.5])
 @pytest.mark.parametrize("head", ["attention-fusion", "p32", "dwatt", "concat", "extra-layers"])
-def test_a_frozen_fusion_is_bit_for_bit_what_was_saved(source, location, tmp_path, head, mix_lr):
+def test_a_frozen_fusion_is_bit_for_bit_what_was_saved(source, location, tmp_path, head):
     folder = source[0]
     if head != HEAD:
         folder = save(tmp_path, Location(cache=folder.parent / "cache"), head=head)
     before = load_file(folder / "model.safetensors")
     frozen = fit(
-        spec(head=head, fusion_from=str(folder), freeze_fusion=True, mix_lr=mix_lr),
+        spec(head=head, fusion_from=str(folder), freeze_fusion=True),
         location=location,
     )
     assert parts(before, "head.")

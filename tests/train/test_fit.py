@@ -140,7 +140,7 @@ def test_the_learning_rate_falls_to_zero_linearly(splits, monkeypatch):
         real(*args, **options)
 
     monkeypatch.setattr(optimizer, "adam", spy)
-    fit(splits, stream(splits, member("p32", lr=1.0, mix_lr=0.1), epochs=1))
+    fit(splits, stream(splits, member("p32", lr=1.0, rates=(("mixing", 0.1),)), epochs=1))
     rates = np.reshape(rates, (-1, 2))
     np.testing.assert_allclose(rates, [[1, 0.1], [0.75, 0.075], [0.5, 0.05], [0.25, 0.025]])
 

@@ -101,7 +101,7 @@ def test_weight_decay_is_adamws_alone(splits):
 @pytest.mark.parametrize(("optimizer", "schedule"), SETTINGS)
 def test_mixing_weights_have_a_rate_of_their_own(splits, optimizer, schedule):
     options = {"head": "p32", "optimizer": optimizer, "schedule": schedule}
-    slow, fast = (fitted(splits, mix_lr=rate, **options) for rate in (1e-9, 0.5))
+    slow, fast = (fitted(splits, rates=(("mixing", rate),), **options) for rate in (1e-9, 0.5))
     start = HEADS["p32"]().build((1, 2, 3), DIM, torch_generator(2, "head", "p32")).state_dict()
     (name,) = start
     assert float((slow.state[f"head.{name}"] - start[name]).abs().max()) < 1e-8

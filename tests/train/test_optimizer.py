@@ -10,7 +10,8 @@ from probekit.train import MemberSpec
 from probekit.train.optimizer import Optimizer
 from probekit.train.probe import Probe
 
-RATES = {"lr": 3e-2, "mix_lr": 1e-2, "weight_decay": 0.1}
+MIXING = 1e-2
+RATES = {"lr": 3e-2, "rates": (("mixing", MIXING),), "weight_decay": 0.1}
 LAYERS, DIM, CLASSES = (1, 2), 4, 3
 
 
@@ -31,10 +32,10 @@ def spec_of(optimizer: str) -> MemberSpec:
 
 
 def reference(probe: Probe, optimizer: str) -> torch.optim.Optimizer:
-    mixing = list(probe.head.mixing_parameters())
+    mixing = list(probe.head.parameter_groups()["mixing"])
     own = {id(value) for value in mixing}
     others = [value for value in probe.parameters() if id(value) not in own]
-    groups = [{"params": others, "lr": RATES["lr"]}, {"params": mixing, "lr": RATES["mix_lr"]}]
+    groups = [{"params": others, "lr": RATES["lr"]}, {"params": mixing, "lr": MIXING}]
     if optimizer == "adam":
         return torch.optim.Adam(groups, fused=True)
     return torch.optim.AdamW(groups, weight_decay=RATES["weight_decay"], fused=True)

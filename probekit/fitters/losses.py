@@ -1,0 +1,171 @@
+"""Losses by the logits of rows, for many problems at once, with their derivatives.
+
+Everything is laid out (problems, logits, rows): a sum over the logits then runs along the rows.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+from torch.nn import functional
+
+MOST_CURVED = 64
+"""Logits up to which their whole curvature is kept; beyond, its diagonal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    """A loss over some rows, weighted and summed.
+
+    Attributes:
+        value: of each problem.
+        by_logits: gradient by the logits.
+        by_extra: gradient by the loss's own values.
+        curvature: second derivative by the logits of a row, summed over rows.
+    """
+
+    value: Float64[Tensor, " problems"]
+    by_logits: Float[Tensor, "problems logits n"]
+    by_extra: Float64[Tensor, "problems extra"]
+    curvature: Float64[Tensor, "problems logits logits"]
+
+
+class Loss(Protocol):
+    """A loss by the logits of rows.
+
+    Attributes:
+        n_logits: logits of a row.
+        n_extra: values of its own, such as the transitions of a chain.
+    """
+
+    n_logits: int
+    n_extra: int
+
+    def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
+        """Return the biases to begin with."""
+
+    def derive(
+        self,
+        logits: Float[Tensor, "problems logits n"],
+        extra: Float64[Tensor, "problems extra"],
+        weights: Float[Tensor, "problems n"],
+        rows: slice,
+    ) -> Derivatives:
+        """Return the loss over some rows, and its derivatives.
+
+        Args:
+            logits: of the rows; they may be overwritten.
+            extra: the loss's own values.
+            weights: of each row in each problem; they sum to 1 over all rows.
+            rows: which of all rows these are.
+        """
+
+
+class Softmax:
+    """Cross entropy of K classes."""
+
+    n_extra = 0
+
+    def __init__(self, targets: Int64[Tensor, " n"], n_classes: int) -> None:
+        """Keep the class of each row."""
+        self._targets = targets
+        self.n_logits = n_classes
+
+    def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
+        """Return the logarithms of the classes' shares."""
+        shares = weights.new_zeros(len(weights), self.n_logits, dtype=torch.float64)
+        shares.index_add_(1, self._targets, weights.double())
+        found = shares.clamp(min=1e-12).log()
+        return found - found.mean(1, keepdim=True)
+
+    def derive(
+        self,
+        logits: Float[Tensor, "problems logits n"],
+        extra: Float64[Tensor, "problems extra"],
+        weights: Float[Tensor, "problems n"],
+        rows: slice,
+    ) -> Derivatives:
+        """Return the cross entropy, and softmax - one-hot."""
+        targets = self._targets[rows].expand(len(logits), 1, -1)
+        own = logits.gather(1, targets).squeeze(1)
+        peak = logits.amax(1, keepdim=True)
+        p = logits.sub_(peak).exp_()
+        total = p.sum(1, keepdim=True)
+        losses = total.log().add_(peak).squeeze(1).sub_(own)
+        p.div_(total)
+        value = (losses.double() * weights).sum(1)
+        weighted = p * weights.unsqueeze(1)
+        curvature = self._curvature(p, weighted)
+        weighted.scatter_add_(1, targets, -weights.unsqueeze(1))
+        return Derivatives(value, weighted, extra.new_zeros(len(logits), 0), curvature)
+
+    def _curvature(self, p: Tensor, weighted: Tensor) -> Tensor:
+        mean = weighted.sum(2).double()
+        if self.n_logits > MOST_CURVED:
+            return torch.diag_embed(mean - (p * weighted).sum(2).double())
+        return torch.diag_embed(mean) - (weighted @ p.transpose(1, 2)).double()
+
+
+class Binary:
+    """Cross entropy of two classes by one logit, that of the second against the first."""
+
+    n_logits, n_extra = 1, 0
+
+    def __init__(self, targets: Int64[Tensor, " n"]) -> None:
+        """Keep the sign of each row."""
+        self._signs = (2 * targets - 1).float()
+
+    def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
+        """Return the log odds of the second class."""
+        second = ((self._signs > 0) * weights.double()).sum(1, keepdim=True)
+        total = weights.double().sum(1, keepdim=True)
+        return (second.clamp(min=1e-12) / (total - second).clamp(min=1e-12)).log()
+
+    def derive(
+        self,
+        logits: Float[Tensor, "problems logits n"],
+        extra: Float64[Tensor, "problems extra"],
+        weights: Float[Tensor, "problems n"],
+        rows: slice,
+    ) -> Derivatives:
+        """Return the logistic loss, and its derivatives."""
+        signs = self._signs[rows]
+        margins = logits.squeeze(1) * signs
+        value = (functional.softplus(-margins).double() * weights).sum(1)
+        wrong = torch.sigmoid(-margins)
+        by_logits = -(signs * wrong * weights)
+        curvature = (wrong * (1 - wrong) * weights).sum(1).double()
+        none = extra.new_zeros(len(logits), 0)
+        return Derivatives(value, by_logits.unsqueeze(1), none, curvature.view(-1, 1, 1))
+
+
+class Squares:
+    """Half the squared error of one number."""
+
+    n_logits, n_extra = 1, 0
+
+    def __init__(self, targets: Float64[Tensor, " n"]) -> None:
+        """Keep the number of each row."""
+        self._targets = targets
+
+    def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
+        """Return the means."""
+        total = weights.double().sum(1, keepdim=True)
+        return (self._targets * weights.double()).sum(1, keepdim=True) / total
+
+    def derive(
+        self,
+        logits: Float[Tensor, "problems logits n"],
+        extra: Float64[Tensor, "problems extra"],
+        weights: Float[Tensor, "problems n"],
+        rows: slice,
+    ) -> Derivatives:
+        """Return half the squared errors, and the errors."""
+        errors = logits.squeeze(1) - self._targets[rows].float()
+        weighted = errors * weights
+        value = (errors.double() * weighted).sum(1) / 2
+        curvature = weights.double().sum(1).view(-1, 1, 1)
+        none = extra.new_zeros(len(logits), 0)
+        return Derivatives(value, weighted.unsqueeze(1), none, curvature)

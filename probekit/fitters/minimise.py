@@ -1,0 +1,311 @@
+"""L-BFGS over many problems side by side, each with a step length of its own.
+
+The problems share their rows, so that one pass over these evaluates all of them; nothing else. A
+problem that has converged leaves, and costs nothing more. Written as a generator, so that several
+minimisations can wait for one and the same pass (Liu & Nocedal 1989; the line search is that of
+Lewis & Overton 2013 for the weak Wolfe conditions).
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float64, Int64
+from torch import Tensor
+
+TOLERANCE = 1e-8
+"""Largest decrease that is still to be expected at the end, relative to the objective."""
+
+MOST_ITERATIONS = 1000
+_MEMORY = 12
+_ARMIJO, _WOLFE = 1e-4, 0.9
+_MOST_TRIALS = 20
+_NOISE = 2e-7
+"""Relative rounding error of an objective; a step that changes it by less is judged by slopes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Objectives and gradients at some points.
+
+    Attributes:
+        value: of each problem.
+        gradient: of each problem.
+        curvature: what the preconditioner can use of the points, problem by problem.
+    """
+
+    value: Float64[Tensor, " problems"]
+    gradient: Float64[Tensor, "problems values"]
+    curvature: Tensor | None = None
+
+    def take(self, places: Tensor) -> "Evaluation":
+        """Return those of some problems."""
+        curvature = None if self.curvature is None else self.curvature[places]
+        return Evaluation(self.value[places], self.gradient[places], curvature)
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Points at which some of the problems are to be evaluated.
+
+    Attributes:
+        which: number of each problem, ascending.
+        points: one per problem.
+    """
+
+    which: Int64[Tensor, " some"]
+    points: Float64[Tensor, "some values"]
+
+
+class Preconditioner(Protocol):
+    """An approximation of each problem's inverse Hessian."""
+
+    def update(
+        self,
+        which: Int64[Tensor, " some"],
+        points: Float64[Tensor, "some values"],
+        curvature: Tensor | None,
+    ) -> None:
+        """Take in the newest points of some problems, and the curvature there."""
+
+    def apply(
+        self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
+    ) -> Float64[Tensor, "some values"]:
+        """Return the approximate inverse Hessian times a vector, problem by problem."""
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """Where the minimisation of each problem ended.
+
+    Attributes:
+        points: the points.
+        value: objectives there.
+        gradient: norm of the gradient in the metric of the inverse Hessian: the square root of
+            twice the decrease that is still to be expected.
+        tolerance: what it had to fall below.
+        iterations: steps of each problem.
+        converged: whether it did.
+    """
+
+    points: Float64[Tensor, "problems values"]
+    value: Float64[Tensor, " problems"]
+    gradient: Float64[Tensor, " problems"]
+    tolerance: Float64[Tensor, " problems"]
+    iterations: Int64[Tensor, " problems"]
+    converged: Bool[Tensor, " problems"]
+
+
+Minimisation = Generator[Request, Evaluation, Minimum]
+
+
+def minimise(
+    start: Float64[Tensor, "problems values"],
+    preconditioner: Preconditioner,
+    *,
+    tolerance: float = TOLERANCE,
+    most: int = MOST_ITERATIONS,
+) -> Minimisation:
+    """Minimise all problems; yields where they are to be evaluated, and is sent the evaluations.
+
+    Args:
+        start: where each problem begins.
+        preconditioner: of the same problems.
+        tolerance: relative to the objective.
+        most: iterations of each problem, at most.
+
+    Returns:
+        Where each problem ended (the generator's value).
+    """
+    state = _State(start, preconditioner, tolerance)
+    state.begin((yield Request(state.active, start)))
+    for _ in range(most):
+        direction = state.directions()
+        if not len(state.active):
+            break
+        search = _LineSearch(state.points, state.found, direction)
+        while len(search.open):
+            found = yield Request(state.active[search.open], search.trial())
+            search.note(found)
+        state.move(search)
+    return state.minimum()
+
+
+class _State:
+    """All problems, and of those that go on their points, evaluations and memory."""
+
+    def __init__(self, start: Tensor, preconditioner: Preconditioner, tolerance: float) -> None:
+        n_problems = len(start)
+        self.all_points = start.clone()
+        self.preconditioner = preconditioner
+        self._tolerance = tolerance
+        self.active = torch.arange(n_problems, device=start.device)
+        self.value, self.gradient, self.bound = (start.new_zeros(n_problems) for _ in range(3))
+        self.iterations = torch.zeros(n_problems, dtype=torch.int64, device=start.device)
+        self.converged = torch.zeros(n_problems, dtype=torch.bool, device=start.device)
+        self.memory = _Memory()
+        self.found: Evaluation
+
+    @property
+    def points(self) -> Tensor:
+        return self.all_points[self.active]
+
+    def begin(self, found: Evaluation) -> None:
+        self.found = found
+        self.preconditioner.update(self.active, self.points, found.curvature)
+
+    def directions(self) -> Float64[Tensor, "active values"]:
+        """Return where each problem goes next; those that have converged leave."""
+        gradient = self.found.gradient
+        plain = self.preconditioner.apply(self.active, gradient)
+        direction = -self.memory.apply(
+            gradient, lambda g: self.preconditioner.apply(self.active, g)
+        )
+        bad = (direction * gradient).sum(1) >= 0  # no descent: forget what was learned
+        direction[bad] = -plain[bad]
+        self.memory.forget(bad)
+        expected = torch.maximum(-(direction * gradient).sum(1), (plain * gradient).sum(1))
+        bound = 2 * self._tolerance * self.found.value.abs().clamp(min=1e-12)
+        self.gradient[self.active] = expected.clamp(min=0).sqrt()
+        self.bound[self.active] = bound.sqrt()
+        self.value[self.active] = self.found.value
+        done = expected <= bound
+        self.converged[self.active[done]] = True
+        self._keep(~done)
+        return direction[~done]
+
+    def move(self, search: "_LineSearch") -> None:
+        """Take the steps that were found; a problem without one, which rounding stops, leaves."""
+        before, after = self.found, search.best
+        steps = search.points - self.points
+        changes = after.gradient - before.gradient
+        self.all_points[self.active] = search.points
+        self.iterations[self.active] += 1
+        self.found = after
+        self.memory.add(steps, changes)
+        self.value[self.active] = after.value
+        self.preconditioner.update(self.active, search.points, after.curvature)
+        self._keep(search.moved)
+
+    def _keep(self, going: Tensor) -> None:
+        if bool(going.all()):
+            return
+        self.active = self.active[going]
+        self.found = self.found.take(going)
+        self.memory.keep(going)
+
+    def minimum(self) -> Minimum:
+        return Minimum(
+            points=self.all_points,
+            value=self.value,
+            gradient=self.gradient,
+            tolerance=self.bound,
+            iterations=self.iterations,
+            converged=self.converged,
+        )
+
+
+class _Memory:
+    """The last steps and changes of gradients: two loops give the inverse Hessian's product."""
+
+    def __init__(self) -> None:
+        self._pairs: list[tuple[Tensor, Tensor, Tensor]] = []  # steps, changes, 1 / (s . y) or 0
+
+    def add(self, steps: Tensor, changes: Tensor) -> None:
+        product = (steps * changes).sum(1)
+        sizes = steps.norm(dim=1) * changes.norm(dim=1)
+        usable = product > 1e-12 * sizes
+        inverse = torch.where(usable, 1 / product.where(usable, torch.ones_like(product)), 0.0)
+        self._pairs = [*self._pairs[-_MEMORY + 1 :], (steps, changes, inverse)]
+
+    def forget(self, which: Tensor) -> None:
+        if bool(which.any()):
+            self._pairs = [(s, y, inverse.where(~which, 0.0)) for s, y, inverse in self._pairs]
+
+    def keep(self, going: Tensor) -> None:
+        self._pairs = [(s[going], y[going], inverse[going]) for s, y, inverse in self._pairs]
+
+    def apply(self, gradient: Tensor, initial: "_Product") -> Tensor:
+        """Return the inverse Hessian times the gradient, of each problem."""
+        shares = []
+        for steps, changes, inverse in reversed(self._pairs):
+            share = inverse * (steps * gradient).sum(1)
+            gradient = gradient - share.unsqueeze(1) * changes
+            shares.append(share)
+        out = initial(gradient)
+        for (steps, changes, inverse), share in zip(self._pairs, reversed(shares), strict=True):
+            back = inverse * (changes * out).sum(1)
+            out = out + (share - back).unsqueeze(1) * steps
+        return out
+
+
+class _Product(Protocol):
+    def __call__(self, gradient: Tensor) -> Tensor: ...
+
+
+class _LineSearch:
+    """A step length for every problem, by bisection and quadratic interpolation.
+
+    Attributes:
+        open: places of the problems that still search.
+        points: the best point of each problem.
+        best: the evaluations there.
+        moved: whether a step was found.
+    """
+
+    def __init__(self, points: Tensor, found: Evaluation, direction: Tensor) -> None:
+        self._from, self._direction = points, direction
+        self._value = found.value
+        self._slope = (found.gradient * direction).sum(1)
+        n_problems = len(points)
+        self.open = torch.arange(n_problems, device=points.device)
+        self.points = points.clone()
+        curvature = None if found.curvature is None else found.curvature.clone()
+        self.best = Evaluation(found.value.clone(), found.gradient.clone(), curvature)
+        self.moved = torch.zeros(n_problems, dtype=torch.bool, device=points.device)
+        self._step = torch.ones_like(self._value)
+        self._low = torch.zeros_like(self._value)
+        self._high = torch.full_like(self._value, torch.inf)
+        self._trials = 0
+
+    def trial(self) -> Tensor:
+        """Return the points to evaluate, of the problems that still search."""
+        here = self.open
+        return self._from[here] + self._step[here].unsqueeze(1) * self._direction[here]
+
+    def note(self, found: Evaluation) -> None:
+        """Take in the evaluations of the trial points; close the searches that they end."""
+        here, points = self.open, self.trial()
+        step, value, slope = self._step[here], self._value[here], self._slope[here]
+        new_slope = (found.gradient * self._direction[here]).sum(1)
+        noise = _NOISE * value.abs()
+        enough = found.value <= value + _ARMIJO * step * slope
+        # Where rounding hides the decrease, the slope tells (Hager & Zhang 2005).
+        close = (found.value <= value + noise) & (new_slope <= -(1 - 2 * _ARMIJO) * slope)
+        enough = (enough | close) & found.value.isfinite()
+        steep = enough & (new_slope < _WOLFE * slope)
+        self._accept(here[enough], points[enough], found.take(enough))
+        self._high[here[~enough]] = step[~enough]
+        self._low[here[steep]] = step[steep]
+        self._step[here] = self._next(here, step, found.value, value, slope)
+        self._trials += 1
+        self.open = here[~enough | steep] if self._trials < _MOST_TRIALS else here[:0]
+
+    def _accept(self, places: Tensor, points: Tensor, found: Evaluation) -> None:
+        self.points[places] = points
+        self.moved[places] = True
+        self.best.value[places] = found.value
+        self.best.gradient[places] = found.gradient
+        if self.best.curvature is not None and found.curvature is not None:
+            self.best.curvature[places] = found.curvature
+
+    def _next(
+        self, here: Tensor, step: Tensor, new: Tensor, value: Tensor, slope: Tensor
+    ) -> Tensor:
+        """Return the next step lengths: twice as far, or inside the interval that is known."""
+        low, high = self._low[here], self._high[here]
+        middle = torch.where(high.isinf(), 2 * step, (low + high) / 2)
+        parabola = -slope * step.square() / (2 * (new - value - slope * step))
+        inside = (low == 0) & high.isfinite() & (parabola > 0.1 * high) & (parabola < 0.9 * high)
+        return torch.where(inside, parabola, middle)

@@ -1,0 +1,66 @@
+"""Settle the learning rate of every group of parameters that a run trains."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from probekit.decoders import DecoderSpec
+from probekit.errors import OptionError
+from probekit.heads import HeadSpec
+from probekit.parameter_groups import WEIGHTS
+from probekit.selection import FIXED, PUBLISHED
+from probekit.specs import TrainSpec
+
+
+def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> TrainSpec:
+    """Return the spec with the rate of ``weights`` and of every other group written out.
+
+    A group that has no rate of its own in the spec has the default that its head or decoder
+    states, unless all groups have one rate; without a default it has the rate of ``weights``.
+
+    Args:
+        spec: as the user gave it, or settled before.
+        head: its head.
+        decoder: its decoder.
+
+    Raises:
+        OptionError: a rate of a group that is not trained, or one that is still to be searched.
+    """
+    if spec.searched:
+        option = spec.searched[0].replace("_", "-")
+        raise OptionError(
+            f"--{option} search takes several runs, and this is one: let a sweep search "
+            f"(probekit sweep --{option} search), or give a number."
+        )
+    defaults = group_rates(spec, head, decoder)
+    named = dict(spec.rates)
+    if unknown := [name for name in named if name not in defaults]:
+        raise OptionError(_unknown(unknown[0], named[unknown[0]], spec, defaults))
+    lr = head.learning_rate if spec.lr is None else float(spec.lr)
+    shared = {
+        name: lr if spec.one_rate or rate is None else rate for name, rate in defaults.items()
+    }
+    given = spec.lr is not None or bool(spec.rates)
+    return replace(
+        spec,
+        lr=lr,
+        rates=tuple((shared | named).items()),
+        one_rate=False,
+        rate_from=spec.rate_from or (FIXED if given else PUBLISHED),
+    )
+
+
+def group_rates(
+    spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec
+) -> Mapping[str, float | None]:
+    """Return the default rates of the groups besides ``weights`` that a run trains."""
+    of_head = {} if spec.freeze_fusion else head.group_rates
+    return {**of_head, **decoder.group_rates}
+
+
+def _unknown(name: str, rate: float, spec: TrainSpec, defaults: Mapping[str, float | None]) -> str:
+    groups = " and ".join([WEIGHTS, *defaults])
+    frozen = ", its fusion frozen," if spec.freeze_fusion else ""
+    return (
+        f"--lr {name}={rate:g}: {spec.head} with decoder {spec.decoder or 'of its labels'}{frozen} "
+        f"has no parameters called {name}; it trains {groups}. Leave that rate out."
+    )

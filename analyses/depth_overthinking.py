@@ -20,8 +20,9 @@ import numpy as np
 from shared import RESULTS, arguments, interval_text, markdown, runner, verdict, write
 
 from probekit import Location, Record, TrainSpec, open_features, plot_depth, product, save_figure
+from probekit.comparison import best_depths
 from probekit.depth import depths
-from probekit.report import depth_table
+from probekit.report import depth_table, footnotes
 from probekit.results.bootstrap import Resampled, bootstrap
 from probekit.results.interval import Interval, interval
 from probekit.results.predictions import read_predicted
@@ -78,7 +79,9 @@ def main() -> None:
                 own = [r for r in last if r.normalize == normalize]
                 others = [r for r in fused if r.normalize == normalize]
                 lines += [[task, size, normalize, *line] for line in judge(own, others)]
-            parts.append(f"## {task}, {size}\n\n{depth_table(last, style='markdown')}")
+            best = best_depths(last)
+            parts.append(f"## {task}, {size}\n\n{depth_table(last, style='markdown', best=best)}")
+            parts.append(footnotes(last, "markdown", best))
         save_figure(plot_depth(everything), RESULTS / f"{NAME}_{task.rpartition('/')[2]}.png")
     header = ["task", "train", "normalize", "claim", "depths", "seeds", "sentences", "verdict"]
     claims = f"{tally(lines)}\n\n{markdown(header, lines, words=4)}"

@@ -13,17 +13,20 @@ nothing to its right. Make the records, then the figure:
 from shared import RESULTS, write
 
 from probekit import load_records, plot_depth, save_figure
-from probekit.report import caption, depth_table, summarise
+from probekit.comparison import best_depths
+from probekit.report import caption, depth_table, footnotes, summarise
 
 
 def main() -> None:
     """Write the table and the figure."""
     records = load_records([RESULTS / "depth_smollm2.jsonl"])
+    best = best_depths(records)
     write(
         "depth_smollm2",
         [
             f"# CoNLL-2003 NER by depth, {records[0].model}",
-            depth_table(records, style="markdown"),
+            depth_table(records, style="markdown", best=best),
+            footnotes(records, "markdown", best),
             caption(summarise(records)),
         ],
     )

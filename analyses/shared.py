@@ -7,7 +7,7 @@ from pathlib import Path
 
 from probekit import Location, Record, TrainSpec, sweep
 from probekit.metrics.scale import scale_of
-from probekit.report import Score, caption, summarise, table
+from probekit.report import Score, caption, footnotes, summarise, table
 from probekit.results.columns import Column, markdown_table
 from probekit.results.interval import Interval, interval
 
@@ -90,9 +90,11 @@ def best_rate(records: Sequence[Record], rates: Sequence[float]) -> float:
 
 
 def section(title: str, records: Sequence[Record]) -> str:
-    """Return a titled table with its caption."""
+    """Return a titled table with its footnotes and caption."""
     rows = summarise(records)
-    return f"## {title}\n\n{table(rows, style='markdown')}\n{caption(rows)}"
+    notes = footnotes(records, "markdown")
+    below = [notes, caption(rows)] if notes else [caption(rows)]
+    return "\n".join([f"## {title}\n\n{table(rows, style='markdown')}", *below])
 
 
 def cell(records: Sequence[Record], score: Score = "test_score") -> str:

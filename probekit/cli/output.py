@@ -167,33 +167,44 @@ def print_records(
 
 def scores_text(records: "Sequence[Record]", style: "Style" = "text") -> str:
     """Return the table of scores, and below it what they are; JSON lines stand alone."""
-    from probekit.report import caption, summarise, table
+    from probekit.report import caption, footnotes, summarise, table
 
     rows = summarise(records)
-    text = table(rows, style)
-    return text if style == "jsonl" else f"{text}\n{caption(rows)}\n"
+    return _captioned(table(rows, style), footnotes(records, style), caption(rows), style)
 
 
 def depths_text(
     records: "Sequence[Record]", split: "Scored" = "dev", style: "Style" = "text"
 ) -> str:
     """Return the table of scores by depth, and below it what they are; JSON lines stand alone."""
-    from probekit.report import caption, depth_table, summarise
+    from probekit.comparison import best_depths
+    from probekit.report import caption, depth_table, footnotes, summarise
     from probekit.results.scored import SCORE_OF, scored_on
 
     records = scored_on([record for record in records if record.depth is not None], split)
-    text = depth_table(records, SCORE_OF[split], style)
+    best = best_depths(records)
+    text = depth_table(records, SCORE_OF[split], style, best)
     if style == "jsonl":
         return text
-    return f"{text}\n{caption(summarise(records))}\n"
+    return _captioned(text, footnotes(records, style, best), caption(summarise(records)), style)
 
 
 def weights_text(records: "Sequence[Record]", *, raw: bool = False, style: "Style" = "text") -> str:
     """Return the table of layer weights, and below it what they are; JSON lines stand alone."""
-    from probekit.report import weights_caption, weights_table
+    from probekit.report import footnotes, weights_caption, weights_table
+    from probekit.results.weights import with_weights
 
     text = weights_table(records, raw, style)
-    return text if style == "jsonl" else f"{text}\n{weights_caption(records, raw)}\n"
+    notes = footnotes(with_weights(records, raw), style)
+    return _captioned(text, notes, weights_caption(records, raw), style)
+
+
+def _captioned(table: str, footnotes: str, caption: str, style: "Style") -> str:
+    """Return a table with what is below it: first what it marks, then what its numbers are."""
+    if style == "jsonl":
+        return table
+    paragraph = "\n" if footnotes and style == "markdown" else ""
+    return f"{table}\n{footnotes}{paragraph}{caption}\n"
 
 
 def print_comparison(comparison: "Comparison", *, json: bool = False) -> None:

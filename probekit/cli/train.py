@@ -108,6 +108,7 @@ def depth(
     every: Annotated[int, typer.Option("--every", help="Distance between depths.")] = 1,
     epochs: Epochs = None,
     evals: Evals = None,
+    predictions: Predictions = False,
     workers: Workers = 1,
     engine: Engine = "local",
     shared: TrainingOptions,
@@ -125,5 +126,5 @@ def depth(
         epochs=epochs,
         evals=evals,
     )
-    records = run(plan, target, shared, workers=workers, engine=engine)
+    records = run(plan, target, shared, predictions=predictions, workers=workers, engine=engine)
     print_records(records, json=shared.json, by_depth=True)

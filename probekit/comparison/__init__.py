@@ -1,6 +1,15 @@
-"""Comparisons of two runs: a paired bootstrap over the sentences that both were scored on."""
+"""Comparisons: of two runs on the same sentences, and of the depths of a curve with its best."""
 
 from probekit.comparison.compare import compare
+from probekit.comparison.depths import BestDepth, best_depth, best_depths, noise_text
 from probekit.comparison.runs import Run, choose_run
 
-__all__ = ["Run", "choose_run", "compare"]
+__all__ = [
+    "BestDepth",
+    "Run",
+    "best_depth",
+    "best_depths",
+    "choose_run",
+    "compare",
+    "noise_text",
+]

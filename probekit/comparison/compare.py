@@ -1,10 +1,8 @@
 """The difference of two runs on one split, and how sure it is given its sentences."""
 
-import numpy as np
-
 from probekit.comparison.pairing import pair
 from probekit.comparison.runs import Run, differing, run_names
-from probekit.results.bootstrap import Counts, Differences, bootstrap
+from probekit.results.bootstrap import bootstrap
 from probekit.results.comparison import Comparison
 from probekit.results.interval import interval
 
@@ -30,13 +28,7 @@ def compare(
         RecordError: the runs cannot be paired, or predicted no such split; the message says why.
     """
     pairing = pair(a, b, split)
-    sides = [[pairing.scorer.resampler(p) for p in side] for side in (pairing.a, pairing.b)]
-
-    def difference(counts: Counts) -> Differences:
-        one, two = (sum(score(counts) for score in side) / len(side) for side in sides)
-        return np.asarray(one - two)
-
-    found = bootstrap(pairing.n_sentences, difference, samples=samples, seed=seed)
+    found = bootstrap(pairing.n_sentences, pairing.resampler(), samples=samples, seed=seed)
     one, two = pairing.scores()
     over_seeds = interval(x - y for x, y in zip(one, two, strict=True))
     name_a, name_b = run_names(a, b)

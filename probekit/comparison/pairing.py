@@ -1,7 +1,7 @@
 """Two runs side by side: what both predicted for the same sentences, checked to be the same."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from probekit.errors import OptionError, RecordError
 from probekit.metrics import METRICS, AnyGold, Gold, LossGold, Scorer, ValueGold
 from probekit.registry import choose
 from probekit.results import Record
+from probekit.results.bootstrap import Counts, Differences
 from probekit.results.predictions import Predicted, read_predicted
 
 _TOLERANCE = 1e-6  # relative; of a score against the one in its record
@@ -41,6 +42,16 @@ class Pairing:
             [self.scorer.score(found)[self.metric] for found in side] for side in (self.a, self.b)
         )
         return one, two
+
+    def resampler(self) -> Callable[[Counts], Differences]:
+        """Return what scores samples of sentences: mean over seeds of the first less the second."""
+        sides = [[self.scorer.resampler(found) for found in side] for side in (self.a, self.b)]
+
+        def difference(counts: Counts) -> Differences:
+            one, two = (sum(score(counts) for score in side) / len(side) for side in sides)
+            return np.asarray(one - two)
+
+        return difference
 
 
 def pair(a: Run, b: Run, split: str) -> Pairing:

@@ -64,11 +64,20 @@ class ConcatHead(RowHead):
         """
         z = self._layer_major(z)
         with no_autocast(z):
-            folded = self.weight @ weight.t()
             shift = torch.addmv(bias, weight, self.bias)
-            return shift + torch.bmm(full(z), folded).sum(0)
+            return shift + torch.bmm(full(z), self.layer_maps(weight)).sum(0)
+
+    def layer_maps(
+        self, weight: Float[Tensor, "outputs width"] | None = None
+    ) -> Float[Tensor, "layers dim outputs"]:
+        """Return W_i, transposed, of every layer, or ``weight W_i``."""
+        return self.weight if weight is None else self.weight @ weight.t()
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
-        """Return each layer's share of the norm, ||W_i||_F / sum_j ||W_j||_F."""
+        """Return each layer's share of the norm, ||W_i||_F / sum_j ||W_j||_F.
+
+        That is all that can be said without rows. What a trained probe's layers contribute to its
+        logits is in its record (``train.contributions``).
+        """
         norms = torch.linalg.vector_norm(self.weight.detach(), dim=(1, 2))
         return LayerWeights(self.layers, norms / norms.sum())

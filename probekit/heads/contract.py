@@ -113,6 +113,16 @@ class FusionHead(nn.Module, ABC):
             OptionError: ``per_row`` and no z.
         """
 
+    def layer_maps(
+        self, weight: Float[Tensor, "outputs width"] | None = None
+    ) -> Float[Tensor, "layers dim outputs"] | None:
+        """Return the map of each layer's states to h, where h is a sum of such maps; else None.
+
+        Args:
+            weight: a map of h that is folded in: the maps then lead to ``weight h``.
+        """
+        return None
+
     def parameter_groups(self) -> Groups:
         """Return the parameters by group, each of which may have a learning rate of its own.
 

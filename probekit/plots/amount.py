@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.plots.axis import score_axis
-from probekit.plots.lines import draw_bars
+from probekit.plots.lines import draw_bars, draw_hollow
 from probekit.plots.panels import TASK, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
+from probekit.results.diagnosis import marks
 from probekit.results.groups import grouped
 from probekit.results.interval import Interval
 from probekit.results.names import option_text
@@ -61,6 +62,8 @@ def draw_amounts(
             for name, curve, shift in zip(panel.curves, curves, shifts, strict=True):
                 shifted = {places[x] * 2**shift: point for x, point in curve.items()}
                 draw_bars(axes, shifted, drawn.styles[name], panel.scale)
+                hollow = [places[x] * 2**shift for x in _troubled(panel.curves[name], amount)]
+                draw_hollow(axes, shifted, hollow, drawn.styles[name])
                 counts |= {point.n for point in curve.values()}
             label_axis(axes, {places[x]: x for curve in curves for x in curve})
             score_axis(axes, panel.scale, curves)
@@ -94,6 +97,11 @@ def _shifts(count: int, spread: float) -> list[float]:
     """Return one shift per curve, in octaves, symmetric around zero."""
     step = spread / max(count - 1, 1)
     return [(index - (count - 1) / 2) * step for index in range(count)]
+
+
+def _troubled(members: Sequence[Record], amount: Amount) -> list[float]:
+    """Return the amounts with a run that has a trouble."""
+    return [value for (value,), group in grouped(members, [amount]).items() if marks(group)]
 
 
 def _curve(

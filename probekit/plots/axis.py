@@ -44,7 +44,7 @@ def shots_axis(axes: Axes, places: Mapping[float, float]) -> None:
         axes: the axes.
         places: every number that was run, by the place of its tick.
     """
-    axes.set_xlabel("shots (sentences per class)")
+    axes.set_xlabel("shots K (K x C sentences,\ndrawn without strata)")
     _octaves(axes, {place: f"{number:g}" for place, number in places.items()})
 
 

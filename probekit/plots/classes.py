@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.lines import draw_bars
+from probekit.plots.lines import draw_bars, draw_hollow
 from probekit.plots.panels import Panel, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
 from probekit.registry import choose
@@ -17,6 +17,7 @@ from probekit.results.classes import (
     class_scores,
     mean_class_scores,
 )
+from probekit.results.diagnosis import marks
 from probekit.results.record import Record
 from probekit.results.scored import SCORE_OF, Scored
 
@@ -111,6 +112,7 @@ def _draw_markers(
         means = mean_class_scores(members, split, curve)
         shown = {places[n] + shift: m.scaled(100) for n, m in means.items() if n in places}
         draw_bars(axes, shown, styles[curve], along="y")
+        draw_hollow(axes, shown, shown if marks(members) else (), styles[curve], along="y")
         counts |= {point.n for point in shown.values()}
     return counts
 

@@ -1,29 +1,34 @@
 """Score against depth: what a head reads out when it sees only the first layers (P-32, Fig. 4)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from probekit.comparison import BestDepth, best_depth, noise_text
 from probekit.errors import RecordError
-from probekit.metrics.scale import Scale
 from probekit.plots.axis import layer_axis, score_axis
-from probekit.plots.lines import draw_band
+from probekit.plots.lines import draw_band, draw_hollow
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
+from probekit.results.diagnosis import marks
 from probekit.results.groups import grouped
 from probekit.results.interval import Interval
 from probekit.results.record import Record
 from probekit.results.scored import SCORE_OF, Scored, mean_score, scored_on
 
+_BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
+
 
 def plot_depth(records: Sequence[Record], split: Scored = "dev") -> Figure:
     """Draw the score against the truncated depth, one curve per head and normalisation.
 
-    Scores are the best ones on dev, or those of the same checkpoints on test. A ring marks the best
-    depth of each curve; bands are 95 % intervals over seeds.
+    Scores are the best ones on dev, or those of the same checkpoints on test. A ring marks the
+    depth of each curve that is best on dev, whatever split is drawn; a pale line runs under the
+    depths within noise of it (``comparison.best_depth``). Bands are 95 % intervals over seeds, and
+    hollow markers stand for runs with a trouble.
 
     Args:
         records: records; those that are not of a truncated depth are left out.
@@ -40,18 +45,23 @@ def plot_depth(records: Sequence[Record], split: Scored = "dev") -> Figure:
             "a depth curve needs records of at least two depths; run `probekit depth` first."
         )
     with matplotlib.rc_context(RC):
-        drawn = panel_figure(split_panels(records, by=["shots"], along=["depth"]), split=split)
+        panels = split_panels(records, by=["shots"], along=["depth"])
+        best = [{n: best_depth(members) for n, members in p.curves.items()} for p in panels]
+        extra = _entries([one for panel in best for one in panel.values()])
+        drawn = panel_figure(panels, split=split, extra=extra)
         counts: set[int] = set()
-        for axes, panel in drawn.panels:
+        for (axes, panel), own in zip(drawn.panels, best, strict=True):
             curves = {n: _curve(m, n, split, panel.scale.factor) for n, m in panel.curves.items()}
             for order, name in enumerate(curves):
                 curve = curves[name]
-                draw_band(axes, curve, drawn.styles[name], order, panel.scale)
-                _ring_best(axes, curve, drawn.styles[name], panel.scale)
+                style = drawn.styles[name]
+                draw_band(axes, curve, style, order, panel.scale)
+                draw_hollow(axes, curve, _troubled(panel.curves[name]), style)
+                _mark_best(axes, curve, own[name], style)
                 counts |= {point.n for point in curve.values()}
             score_axis(axes, panel.scale, curves.values())
             layer_axis(axes, [int(depth) for curve in curves.values() for depth in curve])
-        add_legend(drawn, counts, [_ring("#666666", label="best depth")])
+        add_legend(drawn, counts)
         return drawn.figure
 
 
@@ -65,11 +75,46 @@ def _curve(
     return curve
 
 
-def _ring_best(axes: Axes, curve: dict[float, Interval], style: CurveStyle, scale: Scale) -> None:
-    best = scale.best({depth: point.mean for depth, point in curve.items()})
+def _troubled(members: Sequence[Record]) -> list[float]:
+    """Return the depths with a run that has a trouble."""
+    return [depth for (depth,), group in grouped(members, ["depth"]).items() if marks(group)]
+
+
+def _mark_best(
+    axes: Axes, curve: Mapping[float, Interval], best: BestDepth, style: CurveStyle
+) -> None:
+    """Put a ring around the best depth, and a pale line under those within noise of it."""
     ring = _ring(style.colour)
-    ring.set_data([best], [curve[best].mean])
+    ring.set_data([best.best], [curve[best.best].mean])
     axes.add_line(ring)
+    for run in best.runs:
+        pale = _pale(style.colour, alone=len(run) == 1)
+        pale.set_data(run, [curve[depth].mean for depth in run])
+        axes.add_line(pale)
+
+
+def _entries(best: Sequence[BestDepth]) -> list[Line2D]:
+    """Return what the legend says of the best depths."""
+    within = _pale("#666666", label=f"within noise of it ({noise_text(best)})")
+    return [_ring("#666666", label="best depth on dev"), within]
+
+
+def _pale(colour: str, label: str = "", alone: bool = False) -> Line2D:
+    """Return a broad pale line, or a dot for a depth without neighbours."""
+    return Line2D(
+        [],
+        [],
+        label=label,
+        color=colour,
+        alpha=0.45,
+        linestyle="none" if alone else "-",
+        linewidth=_BROAD,
+        solid_capstyle="round",
+        marker="o" if alone else "none",
+        markersize=_BROAD,
+        markeredgewidth=0,
+        zorder=2.5,
+    )
 
 
 def _ring(colour: str, label: str = "") -> Line2D:

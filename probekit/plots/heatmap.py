@@ -27,6 +27,8 @@ BAR = 0.09
 
 _ROW = 0.11  # height of a row without its lines, inches
 _FONT = 6.5
+_SMALL = 5.0  # size of a half width
+_ABOVE, _BELOW = 0.045, 0.065  # distances of a value and its half width from the middle, inches
 _ABSENT: dict[str, Any] = {
     "facecolor": "white",
     "edgecolor": "#b5b5b5",
@@ -37,10 +39,17 @@ _ABSENT: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Grid:
-    """A heatmap's values: a name per row, columns 0, 1, 2, ..., NaN where there is no value."""
+    """A heatmap's values: a name per row, columns 0, 1, 2, ..., NaN where there is no value.
+
+    Attributes:
+        names: one per row.
+        values: shape (rows, columns).
+        halves: half width of each value's interval, in the same shape, NaN where it has none.
+    """
 
     names: Sequence[str]
     values: np.ndarray
+    halves: np.ndarray | None = None
 
     @property
     def n_columns(self) -> int:
@@ -109,26 +118,47 @@ def label_layers(axes: Axes, grid: Grid) -> None:
 def print_values(
     axes: Axes, mesh: QuadMesh, grid: Grid, figure: Figure, decimals: int | Sequence[int]
 ) -> None:
-    """Write every value into its cell, if the longest fits, with decimals of its row's own."""
+    """Write every value into its cell, if the longest fits, with decimals of its row's own.
+
+    Half widths stand below, smaller, where there are any and they fit as well.
+    """
     figure.draw_without_rendering()  # settles the layout, hence the width of a cell
     cell = axes.get_window_extent().width / figure.dpi / grid.n_columns
-    centres = axes.get_yticks()
     places = np.broadcast_to(np.reshape(decimals, (-1, 1)), grid.values.shape)
-    texts = np.vectorize(lambda value, places: f"{value:z.{places}f}")(grid.values, places)
-    longest = max(len(text) for text in texts[~np.isnan(grid.values)])
-    if cell < longest * _FONT * 0.6 / 72 + 0.03:
+    texts = _texts(grid.values, places, "{:z.{}f}")
+    if cell < _width(texts, _FONT):
         return
+    spreads = np.full(texts.shape, "", dtype=object)
+    if grid.halves is not None:
+        spreads = _texts(grid.halves, places, "±{:.{}f}")
+    if cell < _width(spreads, _SMALL):
+        spreads[:] = ""
+    centres = axes.get_yticks()
     for row, column in np.argwhere(~np.isnan(grid.values)):
-        colour = list(mesh.cmap(mesh.norm(grid.values[row, column])))
-        axes.text(
-            column,
-            centres[row],
-            texts[row, column],
-            ha="center",
-            va="center",
-            fontsize=_FONT,
-            color=_readable_on(colour),
-        )
+        options: dict[str, Any] = {
+            "color": _readable_on(list(mesh.cmap(mesh.norm(grid.values[row, column])))),
+            "ha": "center",
+            "va": "center",
+        }
+        spread, centre = spreads[row, column], centres[row]
+        above = _ABOVE if spread else 0.0
+        axes.text(column, centre - above, texts[row, column], fontsize=_FONT, **options)
+        if spread:
+            axes.text(column, centre + _BELOW, spread, fontsize=_SMALL, **options)
+
+
+def _texts(values: np.ndarray, places: np.ndarray, pattern: str) -> np.ndarray:
+    """Return values with their decimals, nothing for NaN; after ± without a zero in front."""
+
+    def write(value: float, decimals: int) -> str:
+        return "" if np.isnan(value) else pattern.format(value, decimals).replace("±0.", "±.")
+
+    return np.asarray(np.vectorize(write, otypes=[object])(values, places))
+
+
+def _width(texts: np.ndarray, font: float) -> float:
+    """Return the width that a cell needs for the longest of some texts, inches."""
+    return max(map(len, texts.ravel())) * font * 0.6 / 72 + 0.03
 
 
 def _readable_on(colour: Sequence[float]) -> str:

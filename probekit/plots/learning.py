@@ -8,10 +8,11 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.axis import score_axis, step_axis
-from probekit.plots.lines import draw_band
+from probekit.plots.lines import draw_band, draw_hollow
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
 from probekit.registry import choose
+from probekit.results.diagnosis import marks
 from probekit.results.groups import check_seeds
 from probekit.results.interval import Interval, interval
 from probekit.results.record import Record
@@ -50,6 +51,7 @@ def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Fi
                 check_seeds(members, name)
                 curve = _curve(members, along, panel.scale.factor)
                 draw_band(axes, curve, drawn.styles[name], order, panel.scale)
+                draw_hollow(axes, curve, curve if marks(members) else (), drawn.styles[name])
                 curves.append(curve)
                 counts |= {point.n for point in curve.values()}
             score_axis(axes, panel.scale, curves)

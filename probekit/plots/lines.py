@@ -1,12 +1,12 @@
 """Draw a curve with its interval: as a band along a dense axis, as bars at a few points."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from matplotlib.axes import Axes
 
 from probekit.metrics.scale import Scale
-from probekit.plots.style import CurveStyle
+from probekit.plots.style import CurveStyle, hollow_options
 from probekit.results.interval import Interval
 
 _DENSE = 16  # from so many points on, only some carry a marker
@@ -42,6 +42,28 @@ def draw_band(
     if any(point.half is not None for point in points):
         low, high = zip(*(scale.clip(point.low, point.high) for point in points), strict=True)
         axes.fill_between(x, low, high, color=style.colour, alpha=0.16, linewidth=0, zorder=2)
+
+
+def draw_hollow(
+    axes: Axes,
+    curve: Mapping[float, Interval],
+    positions: Collection[float],
+    style: CurveStyle,
+    along: Literal["x", "y"] = "x",
+) -> None:
+    """Draw the points at some positions of a curve with hollow markers, over the filled ones.
+
+    Args:
+        axes: where.
+        curve: mean and interval at each position.
+        positions: of the points whose runs have a trouble.
+        style: of the curve.
+        along: as for ``draw_bars``.
+    """
+    x = [position for position in curve if position in positions]
+    if x:
+        points = _turned(along, x, [curve[position].mean for position in x])
+        axes.plot(*points, **hollow_options(style), zorder=_CURVE + 0.5)
 
 
 def draw_bars(

@@ -14,7 +14,8 @@ from matplotlib.lines import Line2D
 from probekit.errors import RecordError
 from probekit.metrics.scale import Scale, scale_of
 from probekit.plots.seeds import diverged_text, seeds_text
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, CurveStyle, curve_styles
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, CurveStyle, curve_styles, hollow_options
+from probekit.results.diagnosis import marks
 from probekit.results.groups import Key, grouped, series, varying
 from probekit.results.names import metric_text, options_text
 from probekit.results.record import Record
@@ -31,6 +32,8 @@ _TITLE_CHARACTER = 0.066  # mean width of an 8 pt character, inches
 _LABEL_CHARACTER = 0.078  # the same with some room, as a label is centred
 _AXIS = 0.5  # width of the y axis with its label, inches
 _HANDLE = 0.6  # width of a legend's line sample and spaces, inches
+_PHRASE = 24  # characters of a legend's line that a phrase needs at least
+_MARGIN = 0.1  # width around a legend, inches
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class PanelFigure:
-    """An empty figure, its axes with their panels, and the style of every curve."""
+    """An empty figure, its axes with their panels, every curve's style, and its legend's extras."""
 
     figure: Figure
     panels: Sequence[tuple[Axes, Panel]]
     styles: Mapping[str, CurveStyle]
+    extra: Sequence[Line2D]
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -101,7 +105,10 @@ def _panel(
 
 
 def panel_figure(
-    panels: Sequence[Panel], height: float = _PANEL_HEIGHT, split: str = "dev"
+    panels: Sequence[Panel],
+    height: float = _PANEL_HEIGHT,
+    split: str = "dev",
+    extra: Sequence[Line2D] = (),
 ) -> PanelFigure:
     """Return an empty figure for the panels, with titles and y labels; one column wide for one.
 
@@ -109,12 +116,17 @@ def panel_figure(
         panels: at least one panel.
         height: of each, in inches.
         split: whose scores lie along the y axis.
+        extra: entries of the legend after those of the curves; what hollow markers mean follows.
     """
     styles = curve_styles(list(dict.fromkeys(name for panel in panels for name in panel.curves)))
     columns = 2 if len(panels) in (2, 4) else min(len(panels), 3)
     rows = -(-len(panels) // columns)
     width = COLUMN_WIDTH if columns == 1 else PAGE_WIDTH
-    legend_lines = -(-len(styles) // _legend_columns(list(styles), width)) + 2
+    handles = [*extra, *_hollow_entries(panels)]
+    columns_below = _legend_columns(list(styles), width, bool(handles))
+    _wrap_labels(handles, width / columns_below)
+    names = [*styles, *(str(handle.get_label()) for handle in handles)]
+    legend_lines = _legend_height(names, columns_below)
     figure = new_figure(width, rows * height + legend_lines * _LEGEND_LINE)
     grid = figure.subplots(rows, columns, squeeze=False)
     pairs = list(zip_longest(grid.flat, panels))
@@ -126,7 +138,21 @@ def panel_figure(
         axes.grid(axis="y")
         if index % columns == 0 or panel.metric != pairs[index - 1][1].metric:
             axes.set_ylabel(f"{split} {metric_text(panel.metric, panel.scale.percent)}")
-    return PanelFigure(figure, pairs[: len(panels)], styles)
+    return PanelFigure(figure, pairs[: len(panels)], styles, handles)
+
+
+def _hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
+    """Return the legend's entry that says what hollow markers mean, if there are any."""
+    found = marks([r for panel in panels for curve in panel.curves.values() for r in curve])
+    style = hollow_options(CurveStyle("#666666", "o", 3.8, "none"))
+    return [Line2D([], [], label=f"hollow: {', '.join(found)}", **style)] if found else []
+
+
+def _wrap_labels(handles: Sequence[Line2D], width: float) -> None:
+    """Break labels that are wider than a column of the legend."""
+    room = int((width - _MARGIN - _HANDLE) / _CHARACTER)
+    for handle in handles:
+        handle.set_label(textwrap.fill(str(handle.get_label()), room))
 
 
 def title_text(title: str, width: float) -> str:
@@ -137,10 +163,11 @@ def title_text(title: str, width: float) -> str:
 def label_text(label: str, width: float) -> str:
     """Return an axis label in lines that fit into ``width`` inches, broken between words.
 
-    A number of seeds stays with its word.
+    A number of seeds stays with its word, and an asterisk with what it stands for.
     """
-    glued = label.replace(" seeds", "\xa0seeds")
-    lines = textwrap.fill(glued, int(width / _LABEL_CHARACTER), break_long_words=False)
+    glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
+    characters = int(width / _LABEL_CHARACTER)
+    lines = textwrap.fill(glued, characters, break_long_words=False, break_on_hyphens=False)
     return lines.replace("\xa0", " ")
 
 
@@ -150,15 +177,22 @@ def wrap_phrases(text: str, characters: int) -> str:
     return textwrap.fill(glued, characters).replace("\xa0", " ")
 
 
-def _legend_columns(names: Sequence[str], width: float) -> int:
-    widest = max(map(len, names)) * _CHARACTER + _HANDLE
-    return max(1, min(len(names), int((width - 0.1) / widest)))
+def _legend_columns(names: Sequence[str], width: float, extra: bool) -> int:
+    """Return the number of columns that curves' names leave room for, and phrases, if any."""
+    longest = max(max(map(len, names)), _PHRASE if extra else 0)
+    return max(1, min(len(names), int((width - _MARGIN) / (longest * _CHARACTER + _HANDLE))))
+
+
+def _legend_height(names: Sequence[str], columns: int) -> int:
+    """Return how many lines the legend takes, with its title and one to spare."""
+    rows = -(-len(names) // columns)
+    by_column = [names[first : first + rows] for first in range(0, len(names), rows)]
+    return 2 + max(len(column) + "".join(column).count("\n") for column in by_column)
 
 
 def add_legend(
     drawn: PanelFigure,
     counts: Iterable[int],
-    extra: Sequence[Line2D] = (),
     connected: bool = True,
 ) -> None:
     """Put one legend below all panels; its title says what a point and its interval are.
@@ -166,19 +200,18 @@ def add_legend(
     Args:
         drawn: the figure.
         counts: number of seeds of every point drawn.
-        extra: further entries.
         connected: whether lines connect the points.
     """
     handles = [
         Line2D([], [], label=name, **style.line_options() | ({} if connected else _NO_LINE))
         for name, style in drawn.styles.items()
     ]
-    handles += extra
-    names = [str(handle.get_label()) for handle in handles]
+    handles += drawn.extra
+    width = drawn.figure.get_figwidth()
     drawn.figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=_legend_columns(names, drawn.figure.get_figwidth()),
+        ncols=_legend_columns(list(drawn.styles), width, bool(drawn.extra)),
         title=_points_text(set(counts)) + diverged_text(_records(drawn)),
         frameon=False,
         handlelength=3.2 if connected else 1.0,

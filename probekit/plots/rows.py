@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from probekit.plots.panels import wrap_phrases
-from probekit.plots.seeds import diverged_text, seeds_text
+from probekit.plots.seeds import diverged_text, marked_text, seeds_text
+from probekit.results.diagnosis import MARK, marks
 from probekit.results.groups import OPTIONS, follows, grouped, key_of, option_of, varying
 from probekit.results.names import model_text, option_text, options_text
 from probekit.results.record import Record
@@ -12,13 +13,18 @@ from probekit.results.record import Record
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
-_BY_HEAD = ("lr", "rates", "layers")
+_BY_HEAD = ("fitter", "select", "lr", "rates", "layers")
 """Options with a published value per head: such a value says no more than the head's name."""
+
+_OF_DESCENT = ("epochs", "evals", "batch_size", "optimizer")
+"""Options that a solver's run does not have."""
 
 _BY_OTHERS = ("protocol", "metric", "entry", "labels_fingerprint")
 """Options that other options bring about; worth a word only where those do not tell all."""
 
-_CHOSEN = tuple(name for name in OPTIONS if name not in ("head", *_BY_HEAD, *_BY_OTHERS))
+_CHOSEN = tuple(
+    name for name in OPTIONS if name not in ("head", *_OF_DESCENT, *_BY_HEAD, *_BY_OTHERS)
+)
 _UNSAID = {
     "shots": None,
     "fraction": None,
@@ -36,7 +42,8 @@ def rows(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the records by row, each under its name, such as ``p32 (ner, 128 shots)``.
 
     A legend of one panel may leave out an option that happens to follow from the head; a row may
-    not, since nothing else in the figure would say it.
+    not, since nothing else in the figure would say it. An asterisk follows the name of runs with a
+    trouble, which ``runs_text`` says.
     """
     names = ["head", *row_options(records)]
     groups = grouped(records, names)
@@ -44,12 +51,15 @@ def rows(records: Sequence[Record]) -> dict[str, list[Record]]:
     full = len({model_text(model) for model in models}) < len(models)  # two with one last name
     alone = _heads_of_one_setting(records)
     texts = [_name(_stated(dict(zip(names, key, strict=True)), alone), full) for key in groups]
-    return dict(zip(texts, groups.values(), strict=True))
+    stars = [f" {MARK}" if marks(group) else "" for group in groups.values()]
+    names = [text + star for text, star in zip(texts, stars, strict=True)]
+    return dict(zip(names, groups.values(), strict=True))
 
 
 def row_options(records: Sequence[Record]) -> list[str]:
     """Return the options in which rows differ and that their heads do not settle."""
     names = varying(records, _CHOSEN)
+    names += varying([record for record in records if record.fitter == "adam"], _OF_DESCENT)
     for name in (*_BY_HEAD, *_BY_OTHERS):
         before = ["head", *names] if name in _BY_HEAD else names
         if not follows((key_of(record, before), getattr(record, name)) for record in records):
@@ -65,13 +75,14 @@ def shared_text(records: Sequence[Record]) -> str:
 
 
 def runs_text(records: Sequence[Record], lost: Sequence[Record] = ()) -> str:
-    """Return how many seeds the rows are over, and how many runs diverged, for the label.
+    """Return how many seeds the rows are over, and what is wrong with runs, for the label.
 
     Args:
         records: those that are drawn.
         lost: those that diverged, so that there is nothing to draw of them.
     """
-    return seeds_text(map(len, rows(records).values())) + diverged_text([*records, *lost])
+    seeds = seeds_text(map(len, rows(records).values()))
+    return seeds + diverged_text([*records, *lost]) + marked_text(records)
 
 
 def _heads_of_one_setting(records: Sequence[Record]) -> set[str]:
@@ -85,9 +96,12 @@ def _heads_of_one_setting(records: Sequence[Record]) -> set[str]:
 def _stated(options: dict[str, Any], alone: Collection[str]) -> dict[str, Any]:
     """Leave out what a row need not say.
 
-    That is a missing ``shots`` or ``fraction`` where the other one says how much was read, and the
-    default settings of a head that has no others here.
+    That is a missing ``shots`` or ``fraction`` where the other one says how much was read, the
+    default settings of a head that has no others here, and what a solver does without.
     """
+    for name in ("epochs", "evals", "batch_size", "lr"):
+        if options.get(name, "") is None:
+            del options[name]
     if options["head"] in alone and options.get("options", "") is None:
         del options["options"]
     for name, other in (("shots", "fraction"), ("fraction", "shots")):

@@ -1,7 +1,8 @@
-"""What a figure says of its runs: how many seeds, and how many runs diverged."""
+"""What a figure says of its runs: how many seeds, how many diverged, what is wrong with some."""
 
 from collections.abc import Iterable, Sequence
 
+from probekit.results.diagnosis import MARK, marks
 from probekit.results.record import Record
 
 
@@ -22,3 +23,9 @@ def diverged_text(records: Sequence[Record]) -> str:
     """Return ``; 1 of 5 runs diverged``, or nothing if none did."""
     diverged = sum(record.diverged for record in records)
     return f"; {diverged} of {len(records)} runs diverged" if diverged else ""
+
+
+def marked_text(records: Sequence[Record]) -> str:
+    """Return ``; * not converged``, what rows with an asterisk have; or nothing."""
+    found = marks(records)
+    return f"; {MARK} {', '.join(found)}" if found else ""

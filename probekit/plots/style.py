@@ -104,6 +104,17 @@ class CurveStyle:
         }
 
 
+def hollow_options(style: CurveStyle) -> dict[str, Any]:
+    """Return the keyword arguments of ``Axes.plot`` for the markers of runs with a trouble."""
+    return style.line_options() | {
+        "linestyle": "none",
+        "markersize": style.size + 0.6,
+        "markerfacecolor": "white",
+        "markeredgecolor": style.colour,
+        "markeredgewidth": 1.0,
+    }
+
+
 def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
     """Return a style for every curve; a head's only curve has the same one in every figure.
 

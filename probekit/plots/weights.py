@@ -11,9 +11,17 @@ from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_laye
 from probekit.plots.panels import label_text, new_figure, title_text
 from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
+from probekit.results.groups import grouped
 from probekit.results.interval import Interval
 from probekit.results.record import Record
-from probekit.results.weights import layer_weights, lost_weights, mean_weights, with_weights
+from probekit.results.weights import (
+    caution_text,
+    layer_weights,
+    lost_weights,
+    mean_weights,
+    weights_text,
+    with_weights,
+)
 
 MAX_ROWS = 60
 _AROUND = 1.05  # height of title, axis and colour bar, inches
@@ -22,19 +30,22 @@ _AROUND = 1.05  # height of title, axis and colour bar, inches
 def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
     """Draw the mean weight over seeds that every head gave each layer, one row per head and task.
 
-    A row's name says every option that it does not share with the others, the title what all
-    share. A hatched cell is a layer that the head did not read, which is not the same as weight 0.
-    Rows that read one layer only are left out, unless there are no others.
+    The half width of its 95 % interval stands below a mean, where both fit; the label says how
+    large it gets. A row's name says every option that it does not share with the others, the title
+    what all share. A hatched cell is a layer that the head did not read, which is not the same as
+    weight 0. Heads that train nothing are left out, as their weights are constant, and so are rows
+    that read one layer only, unless there are no others.
 
     Args:
         records: records; those of heads without weights are left out.
         raw: the weights before the softmax, for heads that have them.
 
     Raises:
-        RecordError: no record has such weights, a row would average over more than seeds, or
-            there are too many rows.
+        RecordError: no record has such weights, all of them are constant, a row would average over
+            more than seeds, or there are too many rows.
     """
-    given, records = records, _drawn(with_weights(records, raw), raw)
+    given, (records, constant) = records, _trained(with_weights(records, raw))
+    records = _drawn(records, raw)
     means = {
         name: mean_weights(group, raw, " ".join(name.split()))
         for name, group in rows(records).items()
@@ -45,17 +56,37 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + grid.n_columns * CELL))
         title = title_text(shared_text(records), width - names)
         runs = runs_text(records, lost_weights(given, records))
-        label = label_text(f"{_label(records, raw)}, {runs}", width - names)
+        label = label_text(_label(records, raw, runs, constant, grid), width - names)
         height = grid.height() + LINE * f"{title}{label}".count("\n") + _AROUND
         figure = new_figure(width, height)
         axes, bar = figure.subplots(2, 1, gridspec_kw={"height_ratios": [grid.height(), BAR]})
-        mesh = draw_cells(axes, grid, *((None, None) if raw else (0.0, _darkest(grid))))
+        mesh = draw_cells(axes, grid, *((None, None) if raw else (_lightest(grid), _darkest(grid))))
         label_layers(axes, grid)
         axes.set_title(title, loc="left")
         figure.colorbar(mesh, cax=bar, orientation="horizontal", label=label)
         bar.spines[:].set_visible(False)
         print_values(axes, mesh, grid, figure, decimals=_decimals(grid) if raw else 2)
         return figure
+
+
+def _trained(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
+    """Return the records of heads that train something, and the names of the other heads.
+
+    Raises:
+        RecordError: there are only other heads.
+    """
+    from probekit.heads import HEADS  # slow to import
+
+    constant = {name for name, head in HEADS.items() if head.trains == "nothing"}
+    kept = [record for record in records if record.head not in constant]
+    left_out = [head for (head,) in grouped(records, ["head"]) if head in constant]
+    if not kept:
+        raise RecordError(
+            f"the layer weights of {', '.join(left_out)} are constant, and none of {len(records)} "
+            "records holds others; run `probekit train` with a head that weighs layers, such as "
+            "--head p32 or --head attention-fusion."
+        )
+    return kept, left_out
 
 
 def _drawn(records: Sequence[Record], raw: bool) -> Sequence[Record]:
@@ -70,11 +101,13 @@ def _grid(means: Mapping[str, Mapping[int, Interval]]) -> Grid:
             "such as --where shots=128."
         )
     top = max(layer for row in means.values() for layer in row)
-    values = np.full((len(means), top + 1), np.nan)
+    values, halves = np.full((2, len(means), top + 1), np.nan)
     for index, row in enumerate(means.values()):
         for layer, weight in row.items():
             values[index, layer] = weight.mean
-    return Grid(list(means), values)
+            if weight.half is not None:
+                halves[index, layer] = weight.half
+    return Grid(list(means), values, None if np.isnan(halves).all() else halves)
 
 
 def _decimals(grid: Grid) -> list[int]:
@@ -92,8 +125,19 @@ def _darkest(grid: Grid) -> float:
     return float(max(np.nanmax(grid.values), min(1.0, 2 / most)))
 
 
-def _label(records: Sequence[Record], raw: bool) -> str:
-    if raw:
-        return "weight (before softmax)"
-    note = "; concat: share of norm" if "concat" in {record.head for record in records} else ""
-    return f"weight (after softmax{note})"
+def _lightest(grid: Grid) -> float:
+    """Return zero, or the smallest weight where it is below: a contribution may be negative."""
+    return min(0.0, float(np.nanmin(grid.values)))
+
+
+def _label(
+    records: Sequence[Record], raw: bool, runs: str, constant: Sequence[str], grid: Grid
+) -> str:
+    """Return what the colours are, what they should not be taken for, and what is left out."""
+    parts = [f"weight ({weights_text(records, raw)}), {runs}", caution_text(records)]
+    if grid.halves is not None:
+        decimals = max(_decimals(grid)) if raw else 2
+        parts.append(f"± 95 % interval, at most {np.nanmax(grid.halves):.{decimals}f}")
+    if constant:
+        parts.append(f"left out: {', '.join(constant)} (constant)")
+    return "; ".join(part for part in parts if part)

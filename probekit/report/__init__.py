@@ -2,6 +2,7 @@
 
 from probekit.report.captions import caption, weights_caption
 from probekit.report.compared import comparison_table
+from probekit.report.footnotes import footnotes
 from probekit.report.layers import depth_table, weights_table
 from probekit.report.rows import Row, summarise
 from probekit.report.scores import table
@@ -15,6 +16,7 @@ __all__ = [
     "caption",
     "comparison_table",
     "depth_table",
+    "footnotes",
     "summarise",
     "table",
     "weights_caption",

@@ -7,7 +7,12 @@ from probekit.metrics.scale import scale_of
 from probekit.report.rows import Row, summarise
 from probekit.results.names import metric_text, option_text
 from probekit.results.record import Record
-from probekit.results.weights import lost_weights, with_weights
+from probekit.results.weights import (
+    caution_text,
+    lost_weights,
+    weights_text,
+    with_weights,
+)
 
 
 def caption(rows: Sequence[Row]) -> str:
@@ -25,8 +30,9 @@ def weights_caption(records: Sequence[Record], raw: bool = False) -> str:
     """
     held = with_weights(records, raw)
     rows = summarise([*held, *lost_weights(records, held)])
-    which = "before" if raw else "after"
-    return f"{_shared_text(rows)}weight of each layer {which} the softmax; {_over_seeds(rows)}"
+    parts = [f"weight of each layer {weights_text(held, raw)}", caution_text(held)]
+    said = "; ".join(part for part in parts if part)
+    return f"{_shared_text(rows)}{said}; {_over_seeds(rows)}"
 
 
 def _over_seeds(rows: Sequence[Row]) -> str:

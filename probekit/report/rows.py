@@ -5,10 +5,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from probekit.errors import RecordError
+from probekit.results.diagnosis import marks
 from probekit.results.groups import OPTIONS, check_seeds, grouped
 from probekit.results.interval import Interval, interval
 from probekit.results.names import options_text
 from probekit.results.record import Record
+from probekit.results.scored import has_two_scores
 
 ALWAYS = ("head", "shots")
 """Options that every row is named by."""
@@ -39,6 +41,8 @@ class Row:
         n_params: trained parameters, rounded mean.
         train_seconds: mean wall-clock seconds of training.
         diverged: how many of the runs diverged.
+        two_scores: whether best and last dev score are two things in some of the runs.
+        marks: what is wrong with any of the runs, in words.
         rate_from: where their rates are from; None where they have none, or do not say.
         beside: other scores that all the records hold, such as ``selectivity``.
     """
@@ -52,6 +56,8 @@ class Row:
     n_params: int
     train_seconds: float
     diverged: int = 0
+    two_scores: bool = False
+    marks: tuple[str, ...] = ()
     rate_from: str | None = None
     beside: Mapping[str, Interval] = field(default_factory=dict)
 
@@ -110,6 +116,8 @@ def _row(group: Sequence[Record], options: dict[str, Any]) -> Row:
         n_params=round(interval(record.n_params for record in group).mean),
         train_seconds=interval(record.train_seconds for record in group).mean,
         diverged=sum(record.diverged for record in group),
+        two_scores=has_two_scores(group),
+        marks=marks(group),
         rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
         beside={
             name: interval(record.scores[name] for record in group)

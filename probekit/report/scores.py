@@ -8,7 +8,8 @@ from probekit.metrics.scale import scale_of
 from probekit.registry import choose
 from probekit.report.rows import ALWAYS, BESIDE, Row
 from probekit.report.styles import LAYOUTS, STYLES, Style
-from probekit.results.columns import NOTHING, Column, interval_cells
+from probekit.results.columns import NOTHING, Column, interval_cells, marked
+from probekit.results.diagnosis import MARK
 from probekit.results.groups import follows
 from probekit.results.interval import Interval
 from probekit.results.names import value_text
@@ -38,7 +39,8 @@ _SETTLED_BY = {
 def table(rows: Sequence[Row], style: Style = "text") -> str:
     """Return rows as a table: the options that differ, seeds, scores, parameters and seconds.
 
-    Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds.
+    Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds; an
+    asterisk follows those of runs with a trouble, which ``notes`` of the records says.
 
     Args:
         rows: what ``summarise`` returned.
@@ -103,14 +105,22 @@ def _is_settled(name: str, rows: Sequence[Row]) -> bool:
 def _result_columns(rows: Sequence[Row]) -> list[Column]:
     return [
         Column("seeds", [str(row.n) for row in rows]),
-        Column("dev best", _scores(rows, [row.eval_score for row in rows])),
-        Column("dev last", _scores(rows, [row.eval_last for row in rows])),
+        *_dev_columns(rows),
         Column("test", _scores(rows, [row.test_score for row in rows])),
         *_beside_columns(rows),
         *_diverged_column(rows),
         Column("params", [f"{row.n_params:,}" for row in rows]),
         Column("seconds", [f"{row.train_seconds:.1f}" for row in rows]),
     ]
+
+
+def _dev_columns(rows: Sequence[Row]) -> list[Column]:
+    """Return the best and the last dev score, or one column where no run has two."""
+    best = _scores(rows, [row.eval_score for row in rows])
+    if not any(row.two_scores for row in rows):
+        return [Column("dev", best)]
+    last = _scores(rows, [row.eval_last for row in rows])
+    return [Column("dev best", best), Column("dev last", last)]
 
 
 def _diverged_column(rows: Sequence[Row]) -> list[Column]:
@@ -134,4 +144,5 @@ def _beside_columns(rows: Sequence[Row]) -> list[Column]:
 def _scores(rows: Sequence[Row], values: Sequence[Interval | None]) -> list[str]:
     factors = [scale_of(row.metric).factor for row in rows]
     pairs = zip(values, factors, strict=True)
-    return interval_cells([value and value.scaled(factor) for value, factor in pairs], 2)
+    cells = interval_cells([value and value.scaled(factor) for value, factor in pairs], 2)
+    return marked(cells, [MARK if row.marks else "" for row in rows])

@@ -57,6 +57,15 @@ def interval_cells(values: Sequence[Interval | None], decimals: int) -> list[str
     return [_interval_cell(value, decimals, width) for value in values]
 
 
+def marked(cells: Sequence[str], marks: Sequence[str]) -> list[str]:
+    """Return the cells, each with its mark right after it; a dash gets none."""
+    width = max(map(len, marks), default=0)
+    return [
+        (cell.rstrip() + ("" if cell.strip() == NOTHING else mark)).ljust(len(cell) + width)
+        for cell, mark in zip(cells, marks, strict=True)
+    ]
+
+
 def _interval_cell(value: Interval | None, decimals: int, width: int) -> str:
     room = width + 3 if width else 0
     if value is None:

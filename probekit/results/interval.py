@@ -1,7 +1,7 @@
 """A mean with its 95 % confidence interval over seeds."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
@@ -50,6 +50,22 @@ def interval(values: Iterable[float]) -> Interval:
         return Interval(mean, None, 1)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     return Interval(mean, _student_t(n - 1) * deviation / math.sqrt(n), n)
+
+
+def student_p(values: Sequence[float]) -> float:
+    """Return the two-sided significance of a mean (of at least two values) that is not zero.
+
+    It is below 0.05 where the interval leaves out zero.
+    """
+    from scipy.special import stdtr  # slow to import
+
+    n = len(values)
+    assert n > 1, "one value says nothing of its spread"
+    mean = math.fsum(values) / n
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    if deviation == 0:
+        return float(mean == 0)
+    return float(2 * stdtr(n - 1, -abs(mean) / deviation * math.sqrt(n)))
 
 
 def _student_t(degrees: int) -> float:

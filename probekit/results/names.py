@@ -64,6 +64,35 @@ def layers_text(layers: Sequence[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
+def neighbours(numbers: Sequence[int], among: Sequence[int]) -> list[list[int]]:
+    """Return numbers with each run of neighbours by itself.
+
+    Args:
+        numbers: ascending.
+        among: all that there are, ascending: 0, 2 and 4 are neighbours if no other lies between.
+    """
+    runs: list[list[int]] = []
+    for place, number in enumerate(among):
+        if number not in numbers:
+            continue
+        if runs and place and runs[-1][-1] == among[place - 1]:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+def numbers_text(numbers: Sequence[int], among: Sequence[int]) -> str:
+    """Return numbers in words, with neighbours joined, such as ``0 to 4, 6`` (see ``neighbours``).
+
+    Two neighbours stand as they are.
+    """
+    return ", ".join(
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run))
+        for run in neighbours(numbers, among)
+    )
+
+
 def model_text(model: str) -> str:
     """Return the last part of a model's name, as ``org/name`` and paths are long."""
     return PurePath(model).name or model

@@ -35,6 +35,19 @@ def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
     return found
 
 
+def has_two_scores(records: Sequence[Record]) -> bool:
+    """Say whether the best and the last dev score are two things in some of the records.
+
+    They are where they differ, and where descent chose its checkpoint on dev, so that they might
+    have. A solver's fit, or one whose last step is what is kept, has one dev score.
+    """
+    return any(
+        record.eval_last != record.eval_score
+        or (record.fitter == "adam" and record.select == "dev")
+        for record in records
+    )
+
+
 def mean_score(group: Sequence[Record], score: str, what: str) -> Interval:
     """Return the mean over the seeds of one setting, as in the records.
 

@@ -7,6 +7,9 @@ from probekit.results.groups import check_seeds
 from probekit.results.interval import Interval, interval
 from probekit.results.record import Record
 
+_MIXTURES = ("p32", "scalar-mix")
+_SOLVERS = ("lbfgs", "ridge")
+
 
 def layer_weights(record: Record, raw: bool) -> Mapping[int, float]:
     """Return a record's weights by layer, before (``raw``) or after the softmax; or none."""
@@ -27,6 +30,29 @@ def with_weights(records: Sequence[Record], raw: bool) -> list[Record]:
             "weighs layers, such as --head p32 or --head attention-fusion."
         )
     return [record for record in held if record.depth is None] or held
+
+
+def weights_text(records: Sequence[Record], raw: bool) -> str:
+    """Return what the weights of some records are, and what they should not be taken for."""
+    if raw:
+        return "before the softmax"
+    parts = ["after the softmax"]
+    if any(record.head == "concat" for record in records):
+        parts.append("concat: share of the logits")
+    return "; ".join(parts)
+
+
+def caution_text(records: Sequence[Record]) -> str:
+    """Return why some weights say less than they seem to; or nothing.
+
+    A penalty on the norm of a map is a penalty on the scale of what it reads: of layers that are
+    not standardised, a solver's L2 prefers the large ones, whatever they know.
+    """
+    favoured = any(
+        record.head in _MIXTURES and record.fitter in _SOLVERS and record.normalize == "none"
+        for record in records
+    )
+    return "raw layers: L2 favours large ones" if favoured else ""
 
 
 def lost_weights(records: Sequence[Record], held: Sequence[Record]) -> list[Record]:

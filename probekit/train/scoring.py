@@ -11,6 +11,7 @@ from probekit.heads import HeadInput, LayerWeights
 from probekit.heads.contract import Reads
 from probekit.metrics import AnyGold, Gold, LossGold, Metric, Scorer, ValueGold
 from probekit.sending import send
+from probekit.train.contributions import Contributions
 from probekit.train.member import Member
 from probekit.train.source import Source, targets_of
 
@@ -46,14 +47,23 @@ class ScoredSplit:
         return [_numbers(torch.cat(parts[member])) for member in members]
 
     def weigh(self, members: Sequence[Member]) -> list[LayerWeights]:
-        """Return each member's layer weights, one vector, or one per row where they differ."""
+        """Return each member's layer weights, one vector, or one per row where they differ.
+
+        Those of a sum of maps (``concat``) are what its layers contribute: see `Contributions`.
+        """
         parts: dict[Member, list[LayerWeights]] = {member: [] for member in members}
-        alone = [member for member in members if not member.probe.head.per_row]
-        for member in alone:
-            parts[member].append(member.weigh(None))
-        per_row = [member for member in members if member.probe.head.per_row]
-        for member, z, _, _ in self._visit(per_row):
-            parts[member].append(member.weigh(z))
+        sums = {member: Contributions(member.probe) for member in members if _is_sum(member)}
+        read = [one for one in members if one in sums or one.probe.head.per_row]
+        for member, z, _, _ in self._visit(read):
+            if member not in sums:
+                parts[member].append(member.weigh(z))
+            elif isinstance(z, Tensor):
+                sums[member].add(z)
+        for member in members:
+            if member in sums:
+                parts[member].append(sums[member].weights())
+            elif not member.probe.head.per_row:
+                parts[member].append(member.weigh(None))
         return [LayerWeights.concatenate(parts[member]) for member in members]
 
     def _visit(
@@ -72,6 +82,11 @@ class ScoredSplit:
                 for member in chosen:
                     z = inputs.of(member.treatment, member.spec.layers)
                     yield member, z, targets[own[0] : own[-1]], offsets
+
+
+def _is_sum(member: Member) -> bool:
+    """Say whether a member's h is a sum of maps of its layers."""
+    return member.probe.head.layer_maps() is not None
 
 
 def _numbers(found: Tensor) -> np.ndarray:

@@ -157,7 +157,7 @@ def test_depth_gives_one_record_per_depth(bert, corpus, cache):
     table = done("depth", bert, corpus, "--epochs", "1").out.splitlines()
     assert [line.split()[0] for line in table[2:6]] == ["0", "1", "2", "3"]
     assert table[2].startswith("0 = emb")
-    assert table[0].startswith("layer, dev best ") and ": span F1 (%); " in table[-1]
+    assert table[0].startswith("layer, dev ") and ": span F1 (%); " in table[-1]
     rows = done(
         "depth", bert, corpus, "--epochs", "1", "--head", "p32", "--every", "2", "--json"
     ).rows

@@ -1,10 +1,12 @@
 """Curves over depth, shots, fractions and training: points, intervals, axes."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from probekit.comparison import best_depths
 from probekit.errors import RecordError, UnknownNameError
 from probekit.plots import (
     plot_depth,
@@ -12,6 +14,7 @@ from probekit.plots import (
     plot_fraction,
     plot_learning,
 )
+from probekit.report import depth_table
 from tests.plots.samples import fewshot_records, fraction_records, sample_records
 from tests.results.samples import make_record
 
@@ -24,13 +27,121 @@ def test_depth_curve_and_its_best():
         for seed in (0, 1)
     ]
     axes = plot_depth(records).axes[0]
-    curve, ring = axes.lines
+    curve, ring, within = axes.lines
     assert curve.get_xdata().tolist() == [0, 1, 2]
+    assert within.get_xydata().tolist() == ring.get_xydata().tolist()
     assert curve.get_ydata().tolist() == [53.125, 78.125, 65.625]
     assert ring.get_xydata().tolist() == [[1, 78.125]]
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert band.max() == 100 and band.min() == pytest.approx(53.125 - 12.7062 * 3.125, rel=1e-4)
     assert axes.get_xlabel() == "layer (0 = emb)"
+
+
+def _legend(figure):
+    return [" ".join(text.get_text().split()) for text in figure.legends[0].get_texts()]
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_the_ring_is_at_the_best_depth_of_dev_whatever_is_drawn(split):
+    scores = [(0.5, 0.9), (0.7, 0.4), (0.6, 0.8)]
+    records = [
+        make_record("last", depth=depth, eval_score=dev, test_score=test)
+        for depth, (dev, test) in enumerate(scores)
+    ]
+    figure = plot_depth(records, split=split)
+    _, ring, _ = figure.axes[0].lines
+    assert ring.get_xydata().tolist() == [[1, 70 if split == "dev" else 40]]
+    assert _legend(figure) == ["last", "best depth on dev", "within noise of it (exact ties alone)"]
+
+
+def test_ties_are_ties_and_stand_apart_or_together():
+    scores = [0.5, 0.75, 0.7, 0.75, 0.75]
+    records = [make_record("last", depth=d, eval_score=s) for d, s in enumerate(scores)]
+    axes = plot_depth(records).axes[0]
+    curve, ring, alone, together = axes.lines
+    assert ring.get_xdata() == [1]
+    assert alone.get_xydata().tolist() == [[1, 75]] and alone.get_marker() == "o"
+    assert together.get_xydata().tolist() == [[3, 75], [4, 75]]
+    assert together.get_linewidth() > 3 * curve.get_linewidth()
+    assert together.get_color() == alone.get_color() == curve.get_color()
+    assert together.get_zorder() < curve.get_zorder() and together.get_alpha() < 1
+
+
+def test_depths_within_noise_are_those_of_the_table():
+    rng = np.random.default_rng(0)
+    records = [
+        make_record(head, seed, depth=depth, eval_score=0.6 - 0.005 * (depth - 4) ** 2 + noise)
+        for head in ("last", "p32")
+        for seed in range(5)
+        for depth, noise in enumerate(rng.normal(0, 0.01, 9))
+    ]
+    figure = plot_depth(records)
+    best = best_depths(records)
+    lines = iter(figure.axes[0].lines)
+    for found in best.values():
+        assert 1 < len(found.within) < 9
+        next(lines), next(lines)
+        drawn = [next(lines).get_xdata() for _ in found.runs]
+        assert [int(depth) for run in drawn for depth in run] == list(found.within)
+    assert "within noise of it (paired over 5 seeds)" in _legend(figure)
+    rows = [json.loads(line) for line in depth_table(records, style="jsonl").splitlines()]
+    for name, found in best.items():
+        own = [row for row in rows if row["series"].startswith(name) and "within_noise" in row]
+        assert tuple(row["layer"] for row in own if row["within_noise"]) == found.within
+
+
+def test_points_of_runs_with_a_trouble_are_hollow():
+    records = [
+        make_record("p32", seed, depth=depth, diagnosis={"converged": (depth, seed) != (2, 1)})
+        for depth in range(4)
+        for seed in range(3)
+    ]
+    figure = plot_depth(records)
+    curve, hollow, *_ = figure.axes[0].lines
+    assert hollow.get_xdata().tolist() == [2]
+    assert hollow.get_ydata().tolist() == [curve.get_ydata()[2]]
+    assert hollow.get_markerfacecolor() == "white"
+    assert hollow.get_markeredgecolor() == curve.get_color()
+    assert hollow.get_marker() == curve.get_marker() and hollow.get_linestyle() == "None"
+    assert hollow.get_zorder() > curve.get_zorder()
+    assert "hollow: not converged" in _legend(figure)
+    fine = plot_depth([make_record("p32", depth=depth) for depth in range(4)])
+    assert not any("hollow" in text for text in _legend(fine))
+
+
+@pytest.mark.parametrize(
+    ("plot", "option", "amounts"),
+    [(plot_fewshot, "shots", (8, 16, 32)), (plot_fraction, "fraction", (0.1, 0.5, 1.0))],
+)
+def test_hollow_points_of_amounts_lie_on_their_curve(plot, option, amounts):
+    records = [
+        make_record(
+            head, seed, **{option: amount}, diagnosis={"best_is_last": amount == amounts[0]}
+        )
+        for head in ("last", "p32")
+        for seed in range(2)
+        for amount in amounts
+    ]
+    figure = plot(records)
+    lines = figure.axes[0].lines
+    hollow = [line for line in lines if line.get_markerfacecolor() == "white"]
+    curves = [line for line in lines if len(line.get_xdata()) == 3]
+    assert len(hollow) == len(curves) == 2
+    for mark, curve in zip(hollow, curves, strict=True):
+        assert mark.get_xydata().tolist() == [curve.get_xydata()[0].tolist()]
+    assert "hollow: best score is that of the last step" in _legend(figure)
+
+
+def test_all_points_of_a_troubled_run_are_hollow_in_its_learning_curve():
+    figure = plot_learning([make_record("p32", select="dev", test_score=None), make_record("last")])
+    hollow = [x for x in figure.axes[0].lines if x.get_markerfacecolor() == "white"]
+    assert [line.get_xdata().tolist() for line in hollow] == [[10, 20, 30, 40, 50]]
+    assert "hollow: selected on the reported split" in _legend(figure)
+
+
+def test_the_axis_of_shots_says_what_they_are():
+    label = plot_fewshot(fewshot_records(heads=("last",))).axes[0].get_xlabel()
+    assert " ".join(label.split()) == "shots K (K x C sentences, drawn without strata)"
 
 
 def test_a_panel_may_hold_the_embeddings_alone():
@@ -60,7 +171,7 @@ def _perplexities(low, high):
 
 def test_perplexity_is_raw_and_best_where_it_is_lowest():
     axes = plot_depth(_perplexities(20.0, 100.0)).axes[0]
-    curve, ring = axes.lines
+    curve, ring, _ = axes.lines
     assert axes.get_ylabel() == "dev perplexity" and axes.get_yscale() == "linear"
     assert curve.get_ydata()[0] == pytest.approx(101.25)
     assert ring.get_xdata() == [4]

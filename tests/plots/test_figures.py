@@ -19,6 +19,14 @@ from tests.results.samples import HEADS, make_record
 
 LONG = "an-organisation/a-model-with-a-very-long-name-Instruct.Q4_1.gguf"
 
+TROUBLES = {
+    "converged": False,
+    "edge": "strongest",
+    "one_class": True,
+    "best_is_last": True,
+    "falling": True,
+}
+
 SAMPLES = {
     "weights": lambda **options: sample_records(**options),
     "depth": lambda **options: sample_records(depths=range(7), **options),
@@ -44,8 +52,9 @@ def test_samples_cover_every_plot():
         {"seeds": 1},
         {"seeds": 5, "model": LONG},
         {"heads": ("last", "p32"), "n_blocks": 30, "task": "wikiann/de", "model": LONG},
+        {"diagnosis": TROUBLES, "select": "dev", "test_score": None},
     ],
-    ids=["one seed", "long name", "31 layers"],
+    ids=["one seed", "long name", "31 layers", "troubles"],
 )
 def test_no_text_is_clipped_or_overlaps_its_neighbour(name, options):
     figure = PLOTS[name](SAMPLES[name](**options))

@@ -31,20 +31,97 @@ def test_heatmap_shows_mean_weights_and_leaves_out_absent_layers():
     assert mesh.get_clim() == (0.0, 0.75)  # zero is the light end, whatever the smallest weight
     assert len(axes.patches) == 1 and axes.patches[0].get_hatch()
     assert axes.patches[0].get_bbox().x0 == -0.5
-    assert [t.get_text() for t in axes.texts] == ["0.25", "0.75", "0.00", "0.50", "0.50"]
+    texts = [t.get_text() for t in axes.texts]  # t(0.975, 1) is 12.706: 0.05 * 12.706 = 0.64
+    assert texts == ["0.25", "±.64", "0.75", "±.64", "0.00", "0.50", "0.50"]
     assert axes.get_xlabel() == "layer (0 = emb; hatched: not read)"
-    assert figure.axes[1].get_xlabel() == "weight (after softmax), 1 to\n2 seeds"
+    assert _label(figure) == (
+        "weight (after the softmax), 1 to 2 seeds; ± 95 % interval, at most 0.64; "
+        "left out: last (constant)"
+    )
 
 
-def test_heatmap_of_one_layer_heads_alone():
-    axes = plot_weights([make_record("last", weights={4: 1.0})]).axes[0]
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["last"]
+def test_rows_of_one_layer_are_left_out_unless_they_are_all():
+    deep, flat = make_record("p32"), make_record("dwatt", weights={4: 1.0})
+    for records, names in (([deep, flat], ["p32"]), ([flat], ["dwatt"])):
+        axes = plot_weights(records).axes[0]
+        assert [t.get_text() for t in axes.get_yticklabels()] == names
+
+
+def _label(figure):
+    return " ".join(figure.axes[1].get_xlabel().split())
+
+
+def test_constant_weights_are_left_out_with_a_word():
+    constant = [make_record(head) for head in ("concat-ffn", "mean", "last")]
+    figure = plot_weights([*constant, make_record("p32")])
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["p32"]
+    assert _label(figure).endswith("; left out: last, mean, concat-ffn (constant)")
+    assert "left out" not in _label(plot_weights([make_record("p32")]))
+    with pytest.raises(RecordError, match=r"of mean are constant.*run `probekit train`"):
+        plot_weights([make_record("mean")])
+
+
+def test_the_spread_over_seeds_stands_below_its_mean_inside_the_cell():
+    records = sample_records(("p32", "scalar-mix"), n_blocks=12, seeds=3)
+    figure = plot_weights(records)
+    axes = figure.axes[0]
+    figure.draw_without_rendering()
+    renderer = figure.canvas.get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in axes.texts]
+    (mesh,) = meshes_of(axes)
+    assert len(boxes) == 2 * mesh.get_array().count()
+    edges = axes.transData.transform([(0, y) for y in mesh.get_coordinates()[:, 0, 1]])[:, 1]
+    width = axes.get_window_extent().width / 13
+    for mean, spread in zip(boxes[::2], boxes[1::2], strict=True):
+        assert spread.y1 < mean.y0 + 1 and spread.height < mean.height
+        assert max(mean.width, spread.width) < width
+        assert any(low <= spread.y0 and mean.y1 <= high for high, low in pairwise(edges))
+    assert "± 95 % interval, at most" in _label(figure)
+    assert "±" not in _label(plot_weights([r for r in records if r.seed == 0]))
+    narrow = plot_weights(sample_records(("p32",), n_blocks=30, seeds=3))
+    assert not narrow.axes[0].texts and "± 95 % interval, at most" in _label(narrow)
+
+
+def test_a_negative_contribution_is_lighter_than_none():
+    weights = {1: -0.25, 2: 0.5, 3: 0.75}
+    figure = plot_weights([make_record("concat", weights=weights)])
+    assert meshes_of(figure.axes[0])[0].get_clim() == (-0.25, 0.75)
+    assert [t.get_text() for t in figure.axes[0].texts] == ["-0.25", "0.50", "0.75"]
+
+
+def test_raw_layers_under_l2_are_not_read_as_knowledge():
+    caution = "raw layers: L2 favours large ones"
+    solved = {"fitter": "lbfgs", "select": "cv:5"}
+    assert caution in _label(plot_weights([make_record("p32", **solved)]))
+    assert caution in _label(plot_weights([make_record("p32", **solved)], raw=True))
+    for head, options in (
+        ("p32", {}),
+        ("p32", solved | {"normalize": "standardize"}),
+        ("concat", solved),
+    ):
+        assert caution not in _label(plot_weights([make_record(head, **options)]))
+
+
+def test_rows_with_a_trouble_have_an_asterisk_that_the_label_explains():
+    records = [make_record("p32", s, diagnosis={"converged": s > 0}) for s in (0, 1)]
+    figure = plot_weights([*records, make_record("dwatt"), make_record("dwatt", 1)])
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["p32 *", "dwatt"]
+    assert "2 seeds; * not converged" in _label(figure)
+
+
+def test_solvers_beside_descent_do_not_lengthen_names():
+    solver = {"fitter": "lbfgs", "select": "cv:5", "optimizer": "lbfgs"}
+    solver |= dict.fromkeys(("epochs", "evals", "lr", "batch_size"))
+    records = sample_records(("p32",), **solver) + sample_records(("dwatt",))
+    assert _row_names(records)[0] == ["p32", "dwatt"]
+    records += sample_records(("p32",))
+    assert _row_names(records)[0] == ["p32 (fit adam)", "p32 (fit lbfgs)", "dwatt (fit adam)"]
 
 
 def test_heatmap_before_the_softmax():
     figure = plot_weights(sample_records(), raw=True)
     assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["p32"]
-    assert figure.axes[1].get_xlabel() == "weight (before softmax), 3 seeds"
+    assert _label(figure) == ("weight (before the softmax), 3 seeds; ± 95 % interval, at most 2.01")
 
 
 def test_raw_weights_have_two_digits_of_the_largest_in_their_row():
@@ -58,15 +135,13 @@ def test_raw_weights_have_two_digits_of_the_largest_in_their_row():
     assert texts == ["-0.80", "0.12", "0.0", "0.0", "9.5", "0.0", "-48", "5"]
 
 
-def test_heatmap_says_that_concat_has_norm_shares():
-    even = [make_record("concat-ffn", seed, weights={1: 0.5, 2: 0.5}) for seed in range(3)]
-    assert "norm" not in plot_weights(even).axes[1].get_xlabel()
-    figure = plot_weights(sample_records(("p32", "concat")) + even)
+def test_heatmap_says_that_concat_has_shares_of_the_logits():
+    assert "logits" not in _label(plot_weights(sample_records(("p32",))))
+    figure = plot_weights(sample_records(("p32", "concat")))
     figure.draw_without_rendering()
     label = figure.axes[1].xaxis.label
-    assert label.get_text().split() == [
-        "weight", "(after", "softmax;", "concat:", "share", "of", "norm),", "3", "seeds",
-    ]  # fmt: skip
+    expected = "weight (after the softmax; concat: share of the logits), 3 seeds; "
+    assert _label(figure).startswith(expected)
     box = label.get_window_extent(figure.canvas.get_renderer())
     assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
 

@@ -1,4 +1,4 @@
-"""Every figure says how many seeds it is over, and that runs diverged."""
+"""Every figure says how many seeds it is over, and what is wrong with some of its runs."""
 
 import pytest
 
@@ -41,6 +41,22 @@ def test_every_figure_says_how_many_seeds_and_diverged_runs(kind, diverged):
     text = _texts(PLOTS[kind](records))
     assert "3 seeds" in text
     assert (f"; 1 of {len(records)} runs diverged" in text) == bool(diverged)
+
+
+@pytest.mark.parametrize("kind", sorted(PLOTS))
+def test_every_figure_says_what_is_wrong_with_some_runs(kind):
+    records = RECORDS.get(kind, lambda: [make_record("p32", seed) for seed in range(3)])()
+    fine = PLOTS[kind](records)
+    object.__setattr__(records[-1], "diagnosis", {"converged": False})
+    marked = PLOTS[kind](records)
+    for figure, count in ((fine, 0), (marked, 1)):
+        texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+        said = " ".join([_texts(figure), *texts])
+        assert said.count("not converged") == count
+    if not marked.legends:  # figures of rows: an asterisk stands in a name
+        axes = marked.axes[0]
+        names = [axes.get_title(loc="left"), *(t.get_text() for t in axes.get_yticklabels())]
+        assert any("*" in name for name in names)
 
 
 @pytest.mark.parametrize("kind", ["weights", "attention"])

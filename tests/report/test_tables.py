@@ -74,8 +74,8 @@ p32     128      1  100.00          5.00             -             1,004      1.
 
 def test_markdown_table():
     lines = table(summarise(_three_seeds(head="last", task="a|b")), "markdown").splitlines()
-    assert lines[0].startswith("| head | shots | seeds | dev best |")
-    assert lines[1] == "| :--- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    assert lines[0].startswith("| head | shots | seeds | dev | test |")
+    assert lines[1] == "| :--- | ---: | ---: | ---: | ---: | ---: | ---: |"
     assert lines[2].startswith("| last | all | 3 | 73.00 ± 8.96 |")
     both = table(summarise([make_record(task="a|b"), make_record(task="c")]), "markdown")
     assert "| a\\|b |" in both
@@ -165,23 +165,25 @@ def by_depth(last):
 def test_depth_table():
     records = by_depth(last=0.0)
     expected = """\
-layer, dev best     last, raw  last, standardize
----------------  ------------  -----------------
-0 = emb          50.00 ± 0.00       50.00 ± 0.00
-1                60.00 ± 0.00       60.00 ± 0.00
-2                70.00 ± 0.00       70.00 ± 0.00
+layer, dev      last, raw  last, standardize
+----------  -------------  -----------------
+0 = emb     50.00 ± 0.00       50.00 ± 0.00
+1           60.00 ± 0.00       60.00 ± 0.00
+2           70.00 ± 0.00~      70.00 ± 0.00~
 """
     assert depth_table([*records, make_record()]) == expected
     beside = """\
 layer    last: dev best  last: dev last
 -------  --------------  --------------
-0 = emb    50.00 ± 0.00    49.00 ± 0.00
-1          60.00 ± 0.00    59.00 ± 0.00
-2          70.00 ± 0.00    69.00 ± 0.00
+0 = emb   50.00 ± 0.00     49.00 ± 0.00
+1         60.00 ± 0.00     59.00 ± 0.00
+2         70.00 ± 0.00~    69.00 ± 0.00
 """
     assert depth_table([r for r in by_depth(last=0.01) if r.normalize == "none"]) == beside
     rows = [json.loads(line) for line in depth_table(records, style="jsonl").splitlines()]
-    assert rows[0] == {"series": "last, raw", "layer": 0, "mean": 0.5, "half": 0.0, "n": 2}
+    known = {"marks": [], "best": False, "within_noise": False}
+    assert rows[0] == {"series": "last, raw", "layer": 0, "mean": 0.5, "half": 0.0, "n": 2} | known
+    assert [row["within_noise"] for row in rows] == [False, False, True] * 2
 
 
 def test_depth_table_shows_gaps_and_other_scores():
@@ -202,8 +204,8 @@ def test_perplexity_is_not_percent():
         for d in (0, 1)
     ]
     assert depth_table(records).splitlines()[2:] == [
-        "0 = emb          30.25",
-        "1                29.25",
+        "0 = emb     30.25",
+        "1           29.25~",
     ]
     assert " 30.25 " in table(summarise(records)).splitlines()[2]
     assert caption(summarise(records)) == (

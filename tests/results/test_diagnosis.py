@@ -1,0 +1,118 @@
+"""What diagnoses say: each trouble once, where it is, and nothing where nothing is wrong."""
+
+import pytest
+
+from probekit.results.diagnosis import drawn_text, marks, notes
+from tests.results.samples import make_record
+
+
+def diagnosed(head="last", seed=0, depth=None, **diagnosis):
+    return make_record(head, seed, depth=depth, diagnosis=diagnosis)
+
+
+GOOD = {
+    "one_class": False,
+    "absent": 0,
+    "single": 0,
+    "converged": True,
+    "iterations": 12,
+    "gradient": 1e-6,
+    "tolerance": 1e-5,
+    "strength": 0.1,
+    "starts": 3,
+    "starts_gap": 1e-4,
+    "strengths": [1, 0.1, 0.01],
+    "strength_scores": [0.5, 0.6, 0.5],
+    "best_is_last": False,
+    "falling": False,
+}
+
+
+def test_nothing_is_said_where_nothing_is_wrong():
+    records = [diagnosed(seed=seed, **GOOD) for seed in (0, 1)] + [make_record("p32")]
+    assert marks(records) == () and notes(records) == [] and notes([]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "mark"),
+    [
+        ({"diagnosis": {"converged": False}}, "not converged"),
+        ({"diagnosis": {"edge": "weakest"}}, "best at the edge of the search (weakest)"),
+        ({"diagnosis": {"edge": "highest"}}, "best at the edge of the search (highest)"),
+        ({"diagnosis": {"one_class": True}}, "one class predicted"),
+        ({"diagnosis": {"starts_gap": 0.02}}, "starts ended apart"),
+        ({"diagnosis": {"best_is_last": True}}, "best score is that of the last step"),
+        ({"diagnosis": {"falling": True}}, "loss still falling at the end"),
+        ({"select": "dev", "test_score": None}, "selected on the reported split"),
+        ({"diverged": True}, "diverged"),
+    ],
+)
+def test_every_trouble_is_a_mark(changes, mark):
+    assert marks([make_record(**{"diagnosis": GOOD} | changes)]) == (mark,)
+    assert notes([make_record(**{"diagnosis": GOOD} | changes)]) == [f"* {mark}"]
+
+
+def test_values_that_are_unknown_are_no_trouble():
+    names = ("converged", "edge", "one_class", "starts_gap", "best_is_last", "falling", "absent")
+    assert notes([make_record(diagnosis=dict.fromkeys(names))]) == []
+
+
+def test_a_test_score_or_another_selection_is_no_selection_on_the_reported_split():
+    assert marks([make_record(select="dev")]) == ()
+    assert marks([make_record(select="cv:5", test_score=None)]) == ()
+    assert marks([make_record(select=None, test_score=None)]) == ()
+
+
+def test_places_are_settings_depths_and_seeds():
+    records = [
+        diagnosed(head, seed, depth, converged=not (head == "last" and depth == 3 and seed < 2))
+        for head in ("last", "p32")
+        for seed in range(5)
+        for depth in (1, 2, 3)
+    ]
+    assert notes(records) == ["* not converged: last at depth 3 (2 of 5 seeds)"]
+
+
+def test_neighbouring_depths_are_one_range_also_where_only_some_were_run():
+    flat = [diagnosed(depth=depth, one_class=depth <= 8) for depth in (0, 2, 4, 8, 10, 12)]
+    assert notes(flat) == ["* one class predicted at depths 0 to 8"]
+    apart = [diagnosed(depth=depth, one_class=depth in (0, 1, 4)) for depth in range(6)]
+    assert notes(apart) == ["* one class predicted at depths 0, 1, 4"]
+
+
+def test_many_settings_are_counted_and_all_of_them_are_all():
+    heads = ("last", "mean", "p32", "concat", "dwatt", "laya")
+    records = [diagnosed(head, best_is_last=head != "last") for head in heads]
+    assert notes(records) == ["* best score is that of the last step in 5 of 6 runs"]
+    assert notes(records[1:]) == ["* best score is that of the last step in all 5 runs"]
+    assert notes(records[:3]) == ["* best score is that of the last step: mean, p32"]
+
+
+def test_a_name_with_options_stands_in_brackets():
+    records = [
+        make_record("last", normalize=normalize, shots=k, diagnosis={"converged": k > 8})
+        for normalize in ("none", "standardize")
+        for k in (8, 32)
+    ]
+    assert notes(records) == ["* not converged: last (8 shots, raw), last (8 shots, standardize)"]
+
+
+def test_troubles_follow_each_other_in_one_line():
+    records = [
+        make_record("last", diagnosis={"converged": False}, select="dev", test_score=None),
+        make_record("p32", select="cv:5"),
+    ]
+    assert notes(records) == ["* not converged: last; selected on the reported split: last"]
+
+
+def test_classes_that_a_draw_left_out_are_a_line_but_no_mark():
+    records = [diagnosed(seed=seed, absent=3, single=2) for seed in (0, 1)]
+    assert marks(records) == ()
+    assert notes(records) == ["drawn without 3 classes; 2 classes have one example"]
+    some = [*records, diagnosed(seed=2, absent=1, single=0), diagnosed(seed=3)]
+    assert drawn_text(some) == (
+        "drawn without 1 to 3 classes in 3 of 4 runs; 2 classes have one example in 2 of 4 runs"
+    )
+    assert drawn_text([diagnosed(absent=1, single=1)]) == (
+        "drawn without 1 class; 1 class has one example"
+    )

@@ -12,7 +12,7 @@ from probekit.fitters.linear import Problems
 from probekit.fitters.minimise import Minimum
 
 
-class Ridge:
+class RidgeSums:
     """All problems over the same rows, summed up block after block."""
 
     def __init__(self, problems: Problems, targets: Float64[Tensor, " n"]) -> None:

@@ -102,16 +102,19 @@ class Softmax:
     ) -> Derivatives:
         """Return the cross entropy, and softmax - one-hot."""
         targets = self._targets[rows].expand(len(logits), 1, -1)
-        own = logits.gather(1, targets).squeeze(1)
-        peak = logits.amax(1, keepdim=True)
-        p = logits.sub_(peak).exp_()
-        total = p.sum(1, keepdim=True)
-        losses = total.log().add_(peak).squeeze(1).sub_(own)
-        p.div_(total)
-        value = (losses.double() * weights).sum(1)
+        p = logits.sub_(logits.amax(1, keepdim=True))
+        lead = p.gather(1, targets)  # of the row's own class over the largest: 0 or less
+        p.exp_()
+        own = lead.exp()
+        rest = p.scatter(1, targets, 0.0).sum(1, keepdim=True)
+        # Of a row that is told apart well, rest is tiny beside 1, and must not drown in it.
+        losses = torch.where(lead == 0, rest.log1p(), (rest + own).log() - lead)
+        p.div_(rest + own)
+        value = (losses.squeeze(1).double() * weights).sum(1)
         weighted = p * weights.unsqueeze(1)
         curvature = self._curvature(p, weighted)
-        weighted.scatter_add_(1, targets, -weights.unsqueeze(1))
+        wrong = rest / (rest + own) * weights.unsqueeze(1)
+        weighted.scatter_(1, targets, -wrong)
         return Derivatives(value, weighted, extra.new_zeros(len(logits), 0), curvature)
 
     def predict(

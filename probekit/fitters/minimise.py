@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-TOLERANCE = 1e-8
+TOLERANCE = 1e-7
 """Largest decrease that is still to be expected at the end, relative to the objective."""
 
 MOST_ITERATIONS = 1000

@@ -58,6 +58,11 @@ class AttentionFusionHead(RowHead):
         raw = row_scores(self.q, z).t()
         return LayerWeights(self.layers, raw.softmax(-1), raw)
 
+    @torch.no_grad()
+    def load_mixture(self, values: Float[Tensor, " values"]) -> None:
+        """Take q."""
+        self.q.copy_(values)
+
     def parameter_groups(self) -> Groups:
         """Return q as ``mixing``."""
         return divide(self, mixing=(self.q,))

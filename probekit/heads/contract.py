@@ -123,6 +123,14 @@ class FusionHead(nn.Module, ABC):
         """
         return None
 
+    def load_mixture(self, values: Float[Tensor, " values"]) -> None:
+        """Take the values of the mixture that a solver found; only heads that train just one.
+
+        Args:
+            values: logarithms of the layers' weights, or a query where weights differ by row.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is not solved")
+
     def parameter_groups(self) -> Groups:
         """Return the parameters by group, each of which may have a learning rate of its own.
 

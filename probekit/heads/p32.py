@@ -48,6 +48,11 @@ class P32Head(RowHead):
         raw = self.lambda_.detach().clone()
         return LayerWeights(self.layers, raw.softmax(0), raw)
 
+    @torch.no_grad()
+    def load_mixture(self, values: Float[Tensor, " values"]) -> None:
+        """Take lambda."""
+        self.lambda_.copy_(values)
+
     def parameter_groups(self) -> Groups:
         """Return lambda as ``mixing``."""
         return divide(self, mixing=(self.lambda_,))

@@ -51,6 +51,12 @@ class ScalarMixHead(RowHead):
         raw = self.s.detach().clone()
         return LayerWeights(self.layers, raw.softmax(0), raw)
 
+    @torch.no_grad()
+    def load_mixture(self, values: Float[Tensor, " values"]) -> None:
+        """Take s; gamma is 1, where a solver holds it."""
+        self.s.copy_(values)
+        self.gamma.fill_(1.0)
+
     def parameter_groups(self) -> Groups:
         """Return s and gamma as ``mixing``."""
         return divide(self, mixing=(self.s, self.gamma))

@@ -19,7 +19,7 @@ from probekit.features import (
     settled_array,
 )
 from probekit.fingerprint import digest
-from probekit.fitters import FITTERS
+from probekit.fitters import FITTERS, SOLVERS
 from probekit.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.layers import parse_layers, up_to_depth
 from probekit.once import warn_once
@@ -33,6 +33,7 @@ from probekit.sweeps.start import open_start, read_config
 from probekit.tasks import is_own
 from probekit.train import MemberSpec
 from probekit.train.order import steps_per_epoch
+from probekit.train.parts import held_out
 from probekit.train.sampling import count_classes, draw, hold_out
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class Run:
     Attributes:
         options: what the record's key hashes.
         member: the head, ready to train.
-        n_sentences: drawn sentences.
+        n_sentences: drawn sentences that are fitted on.
         n_params: estimate of the trained values, head and decoder together.
         linear: whether a linear layer is all that is trained.
         n_scored: how many batches of training the rows that are scored would make, each as often
@@ -133,7 +134,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     return Run(
         options=options,
         member=member,
-        n_sentences=len(drawn),
+        n_sentences=len(fitted_and_judging(filled, drawn)[0]),
         n_params=count_trained(member, filled.decoder, splits),
         linear=trains_linear_layer(member, splits.manifest.dim),
         n_scored=count_scored(filled, splits),
@@ -305,6 +306,20 @@ def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
         seed=spec.seed,
     )
     return pool[drawn]
+
+
+def fitted_and_judging(
+    spec: TrainSpec, drawn: Int64[np.ndarray, " drawn"]
+) -> tuple[Int64[np.ndarray, " fitted"], Int64[np.ndarray, " judging"] | None]:
+    """Return the drawn positions to fit on, and those that choose a checkpoint, if some do.
+
+    A solver fits on all of them in the end, and makes its own parts.
+    """
+    select = None if spec.select is None else Selection.parse(spec.select)
+    if spec.fit in SOLVERS or select is None or select.kind != "hold-out":
+        return drawn, None
+    held = held_out(len(drawn), select.share)
+    return np.delete(drawn, held), drawn[held]
 
 
 def part(

@@ -6,6 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Int64
+
 from probekit import __version__
 from probekit.decoders import DECODERS
 from probekit.errors import DataError
@@ -16,9 +19,10 @@ from probekit.registry import parse
 from probekit.results import Record
 from probekit.specs import DEFAULT_EVALS, TrainSpec
 from probekit.sweeps.groups import stream_key
-from probekit.sweeps.resolve import Run, dev_view, resolve, sample, text_array
+from probekit.sweeps.resolve import Run, dev_view, fitted_and_judging, resolve, sample, text_array
 from probekit.sweeps.start import saved_classes
 from probekit.train import FitResult, StreamSpec, fit_group
+from probekit.train.environment import describe_environment
 from probekit.train.predictions import write_predictions
 from probekit.train.saved import describe_training, save_head
 from probekit.train.stream import Report
@@ -73,7 +77,7 @@ class GroupTask:
         for run, result in zip(runs, results, strict=True):
             self._write(run, result, splits)
         return [
-            make_record(run, result, splits, self.outputs)
+            make_record(run, result, splits, self.outputs, self.device)
             for run, result in zip(runs, results, strict=True)
         ]
 
@@ -180,16 +184,21 @@ def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec],
     pooling = text_array(runs[0].spec, splits)
     full = splits.view("train", pooling=pooling, valid_only=True)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
-    streams = []
-    for members in places.values():
-        spec = runs[members[0]].spec
-        drawn = sample(spec, splits)
+
+    def view_of_drawn(drawn: Int64[np.ndarray, " some"]) -> FeatureView:
         name = drawn.tobytes()
         if name not in views:
             views[name] = full if len(drawn) == full.n_examples else full.take(drawn)
+        return views[name]
+
+    streams = []
+    for members in places.values():
+        spec = runs[members[0]].spec
+        fitted, judging = fitted_and_judging(spec, sample(spec, splits))
         streams.append(
             StreamSpec(
-                train=views[name],
+                train=view_of_drawn(fitted),
+                judge=None if judging is None else view_of_drawn(judging),
                 seed=spec.seed,
                 epochs=spec.epochs or 0,
                 batch_size=spec.batch_size or 1,
@@ -200,7 +209,9 @@ def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec],
     return streams, [place for members in places.values() for place in members]
 
 
-def make_record(run: Run, result: FitResult, splits: Splits, outputs: Outputs) -> Record:
+def make_record(
+    run: Run, result: FitResult, splits: Splits, outputs: Outputs, device: str
+) -> Record:
     """Return the record of a finished run."""
     predictions = outputs.predictions.get(run.options.key)
     return Record(
@@ -215,6 +226,9 @@ def make_record(run: Run, result: FitResult, splits: Splits, outputs: Outputs) -
         raw_weights=result.raw_weights,
         class_weights=result.class_weights,
         diverged=result.diverged,
+        diagnosis=result.diagnosis,
+        environment=describe_environment(device),
+        seen=_seen(run, splits),
         confusion=result.confusion,
         n_params=result.n_params,
         train_seconds=result.train_seconds,
@@ -222,6 +236,18 @@ def make_record(run: Run, result: FitResult, splits: Splits, outputs: Outputs) -
         version=__version__,
         key=run.options.key,
     )
+
+
+def _seen(run: Run, splits: Splits) -> dict[str, Any]:
+    """Return how much a run was fitted on, and of how much."""
+    entry = splits.entries["train"]
+    found: dict[str, Any] = {
+        "examples": run.n_sentences,
+        "of_examples": splits.n_train,
+        "of_rows": splits.n_rows("train"),
+    }
+    limit = entry.manifest.request.get("limit")
+    return found if limit is None else found | {"limit": limit}
 
 
 def described(run: Run, splits: Splits) -> dict[str, Any]:

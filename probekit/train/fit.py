@@ -16,6 +16,7 @@ from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult
 from probekit.train.scoring import ScoredSplit
+from probekit.train.solved_stream import SolvedStream
 from probekit.train.stream import Report, Stream, StreamSpec
 
 
@@ -39,7 +40,8 @@ def fit_group(
 
     Args:
         streams: what to train.
-        dev: scored at each stream's evaluation points, in one pass for all members.
+        dev: scored at the evaluation points of each stream that has no judge of its own, in one
+            pass for all members; once, at the end, for all others.
         others: scored once, by each member's best checkpoint; by name, such as ``test``.
         metric: how all are scored.
         metrics: other metrics for some of the others, by name.
@@ -58,17 +60,26 @@ def fit_group(
     keep_few_kernels()
     keep_free_memory()
     residency = Residency(memory, torch.device(pick_device(device)))
-    dev_sources, sources = residency.share(dev, streams)
-    scored_dev = ScoredSplit(dev, dev_sources, metric)
+    descending = [spec for spec in streams if not spec.solved]
+    dev_sources, sources = residency.share(dev, descending)
+    every = residency.sources(dev, streams, once=True) if len(descending) < len(streams) else {}
+    scored_dev = ScoredSplit(dev, dev_sources | every, metric)
     on_disk = sum(one.rows.resident is None for own in sources for one in own.values())
     ahead = residency.read_ahead(on_disk)
     with ExitStack() as stack:
-        running = []
-        for spec, own in zip(streams, sources, strict=True):
-            stream = Stream(spec, own, ahead=ahead)
+        opened = iter(sources)
+        running: list[Stream | SolvedStream] = []
+        for spec in streams:
+            if spec.solved:
+                running.append(SolvedStream(spec, residency, scored_dev))
+                continue
+            stream = Stream(spec, next(opened), ahead=ahead)
             stack.callback(stream.close)
             running.append(stream)
-        _train(running, scored_dev, report)
+        for one in running:
+            if isinstance(one, SolvedStream):
+                one.solve(report)
+        _train([one for one in running if isinstance(one, Stream)], scored_dev, residency, report)
         scored = {
             name: ScoredSplit(
                 view, residency.sources(view, streams, once=True), (metrics or {}).get(name, metric)
@@ -76,28 +87,55 @@ def fit_group(
             for name, view in (others or {}).items()
         }
         outcomes = _finish(running, scored_dev, scored)
-    return _results(running, outcomes, metric, predictions)
+    return _results(running, outcomes, metric, predictions, dev)
 
 
-def _train(streams: Sequence[Stream], dev: ScoredSplit, report: Report) -> None:
-    """Advance all streams from evaluation to evaluation; one dev pass scores them all."""
-    for point in range(max(len(stream.points) for stream in streams)):
+def _train(
+    streams: Sequence[Stream], dev: ScoredSplit, residency: Residency, report: Report
+) -> None:
+    """Advance all streams from evaluation to evaluation; one pass scores all with one judge."""
+    judges = {id(dev.view): dev}
+    for stream in streams:
+        view = stream.spec.judge
+        if view is not None and id(view) not in judges:
+            sources = residency.sources(view, [stream.spec])
+            judges[id(view)] = ScoredSplit(view, sources, dev.metric)
+    for point in range(max((len(stream.points) for stream in streams), default=0)):
         active = [stream for stream in streams if point < len(stream.points)]
         for stream in active:
             stream.advance(stream.points[point], report)
-        members = [member for stream in active for member in stream.members]
-        steps = [stream.step for stream in active for _ in stream.members]
-        for member, step, predicted in zip(members, steps, dev.predict(members), strict=True):
-            member.note(step, dev.scorer.score(predicted), dev.metric, predicted)
+        for name, judge in judges.items():
+            own = [one for one in active if id(_judged_by(one, dev)) == name]
+            _judge(own, judge)
+
+
+def _judged_by(stream: Stream, dev: ScoredSplit) -> FeatureView:
+    return dev.view if stream.spec.judge is None else stream.spec.judge
+
+
+def _judge(streams: Sequence[Stream], judge: ScoredSplit) -> None:
+    """Score the members of streams where they are now."""
+    members = [member for stream in streams for member in stream.members]
+    steps = [stream.step for stream in streams for _ in stream.members]
+    for member, step, predicted in zip(members, steps, judge.predict(members), strict=True):
+        member.note(step, judge.scorer.score(predicted), judge.metric, predicted)
 
 
 def _finish(
-    streams: Sequence[Stream], dev: ScoredSplit, others: Mapping[str, ScoredSplit]
+    streams: Sequence[Stream | SolvedStream], dev: ScoredSplit, others: Mapping[str, ScoredSplit]
 ) -> list[Outcome]:
     """Return every member to its best checkpoint, weigh its layers, score the other splits."""
     members = [member for stream in streams for member in stream.members]
     for member in members:
         member.restore_best()
+    unscored = [
+        member
+        for stream in streams
+        if stream.spec.solved or stream.spec.judge is not None
+        for member in stream.members
+    ]
+    for member, found in zip(unscored, dev.predict(unscored), strict=True):
+        member.settle(dev.scorer.score(found), dev.metric, found)
     weights = dev.weigh(members)
     predicted = {name: split.predict(members) for name, split in others.items()}
     return [
@@ -115,13 +153,17 @@ def _finish(
 
 
 def _results(
-    streams: Sequence[Stream], outcomes: Sequence[Outcome], metric: Metric, predictions: bool
+    streams: Sequence[Stream | SolvedStream],
+    outcomes: Sequence[Outcome],
+    metric: Metric,
+    predictions: bool,
+    dev: FeatureView,
 ) -> list[tuple[FitResult, ...]]:
     """Return what is kept of every member, stream by stream."""
     left = iter(outcomes)
     return [
         tuple(
-            freeze(member, next(left), metric.name, stream.spec.steps_per_epoch, predictions)
+            freeze(member, next(left), metric.name, stream.spec, predictions, dev)
             for member in stream.members
         )
         for stream in streams

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from probekit.features import FeatureView
 from probekit.heads import LayerWeights
+from probekit.train.diagnosis import diagnose
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
 from probekit.train.result import FitResult
+from probekit.train.stream import StreamSpec
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,7 +37,12 @@ class Outcome:
 
 
 def freeze(
-    member: Member, outcome: Outcome, metric: str, steps_per_epoch: int, predictions: bool
+    member: Member,
+    outcome: Outcome,
+    metric: str,
+    stream: StreamSpec,
+    predictions: bool,
+    view: FeatureView,
 ) -> FitResult:
     """Return the result of a member at its best checkpoint.
 
@@ -42,8 +50,9 @@ def freeze(
         member: trained and scored.
         outcome: what its best checkpoint does.
         metric: name of the main score.
-        steps_per_epoch: turns steps into epochs.
+        stream: what it was trained on.
         predictions: keep what was predicted.
+        view: the dev rows.
     """
     best = member.best
     assert best is not None, "no checkpoint was scored"
@@ -67,7 +76,7 @@ def freeze(
         eval_score=best.scores[metric],
         eval_last=member.last_score,
         best_step=best.step,
-        best_epoch=best.step / max(steps_per_epoch, 1),
+        best_epoch=best.step / max(stream.steps_per_epoch, 1),
         test_score=outcome.scores.get("test", {}).get(metric),
         scores={
             f"{split}/{name}": score
@@ -79,6 +88,7 @@ def freeze(
         raw_weights=raw_weights,
         class_weights=class_weights,
         diverged=member.diverged or not weighs,
+        diagnosis=diagnose(member, stream, view),
         confusion=outcome.confusion,
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),

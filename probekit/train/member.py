@@ -90,6 +90,7 @@ class Member:
         stepping: those of its steps; probes that take them together have one together.
         curve: step, mean training loss since the last point, and dev score, after some steps.
         last_score: the newest dev score.
+        selection_score: score of the best checkpoint on what chose it, where that was not dev.
         solved: how a solver found its values, by name; empty where none did.
         diverged: whether its loss or a trained value is no longer finite; it takes no more steps,
             and what follows is no checkpoint unless there is no other.
@@ -124,6 +125,7 @@ class Member:
         self.last_score = math.nan
         self.best: Checkpoint | None = None
         self.solved: Mapping[str, Any] = {}
+        self.selection_score: float | None = None
         self.diverged = False
         self.reading = Stopwatch(device)
         self.stepping = Stopwatch(device)
@@ -167,6 +169,14 @@ class Member:
             state = {name: value.clone() for name, value in self.probe.state_dict().items()}
             self.best = Checkpoint(step, dict(scores), predicted, state)
 
+    def settle(self, scores: Mapping[str, float], metric: Metric, predicted: np.ndarray) -> None:
+        """Note what the state that was chosen without dev does on dev."""
+        step, state = (0, {}) if self.best is None else (self.best.step, self.best.state)
+        if self.best is not None:
+            self.selection_score = self.best.scores[metric.name]
+        self.last_score = scores[metric.name]
+        self.best = Checkpoint(step, dict(scores), predicted, state)
+
     def _mean_loss(self) -> float:
         """Return the mean training loss since the last call; infinite without a step."""
         loss = float(self._loss) / self._steps if self._steps else math.inf
@@ -186,9 +196,9 @@ class Member:
         )
 
     def restore_best(self) -> None:
-        """Return to the best checkpoint."""
-        assert self.best is not None, "no checkpoint was scored"
-        self.probe.load_state_dict(self.best.state)
+        """Return to the best checkpoint; a solver leaves nothing but its solution."""
+        if self.best is not None:
+            self.probe.load_state_dict(self.best.state)
         self.eval()
 
     def weigh(self, z: HeadInput | None) -> LayerWeights:

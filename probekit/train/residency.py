@@ -91,7 +91,7 @@ class Residency:
         train once per epoch and stream.
         """
         points = (evaluation_steps(spec.total_steps, spec.evals) for spec in specs)
-        times = {id(dev): max(map(len, points))}
+        times = {id(dev): max(map(len, points), default=0)}
         for spec in specs:
             times[id(spec.train)] = times.get(id(spec.train), 0) + spec.epochs
         views = {id(view): view for view in (dev, *(spec.train for spec in specs))}

@@ -32,6 +32,7 @@ class FitResult:
         diverged: whether the loss or a trained value ceased to be finite. The best checkpoint is
             from before; where none was, the scores are arbitrary, and weights that are not finite
             are left out.
+        diagnosis: how the fit went, by name, as a record holds it.
         confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``;
             ``None`` where no classes are predicted.
         n_params: trained values, head and decoder together.
@@ -56,6 +57,7 @@ class FitResult:
     raw_weights: Mapping[int, float] | None
     class_weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     diverged: bool = False
+    diagnosis: Mapping[str, Any] = field(default_factory=dict)
     confusion: Mapping[str, Any] | None = None
     n_params: int
     n_head_params: int

@@ -6,26 +6,27 @@ other, so that one pass over the disk serves all of them.
 """
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.errors import OptionError
 from probekit.features import FeatureView
-from probekit.fitters.basis import Basis
-from probekit.heads import TokenStates
+from probekit.precision import full
 from probekit.train.inputs import Inputs
 from probekit.train.member import Member
 from probekit.train.rows import block_bounds
 from probekit.train.source import Source
+from probekit.train.stopwatch import Stopwatch
 
 SplitName = Literal["train", "dev"]
 Take = Callable[[slice, Tensor], None]
+Turn = Callable[[Tensor], Tensor]
 
 HELD_ROWS = 65_536
 """Rows of a block that lies in memory, of whole examples."""
@@ -49,84 +50,129 @@ class Fit(Protocol):
         rows: where its rows come from.
     """
 
-    rows: "HeadRows"
+    rows: "SplitRows"
 
     def visits(self) -> Visits:
         """Solve, and leave the solution in the member."""
 
 
-class HeadRows:
-    """What one head makes of the rows of train and dev, in memory where there is room.
+class SplitRows(ABC):
+    """What one fit reads of train and dev, in memory where there is room.
 
     Attributes:
-        sources: what the head reads, by split.
+        sources: what its head reads, by split.
         held: whether the rows are kept in memory after the first visit.
     """
 
-    def __init__(self, member: Member, sources: Mapping[SplitName, Source], *, memory: int) -> None:
+    row_axis: ClassVar[int]
+
+    def __init__(
+        self, member: Member, sources: Mapping[SplitName, Source], *, width: int, memory: int
+    ) -> None:
         """Decide whether there is room.
 
         Args:
             member: its head must not change before the last visit.
             sources: what it reads of each split.
+            width: values of a row.
             memory: bytes that the rows may take.
         """
         self.sources = sources
-        self._member = member
-        self._basis: Basis | None = None
+        self.member = member
+        self._turn: Turn | None = None
         self._rows: dict[SplitName, Tensor] = {}
-        width = member.probe.head.width
         size = sum(len(source.view) for source in sources.values()) * width * 4
         self.held = 2 * size <= memory
 
-    def turn(self, basis: Basis) -> None:
-        """Give rows in a basis from now on."""
-        self._basis = basis
-        self._rows = {split: basis.apply(rows) for split, rows in self._rows.items()}
+    def release(self) -> None:
+        """Let go of the rows that are held."""
+        self._rows.clear()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are."""
+        return next(iter(self.sources.values())).rows.device
+
+    def turn(self, turn: Turn) -> None:
+        """Give rows through a function from now on."""
+        self._turn = turn
+        self._rows = {split: turn(rows) for split, rows in self._rows.items()}
 
     def view(self, split: SplitName) -> FeatureView:
         """Return the rows and targets of a split."""
         return self.sources[split].view
 
-    def blocks(self, split: SplitName) -> Iterator[tuple[slice, Float[Tensor, "n w"]]]:
+    def blocks(self, split: SplitName) -> Iterator[tuple[slice, Tensor]]:
         """Yield the rows of a split that are held, in blocks of whole examples."""
         if split not in self._rows:
-            self._rows[split] = self._read(split)
-        rows, offsets = self._rows[split], self.view(split).offsets
-        bounds = block_bounds(offsets, HELD_ROWS)
+            parts = [self.of(inputs) for inputs, _ in self.sources[split].blocks()]
+            self._rows[split] = torch.cat(parts, self.row_axis)
+        bounds = block_bounds(self.view(split).offsets, HELD_ROWS)
         for start, stop in itertools.pairwise(bounds):
-            yield slice(start, stop), rows[start:stop]
-
-    def _read(self, split: SplitName) -> Tensor:
-        """Read all rows of a split, once."""
-        source = self.sources[split]
-        parts = [self.of(inputs) for inputs, _ in source.blocks()]
-        width = self._member.probe.head.width
-        empty = torch.zeros(0, width, device=source.rows.device)
-        return torch.cat([empty if self._basis is None else self._basis.apply(empty), *parts])
+            yield slice(start, stop), self._rows[split].narrow(self.row_axis, start, stop - start)
 
     @torch.no_grad()
-    def of(self, inputs: Inputs) -> Float[Tensor, "n w"]:
-        """Return what the head makes of a block, in the basis if there is one."""
-        member = self._member
-        z = inputs.of(member.treatment, member.spec.layers)
-        h = member.probe.head(z).float()
-        return h if self._basis is None else self._basis.apply(h)
+    def of(self, inputs: Inputs) -> Tensor:
+        """Return what is read of a block."""
+        rows = self.read(inputs)
+        return rows if self._turn is None else self._turn(rows)
+
+    @abstractmethod
+    def read(self, inputs: Inputs) -> Tensor:
+        """Return the rows of a block, as they are."""
 
 
-def run_fits(fits: Sequence[Fit], shared: Mapping[SplitName, Source]) -> None:
+class HeadRows(SplitRows):
+    """The rows h of a head that trains nothing, (n, width)."""
+
+    row_axis = 0
+
+    def read(self, inputs: Inputs) -> Float[Tensor, "n width"]:
+        """Return what the head makes of a block."""
+        z = inputs.of(self.member.treatment, self.member.spec.layers)
+        return full(self.member.probe.head(z))
+
+
+class LayerRows(SplitRows):
+    """The rows of all layers that a head mixes, (layers, n, dim)."""
+
+    row_axis = 1
+
+    def read(self, inputs: Inputs) -> Float[Tensor, "layers n dim"]:
+        """Return the treated layers of a block."""
+        z = inputs.of(self.member.treatment, self.member.spec.layers)
+        assert isinstance(z, Tensor), "a mixture of layers reads rows"
+        return full(z.transpose(0, 1))
+
+
+def run_fits(
+    fits: Sequence[Fit], shared: Mapping[SplitName, Source], done: Callable[[], None]
+) -> None:
     """Run all fits to their end.
 
     Args:
-        fits: of one stream.
+        fits: of one stream, which read the same kind of thing.
         shared: sources with all the layers that fits without room in memory read.
+        done: called when a fit is done.
     """
     for fit in fits:
         if fit.rows.held:
-            for visit in fit.visits():
-                for rows, block in fit.rows.blocks(visit.split):
-                    visit.take(rows, block)
-    _run_together([fit for fit in fits if not fit.rows.held], shared)
+            with fit.rows.member.stepping.running():
+                for visit in fit.visits():
+                    for rows, block in fit.rows.blocks(visit.split):
+                        visit.take(rows, block)
+            fit.rows.release()
+            done()
+    apart = [fit for fit in fits if not fit.rows.held]
+    if not apart:
+        return
+    stopwatch = Stopwatch(apart[0].rows.device, among=len(apart))
+    for fit in apart:
+        fit.rows.member.stepping = stopwatch
+    with stopwatch.running():
+        _run_together(apart, shared)
+    for _ in apart:
+        done()
 
 
 def _run_together(fits: Sequence[Fit], shared: Mapping[SplitName, Source]) -> None:
@@ -156,9 +202,3 @@ def offsets_of(view: FeatureView, rows: slice, device: torch.device) -> Tensor:
     first, last = np.searchsorted(view.offsets, [rows.start, rows.stop])
     bounds = view.offsets[first : last + 1] - rows.start
     return torch.from_numpy(bounds).to(device)
-
-
-def refuse_tokens(z: object) -> None:
-    """Refuse subwords where rows of several layers are needed."""
-    if isinstance(z, TokenStates):
-        raise OptionError("a mixture of layers needs rows, and this head reads subwords.")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from probekit.features import FeatureView
+from probekit.fitters import SOLVERS
 from probekit.heads.contract import Reads
 from probekit.ragged import bounds_of
 from probekit.sending import send
@@ -31,15 +32,22 @@ class StreamSpec:
         epochs: passes over them.
         batch_size: sentences per step.
         evals: number of evenly spaced points at which dev is scored.
-        members: the heads.
+        judge: rows that choose the checkpoints; ``None`` is dev. A solver finds its own.
+        members: the heads, of one kind of fitter.
     """
 
     train: FeatureView
+    judge: FeatureView | None = None
     seed: int
     epochs: int = 50
     batch_size: int = 16
     evals: int = 10
     members: tuple[MemberSpec, ...] = field(default=())
+
+    @property
+    def solved(self) -> bool:
+        """Whether a solver fits the members."""
+        return any(member.fitter in SOLVERS for member in self.members)
 
     @property
     def steps_per_epoch(self) -> int:

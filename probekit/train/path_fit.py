@@ -1,0 +1,292 @@
+"""Solve along the path of strengths, and choose one of them: what all fits to the optimum share."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from probekit.decoders.regression import RegressionDecoder
+from probekit.features import FeatureView
+from probekit.fitters.chains import ChainLoss
+from probekit.fitters.linear import Problems
+from probekit.fitters.losses import Binary, Loss, Softmax, Squares
+from probekit.fitters.minimise import Evaluation, Minimisation, Minimum, Request
+from probekit.fitters.path import first_strengths, weaker_strengths
+from probekit.metrics import Metric, Scorer
+from probekit.train.member import Member
+from probekit.train.parts import Parts, check_two_classes, make_parts
+from probekit.train.scoring import ScoredSplit, gold_of
+from probekit.train.solver import SplitRows, Visit, Visits, offsets_of
+
+
+class Objective(Protocol):
+    """What is minimised, as far as predictions go."""
+
+    def predict(self, points: Tensor, z: Tensor, offsets: Tensor) -> Tensor:
+        """Return what some problems predict of rows, shape (some, n)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """The problems of one stretch of the path, and their solutions.
+
+    Attributes:
+        strengths: of L2, falling.
+        objective: of all problems: part by part, and strength by strength in each.
+        minimum: where they ended.
+    """
+
+    strengths: tuple[float, ...]
+    objective: Objective
+    minimum: Minimum
+
+
+class Target:
+    """What is fitted: the classes that were drawn, or numbers in standard units.
+
+    Attributes:
+        loss: of the drawn rows.
+        values: number of each row's class among those that were drawn, or its number.
+    """
+
+    def __init__(self, member: Member, rows: SplitRows) -> None:
+        """Look at the drawn targets.
+
+        Raises:
+            OptionError: one class was drawn.
+        """
+        view, device = rows.view("train"), rows.device
+        self._decoder = member.probe.decoder
+        targets = torch.from_numpy(view.targets).to(device)
+        self._present = targets[:0]
+        self.loss: Loss
+        if isinstance(self._decoder, RegressionDecoder):
+            self.values = (targets - self._decoder.mean) / self._decoder.deviation
+            self.loss = Squares(self.values)
+            return
+        check_two_classes(view)
+        self._present, self.values = torch.unique(targets, return_inverse=True)
+        n_classes = len(self._present)
+        if member.spec.decoder.objective == "chain":
+            bounds = torch.from_numpy(view.offsets).to(device)
+            self.loss = ChainLoss(self.values, n_classes, bounds)
+        else:
+            two = n_classes == 2
+            self.loss = Binary(self.values) if two else Softmax(self.values, n_classes)
+
+    def named(self, predicted: Tensor) -> np.ndarray:
+        """Return predictions as metrics take them: class numbers, or numbers in their unit."""
+        if isinstance(self._decoder, RegressionDecoder):
+            values = predicted.double() * self._decoder.deviation + self._decoder.mean
+            return np.asarray(values.cpu().numpy())
+        return np.asarray(self._present[predicted].cpu().numpy())
+
+    def load(
+        self,
+        weight: Float64[Tensor, "k w"],
+        bias: Float64[Tensor, " k"],
+        extra: Float64[Tensor, " extra"],
+    ) -> None:
+        """Put a solution for rows as they came into the member's decoder."""
+        if isinstance(self.loss, Binary):
+            weight, bias = torch.cat([-weight, weight]) / 2, torch.cat([-bias, bias]) / 2
+        chain: Sequence[Tensor] = ()
+        if isinstance(self.loss, ChainLoss):
+            chain = [part[0] for part in self.loss.split(extra.unsqueeze(0))]
+        self._decoder.load(weight, bias, self._present, chain)
+
+
+class PathFit(ABC):
+    """One member solved for all strengths of the path; its selection chooses one.
+
+    Attributes:
+        member: what is fitted.
+        rows: what it reads of train and dev.
+        target: what is predicted.
+        row_parts: the part that judges each drawn row.
+    """
+
+    def __init__(
+        self, member: Member, rows: SplitRows, *, metric: Metric, dev: ScoredSplit
+    ) -> None:
+        """Prepare the problems.
+
+        Args:
+            member: what is fitted.
+            rows: what it reads of train and dev.
+            metric: chooses among the strengths.
+            dev: the split that chooses where the member's selection says so.
+
+        Raises:
+            OptionError: there is nothing to tell apart, or nothing that can choose.
+        """
+        self.member, self.rows = member, rows
+        self._metric, self._dev = metric, dev
+        self.target = Target(member, rows)
+        view = rows.view("train")
+        self._parts: Parts = make_parts(view, member.spec.select)
+        self.row_parts = torch.from_numpy(np.repeat(self._parts.judged, view.lengths))
+        self._scores: list[float] = []
+        self._stretches: list[Solved] = []
+
+    @abstractmethod
+    def prepare(self) -> Visits:
+        """Look at the rows, and turn them into a basis."""
+
+    @abstractmethod
+    def solve(self, problems: Problems) -> Generator[Visit, None, tuple[Objective, Minimum]]:
+        """Solve some problems."""
+
+    @abstractmethod
+    def finish(self, solved: Solved, place: int) -> Generator[Visit, None, dict[str, Any]]:
+        """Load a solution into the member; return what else a record says of it.
+
+        Args:
+            solved: a stretch.
+            place: of the strength in it.
+        """
+
+    def visits(self) -> Visits:
+        """Solve along the path until the best strength is not its last, and load that one."""
+        yield from self.prepare()
+        fixed = self.member.spec.l2
+        strengths = first_strengths() if fixed is None else (fixed,)
+        while strengths:
+            objective, minimum = yield from self.solve(self._problems(strengths))
+            solved = Solved(strengths, objective, minimum)
+            self._stretches.append(solved)
+            yield from self._score(solved)
+            goes_on = fixed is None and self._best == len(self._tried) - 1
+            strengths = weaker_strengths(self._tried) if goes_on else ()
+        place = self._best
+        for solved in self._stretches:
+            if place < len(solved.strengths):
+                break
+            place -= len(solved.strengths)
+        beside = yield from self.finish(solved, place)
+        self.member.solved = self._diagnosis(solved.minimum, place) | beside
+
+    def _problems(self, strengths: tuple[float, ...]) -> Problems:
+        lengths = self.rows.view("train").lengths
+        seen = torch.from_numpy(self._parts.seen.repeat(lengths, axis=1)).float()
+        return Problems.of(strengths, seen.to(self.rows.device))
+
+    def whole(self, strength: float, count: int) -> Problems:
+        """Return one strength several times, over all drawn rows."""
+        problems = self._problems((strength,))
+        l2, part = problems.l2[:1].repeat(count), problems.part[:1].repeat(count)
+        return dataclasses.replace(problems, l2=l2, part=part)
+
+    def _score(self, solved: Solved) -> Visits:
+        """Add the score of each strength on what chooses; 0 where there is nothing to choose."""
+        select = self.member.spec.select
+        if select is None:
+            self._scores += [0.0] * len(solved.strengths)
+        elif select.kind == "dev":
+            found = _Predicted(self, solved, self.rows.view("dev"))
+            yield Visit("dev", found.add_all)
+            self._scores += found.scores(self._dev.scorer, self._metric)
+        else:
+            view = self.rows.view("train")
+            judges = np.flatnonzero(self._parts.judged)
+            found = _Predicted(self, solved, view)
+            yield Visit("train", found.add_judged)
+            scorer = self._metric.prepare(gold_of(view.take(judges), self._metric))
+            self._scores += found.scores(scorer, self._metric, view.places(judges))
+
+    @property
+    def _tried(self) -> list[float]:
+        return [one for solved in self._stretches for one in solved.strengths]
+
+    @property
+    def _best(self) -> int:
+        """Place of the best strength, the strongest of equals."""
+        sign = 1 if self._metric.greater_is_better else -1
+        return int(np.argmax([sign * score for score in self._scores]))
+
+    def _diagnosis(self, minimum: Minimum, place: int) -> dict[str, Any]:
+        """Return what a record says of the fit."""
+        strengths, best = self._tried, self._best
+        found: dict[str, Any] = {
+            "converged": bool(minimum.converged[place]),
+            "iterations": int(minimum.iterations[place]),
+            "gradient": float(minimum.gradient[place]),
+            "tolerance": float(minimum.tolerance[place]),
+            "objective": float(minimum.value[place]),
+            "strength": strengths[best],
+        }
+        if self.member.spec.select is None:
+            return found
+        ends = {0: "strongest", len(strengths) - 1: "weakest"}
+        found |= {"edge": ends[best]} if best in ends else {}
+        scores = {"strengths": strengths, "strength_scores": self._scores}
+        return found | scores | {"selection_score": self._scores[best]}
+
+
+class _Predicted:
+    """What the solutions of a stretch predict of a split, block by block."""
+
+    def __init__(self, fit: PathFit, solved: Solved, view: FeatureView) -> None:
+        self._fit, self._solved, self._view = fit, solved, view
+        self._parts: list[Tensor] = []
+
+    def add_all(self, rows: slice, z: Tensor) -> None:
+        """Add rows of a split that no part saw."""
+        points = self._solved.minimum.points[: len(self._solved.strengths)]
+        self._parts.append(self._predict(points, rows, z))
+
+    def add_judged(self, rows: slice, z: Tensor) -> None:
+        """Add drawn rows: each is predicted by the part that did not see it."""
+        n_strengths = len(self._solved.strengths)
+        found = self._predict(self._solved.minimum.points, rows, z)
+        judged = self._fit.row_parts[rows].to(found.device)
+        by_part = found.view(-1, n_strengths, len(z))
+        self._parts.append(by_part.gather(0, judged.expand(1, n_strengths, -1)).squeeze(0))
+
+    def _predict(self, points: Tensor, rows: slice, z: Tensor) -> Tensor:
+        offsets = offsets_of(self._view, rows, z.device)
+        return self._solved.objective.predict(points, z, offsets)
+
+    def scores(
+        self, scorer: Scorer, metric: Metric, places: Int64[np.ndarray, " some"] | None = None
+    ) -> list[float]:
+        """Return the score of every strength, over some of the rows that were added."""
+        predicted = torch.cat(self._parts, 1)
+        chosen = predicted if places is None else predicted[:, torch.from_numpy(places)]
+        return [scorer.score(self._fit.target.named(own))[metric.name] for own in chosen]
+
+
+def drive(
+    minimisation: Minimisation, begin: Callable[[Request], "Sums"]
+) -> Generator[Visit, None, Minimum]:
+    """Run a minimisation, each of its evaluations a visit to the rows of train.
+
+    Args:
+        minimisation: asks for evaluations.
+        begin: returns an evaluation to which rows can be added.
+    """
+    try:
+        request = next(minimisation)
+        while True:
+            found = begin(request)
+            yield Visit("train", found.add)
+            request = minimisation.send(found.finish())
+    except StopIteration as end:
+        minimum: Minimum = end.value
+        return minimum
+
+
+class Sums(Protocol):
+    """An evaluation that is summed up over blocks of rows."""
+
+    def add(self, rows: slice, z: Tensor, /) -> None:
+        """Add some rows."""
+
+    def finish(self) -> Evaluation:
+        """Return the evaluation over all rows that were added."""

@@ -62,7 +62,9 @@ class TrainSpec:
         layers: layers instead of the head's published ones, in the language of
             ``probekit.layers``.
         depth: the largest layer the head may see; ``None`` is all of them.
-        normalize: treatment of each layer before the head, one of ``NORMALIZATIONS``.
+        normalize: treatment of each layer before the head, one of ``NORMALIZATIONS``; ``None`` is
+            ``standardize`` for a mixture of layers that is solved (L2 favours layers with large
+            rows), else ``none``.
         pooling: which row stands for a whole text, ``cls``, ``mean`` or ``last``; ``None`` is the
             first token of a bidirectional model and the last one of a causal model. Labels of
             words have rows of their own.
@@ -114,7 +116,7 @@ class TrainSpec:
     decoder: str | None = None
     layers: str | None = None
     depth: int | None = None
-    normalize: str = "none"
+    normalize: str | None = None
     shots: int | None = None
     fraction: float | None = None
     hold_out: float | None = None
@@ -145,7 +147,8 @@ class TrainSpec:
         object.__setattr__(self, "head", normal_form("head", self.head, HEADS))
         if self.decoder is not None:
             object.__setattr__(self, "decoder", normal_form("decoder", self.decoder, DECODERS))
-        choose("normalization", self.normalize, NORMALIZATIONS)
+        if self.normalize is not None:
+            choose("normalization", self.normalize, NORMALIZATIONS)
         choose("fitter", self.fit, dict.fromkeys(FITS))
         if self.optimizer is not None:
             choose("optimizer", self.optimizer, dict.fromkeys(OPTIMIZERS))

@@ -78,7 +78,7 @@ def _varied(
     return {
         "head": preset.heads,
         "depth": [None],
-        "normalize": split_list(shared.normalize),
+        "normalize": each_name(shared.normalize),
         "pooling": each_name(shared.pooling),
         "shots": each(shared.shots, int, "--shots"),
         "fraction": each(shared.fraction, float, "--fraction"),

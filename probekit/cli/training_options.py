@@ -51,10 +51,11 @@ Layers = Annotated[
     str | None, typer.Option("--layers", help="Layers instead of the published ones, e.g. 0:13:2.")
 ]
 Normalize = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--normalize",
         help="Each layer before the head: none, layernorm, standardize, final-norm.",
+        show_default="none; standardize for a mixture that is solved",
     ),
 ]
 Shots = Annotated[
@@ -178,7 +179,7 @@ class TrainingOptions:
     decoder: Decoder = None
     label: Label = None
     layers: Layers = None
-    normalize: Normalize = "none"
+    normalize: Normalize = None
     shots: Shots = None
     fraction: Fraction = None
     hold_out: HoldOut = None

@@ -7,7 +7,7 @@ Hessian is nearly a Kronecker product that can be inverted at once (`KroneckerIn
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 MOST_ROTATED = 4096
@@ -115,55 +115,3 @@ class BasisBuilder:
         spectrum, left = spectrum[kept], left[:, kept]
         rotation = z.t() @ (left / (self._n_rows * spectrum).sqrt())
         return Basis(self._scale, rotation, spectrum)
-
-
-class KroneckerInverse:
-    """Inverse of A x diag(spectrum) + L2, A the mean curvature by the logits of each problem.
-
-    It is the Hessian where every row has the same curvature, as at the start of a fit.
-    """
-
-    def __init__(
-        self,
-        spectrum: Float64[Tensor, " r"],
-        l2: Float64[Tensor, " problems"],
-        n_logits: int,
-        extra: Float64[Tensor, "problems extra"],
-    ) -> None:
-        """Start with the identity for A.
-
-        Args:
-            spectrum: mean square of each column of the rows.
-            l2: strength of each problem; the bias has none.
-            n_logits: K.
-            extra: diagonal of the Hessian for values beside weights and biases.
-        """
-        one = spectrum.new_ones(1)
-        self._spectrum = torch.cat([spectrum, one])
-        self._l2 = torch.cat([l2.unsqueeze(1).expand(-1, len(spectrum)), 0 * l2.unsqueeze(1)], 1)
-        eye = torch.eye(n_logits, dtype=torch.float64, device=spectrum.device)
-        self._values = torch.ones(len(l2), n_logits, dtype=torch.float64, device=spectrum.device)
-        self._vectors = eye.expand(len(l2), -1, -1).clone()
-        self._extra = extra
-
-    def update(self, which: Tensor, points: Tensor, curvature: Tensor | None) -> None:
-        """Take in A of some problems."""
-        if curvature is None or not len(which):
-            return
-        values, vectors = torch.linalg.eigh(curvature)
-        floor = 1e-9 * values[:, -1:].clamp(min=1e-9)
-        self._values[which] = torch.where(values > floor, values, 0.0)
-        self._vectors[which] = vectors
-
-    def apply(
-        self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
-    ) -> Float64[Tensor, "some values"]:
-        """Return the inverse times the gradients, whose weights have a bias behind each logit's."""
-        n_logits, width = self._values.shape[1], len(self._spectrum)
-        own = gradient[:, : n_logits * width].view(-1, n_logits, width)
-        vectors = self._vectors[which]
-        turned = vectors.transpose(1, 2) @ own
-        scale = self._values[which].unsqueeze(2) * self._spectrum + self._l2[which].unsqueeze(1)
-        turned = torch.where(scale > 0, turned / scale.clamp(min=1e-300), 0.0)
-        out = (vectors @ turned).flatten(1)
-        return torch.cat([out, gradient[:, n_logits * width :] / self._extra[which]], 1)

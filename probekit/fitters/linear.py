@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from probekit.fitters.basis import KroneckerInverse
 from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import (
     TOLERANCE,
@@ -21,6 +20,7 @@ from probekit.fitters.minimise import (
     Request,
     minimise,
 )
+from probekit.fitters.preconditioner import KroneckerInverse
 
 _BLOCK_VALUES = 2**21
 """Logits of all problems that are computed at a time, so that they stay in a processor's cache."""
@@ -79,8 +79,8 @@ class LinearObjective:
         start = problems.l2.new_zeros(n_problems, self._n_weights + loss.n_extra)
         weights, _, _ = self._split(start)
         weights[:, :, -1] = loss.start(problems.parts)[problems.part]
-        extra = torch.full_like(start[:, self._n_weights :], 0.1 + self._extra_l2)
-        inverse = KroneckerInverse(self._spectrum, problems.l2, loss.n_logits, extra)
+        beside = [loss.n_extra] if loss.n_extra else []
+        inverse = KroneckerInverse(self._spectrum, problems.l2, loss.n_logits, beside=beside)
         return minimise(start, inverse, tolerance=tolerance)
 
     def unpack(
@@ -112,7 +112,7 @@ class LinearObjective:
             offsets: bounds of the sentences in them.
         """
         weights, bias, extra = self.unpack(points)
-        flat = weights.reshape(-1, z.shape[1]).float()
+        flat = weights.reshape(bias.numel(), z.shape[1]).float()
         logits = torch.addmm(bias.reshape(-1, 1).float(), flat, z.t())
         return self.loss.predict(logits.view(len(points), -1, len(z)), extra, offsets)
 
@@ -143,7 +143,7 @@ class Pass:
         self._points = request.points
         weights, self._penalised, self._extra = objective._split(request.points)
         n_logits, width = weights.shape[1:]
-        self._matrix = weights[:, :, :-1].reshape(-1, width - 1).float()
+        self._matrix = weights[:, :, :-1].reshape(self._n * n_logits, width - 1).float()
         self._bias = weights[:, :, -1].reshape(-1, 1).float()
         self._value = torch.zeros_like(self._l2)
         self._by_weights = weights.new_zeros(self._n * n_logits, width)

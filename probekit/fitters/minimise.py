@@ -65,9 +65,9 @@ class Preconditioner(Protocol):
         self,
         which: Int64[Tensor, " some"],
         points: Float64[Tensor, "some values"],
-        curvature: Tensor | None,
+        found: Evaluation,
     ) -> None:
-        """Take in the newest points of some problems, and the curvature there."""
+        """Take in the newest points of some problems, and what was found there."""
 
     def apply(
         self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
@@ -153,7 +153,7 @@ class _State:
 
     def begin(self, found: Evaluation) -> None:
         self.found = found
-        self.preconditioner.update(self.active, self.points, found.curvature)
+        self.preconditioner.update(self.active, self.points, found)
 
     def directions(self) -> Float64[Tensor, "active values"]:
         """Return where each problem goes next; those that have converged leave."""
@@ -185,7 +185,7 @@ class _State:
         self.found = after
         self.memory.add(steps, changes)
         self.value[self.active] = after.value
-        self.preconditioner.update(self.active, search.points, after.curvature)
+        self.preconditioner.update(self.active, search.points, after)
         self._keep(search.moved)
 
     def _keep(self, going: Tensor) -> None:

@@ -7,18 +7,22 @@ several starts.
 """
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from probekit.fitters.basis import KroneckerInverse
 from probekit.fitters.linear import Problems
 from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import Evaluation, Minimisation, Request, minimise
+from probekit.fitters.preconditioner import KroneckerInverse
 
 _BLOCK_VALUES = 2**22
 """Values of all problems' mixtures that are computed at a time."""
+
+_LONGEST = 10.0
+"""Norm of a query beyond which single rows, not layers, decide what it prefers."""
 
 _NEAR, _LEAST = 0.9, 1e-13
 """Weight of a layer in the start near its vertex, and the least weight that counts."""
@@ -29,9 +33,11 @@ class Mixture(ABC):
 
     Attributes:
         n_values: values that decide a problem's mixture.
+        penalised: whether these carry the decoder's L2 as well; weights on a simplex need none.
     """
 
     n_values: int
+    penalised: ClassVar[bool] = False
 
     @abstractmethod
     def starts(self) -> list[Float64[Tensor, " values"]]:
@@ -107,13 +113,18 @@ class SharedMixture(Mixture):
 class RowMixture(Mixture):
     """h = sum_i softmax_i(q . z_i) z_i: attention fusion, eq. 1-2."""
 
+    penalised = True
+
     def __init__(self, means: Float64[Tensor, "layers dim"]) -> None:
         """Keep the mean row of each layer, which says in which direction it lies."""
         self._means = means
         self.n_values = means.shape[1]
 
     def starts(self) -> list[Float64[Tensor, " values"]]:
-        """Return 0, and for each layer a query that prefers its mean row to all others'."""
+        """Return 0, and for each layer a query that prefers its mean row to all others'.
+
+        Layers whose means are too close for that have no start of their own.
+        """
         n_layers = len(self._means)
         uniform = torch.zeros_like(self._means[0])
         found = [uniform]
@@ -122,7 +133,7 @@ class RowMixture(Mixture):
             others = torch.cat([self._means[:layer], self._means[layer + 1 :]])
             query = self._means[layer] - others.mean(0)
             lead = (query * (self._means[layer] - others)).sum(1).min()
-            if lead > 0:
+            if lead * _LONGEST > wanted * query.norm():
                 found.append(query * (wanted / lead))
         return found
 
@@ -197,17 +208,19 @@ class MixtureObjective:
         extra = mixtures.new_zeros(len(mixtures), loss.n_extra)
         return torch.cat([weights.flatten(1), extra, mixtures], 1)
 
-    def minimise(self, start: Float64[Tensor, "problems _"], **options: float) -> Minimisation:
+    def minimise(self, start: Float64[Tensor, "problems _"], most: int) -> Minimisation:
         """Return the minimisation of all problems from some points, which asks for evaluations."""
-        n_problems = len(start)
-        beside = start.new_full((n_problems, sum(self._sizes[1:])), 0.1 + self.extra_l2)
-        inverse = KroneckerInverse(self._spectrum, self.problems.l2, self.loss.n_logits, beside)
-        return minimise(start, inverse, most=int(options.get("most", 1000)))
+        beside = [size for size in self._sizes[1:] if size]
+        inverse = KroneckerInverse(
+            self._spectrum, self.problems.l2, self.loss.n_logits, beside=beside
+        )
+        return minimise(start, inverse, most=most)
 
     def unpack(self, points: Float64[Tensor, "some _"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return weights (some, logits, dim), biases, the loss's own values, and mixtures."""
         weights, extra, mixture = torch.split(points, self._sizes, 1)
-        weights = weights.view(len(points), self.loss.n_logits, -1)
+        width = len(self._spectrum) + 1
+        weights = weights.view(len(points), self.loss.n_logits, width)
         return weights[:, :, :-1], weights[:, :, -1], extra, mixture
 
     def predict(
@@ -234,7 +247,7 @@ class MixturePass:
         self._l2, self._part = problems.l2[request.which], problems.part[request.which]
         self._weights, bias, self._extra, mixture = objective.unpack(request.points)
         self._matrix, self._bias = self._weights.float(), bias.float().unsqueeze(2)
-        self._mixture = mixture.float()
+        self._values, self._mixture = mixture, mixture.float()
         self._value = torch.zeros_like(self._l2)
         self._by_weights = torch.zeros_like(self._weights)
         self._by_bias = torch.zeros_like(bias)
@@ -276,5 +289,9 @@ class MixturePass:
         by_weights = self._by_weights + self._l2.view(-1, 1, 1) * self._weights
         joined = torch.cat([by_weights, self._by_bias.unsqueeze(2)], 2).flatten(1)
         by_extra = self._by_extra + extra_l2 * self._extra
-        gradient = torch.cat([joined, by_extra, self._by_mixture], 1)
+        by_mixture = self._by_mixture
+        if self._objective.mixture.penalised:
+            value = value + self._l2 / 2 * self._values.square().sum(1)
+            by_mixture = by_mixture + self._l2.unsqueeze(1) * self._values * (not self._fixed)
+        gradient = torch.cat([joined, by_extra, by_mixture], 1)
         return Evaluation(value, gradient, self._curvature)

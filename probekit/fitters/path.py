@@ -10,7 +10,7 @@ from collections.abc import Sequence
 FIRST, STEP, COUNT = 1.0, -0.75, 8
 """Decade of the strongest strength, decades from one to the next, and how many are tried first."""
 
-MORE, WEAKEST = 2, -7.25
+MORE, WEAKEST = 2, -5.75
 """How many weaker ones are added at a time, and the decade below which none is."""
 
 TRANSITIONS = 1e-3

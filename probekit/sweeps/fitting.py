@@ -50,6 +50,9 @@ def settle_fit(
             f"--fit {fit} forgets where it starts from; --init-from needs --fit adam."
         )
     select = _selection(spec, splits, solves=fitter.solves)
+    mixes = fitter.solves and head.trains == "mixture" and not frozen
+    if spec.normalize is None:
+        spec = replace(spec, normalize="standardize" if mixes else "none")
     if fitter.solves:
         return replace(spec, fit=fit, select=select, one_rate=False, rate_from=None)
     if spec.l2 is not None:

@@ -109,7 +109,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     filled = _fill(spec, head, layers, splits, drawn)
     used = used_splits(spec, splits)
     _check_stored(layers, head, splits, filled.pooling, used)
-    assert filled.decoder is not None
+    assert filled.decoder is not None and filled.normalize is not None
     decoder = parse("decoder", filled.decoder, DECODERS)
     start = open_start(filled, head, decoder, layers, splits)
     options = ResolvedOptions(
@@ -175,6 +175,7 @@ def _member(
     start: Mapping[str, Tensor] | None,
 ) -> MemberSpec:
     spec = options.spec
+    assert spec.normalize is not None
     descent = {name: getattr(spec, name) for name in MEMBER_DESCENT}
     return MemberSpec(
         head=head,

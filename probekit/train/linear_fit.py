@@ -1,7 +1,6 @@
 """A decoder solved on what a head that trains nothing makes of the rows."""
 
 from collections.abc import Generator
-from typing import Any
 
 from probekit.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.fitters.closed_form import RidgeSums
@@ -41,11 +40,9 @@ class LinearFit(PathFit):
         minimum = yield from drive(objective.minimise(), objective.begin)
         return objective, minimum
 
-    def finish(self, solved: Solved, place: int) -> Generator[Visit, None, dict[str, Any]]:
-        """Load weights for rows as they came."""
-        yield from ()
+    def load(self, solved: Solved, place: int) -> None:
+        """Put weights for rows as they came into the decoder."""
         objective = solved.objective
         assert isinstance(objective, LinearObjective)
         weight, bias, extra = objective.unpack(solved.minimum.points[place : place + 1])
         self.target.load(*self._basis.folded(weight[0], bias[0]), extra[0])
-        return {}

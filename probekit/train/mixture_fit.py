@@ -27,15 +27,13 @@ MOST_ITERATIONS = 400
 _WARM_UP = 40
 """Iterations with the mixture held, before both are fitted."""
 
-_RESIDUAL = 1e-3
-"""Largest projected gradient of the mixture, relative to the objective, that is convergence."""
-
 
 class MixtureFit(PathFit):
     """Layers are read as ``normalize`` leaves them, but for one common scale.
 
     The strength is chosen from the uniform start; at that strength the fit is repeated from near
-    every layer's vertex, and the smallest objective is kept.
+    every layer's vertex. Where strengths are weak, many mixtures fit the drawn rows equally well,
+    so the start is chosen as the strength is, and by the objective among equals.
     """
 
     _means: Float64[Tensor, "layers dim"]
@@ -87,25 +85,31 @@ class MixtureFit(PathFit):
         both = objective.minimise(warm.points, most=MOST_ITERATIONS)
         return (yield from drive(both, objective.begin))
 
-    def finish(self, solved: Solved, place: int) -> Generator[Visit, None, dict[str, Any]]:
-        """Fit from every other start, and load the solution with the smallest objective."""
-        points = [solved.minimum.points[place]]
-        values = [float(solved.minimum.value[place])]
+    def refine(
+        self, solved: Solved, place: int
+    ) -> Generator[Visit, None, tuple[Solved, int, dict[str, Any]]]:
+        """Fit from every other start; what chose the strength chooses among their solutions."""
         starts = self._other_starts()
-        if starts:
-            problems = self.whole(solved.strengths[place], len(starts))
-            objective = self._objective(problems)
-            minimum = yield from self._descend(objective, torch.stack(list(starts)))
-            points += list(minimum.points)
-            values += minimum.value.tolist()
-        best = min(range(len(values)), key=values.__getitem__)
-        self._load(self._objective(self.whole(solved.strengths[place], 1)), points[best])
-        gap = (max(values) - values[best]) / max(abs(values[best]), 1e-30)
-        found = {"starts": len(values), "starts_gap": gap, "objective": values[best]}
-        if best:
-            found["converged"] = bool(minimum.converged[best - 1])
-            found["iterations"] = int(minimum.iterations[best - 1])
-        return found
+        if not starts:
+            return solved, place, {"starts": 1}
+        strengths = (solved.strengths[place],) * len(starts)
+        problems = self.problems(strengths)
+        objective = self._objective(problems)
+        mixtures = torch.stack(list(starts)).repeat(len(problems.parts), 1)
+        minimum = yield from self._descend(objective, mixtures)
+        others = Solved(strengths, objective, minimum)
+        before = yield from self.score(solved)
+        scores = [before[place], *(yield from self.score(others))]
+        values = [float(solved.minimum.value[place]), *minimum.value[: len(starts)].tolist()]
+        equal = self.best_of(scores)
+        best = min(
+            (n for n, score in enumerate(scores) if score == scores[equal]), key=values.__getitem__
+        )
+        gap = (max(values) - min(values)) / max(abs(min(values)), 1e-30)
+        found = {"starts": len(values), "starts_gap": gap, "selection_score": scores[best]}
+        if self.member.spec.select is None:
+            del found["selection_score"]
+        return (others, best - 1, found) if best else (solved, place, found)
 
     def _other_starts(self) -> Sequence[Tensor]:
         starts = self._mixture.starts()[1:]
@@ -121,9 +125,12 @@ class MixtureFit(PathFit):
             starts = [starts[place] for place in places]
         return [start.to(self.rows.device) for start in starts]
 
-    def _load(self, objective: MixtureObjective, point: Float64[Tensor, " values"]) -> None:
+    def load(self, solved: Solved, place: int) -> None:
         """Put a solution for layers as they came into head and decoder."""
-        weight, bias, extra, mixture = (one[0] for one in objective.unpack(point.unsqueeze(0)))
+        objective = solved.objective
+        assert isinstance(objective, MixtureObjective)
+        point = solved.minimum.points[place : place + 1]
+        weight, bias, extra, mixture = (one[0] for one in objective.unpack(point))
         raw = weight @ self._rotation.t() / self._spread
         if isinstance(self._mixture, RowMixture):
             values = self._rotation @ mixture / self._spread

@@ -1,6 +1,5 @@
 """Solve along the path of strengths, and choose one of them: what all fits to the optimum share."""
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -144,13 +143,28 @@ class PathFit(ABC):
         """Solve some problems."""
 
     @abstractmethod
-    def finish(self, solved: Solved, place: int) -> Generator[Visit, None, dict[str, Any]]:
-        """Load a solution into the member; return what else a record says of it.
+    def load(self, solved: Solved, place: int) -> None:
+        """Put a solution into the member.
 
         Args:
             solved: a stretch.
             place: of the strength in it.
         """
+
+    def refine(
+        self, solved: Solved, place: int
+    ) -> Generator[Visit, None, tuple[Solved, int, dict[str, Any]]]:
+        """Look for a better solution of the strength that was chosen.
+
+        Args:
+            solved: a stretch.
+            place: of the strength in it.
+
+        Returns:
+            What is to be loaded, and what else a record says of it.
+        """
+        yield from ()
+        return solved, place, {}
 
     def visits(self) -> Visits:
         """Solve along the path until the best strength is not its last, and load that one."""
@@ -158,61 +172,55 @@ class PathFit(ABC):
         fixed = self.member.spec.l2
         strengths = first_strengths() if fixed is None else (fixed,)
         while strengths:
-            objective, minimum = yield from self.solve(self._problems(strengths))
+            objective, minimum = yield from self.solve(self.problems(strengths))
             solved = Solved(strengths, objective, minimum)
             self._stretches.append(solved)
-            yield from self._score(solved)
-            goes_on = fixed is None and self._best == len(self._tried) - 1
+            self._scores += yield from self.score(solved)
+            goes_on = fixed is None and self.best_of(self._scores) == len(self._tried) - 1
             strengths = weaker_strengths(self._tried) if goes_on else ()
-        place = self._best
+        place = self.best_of(self._scores)
         for solved in self._stretches:
             if place < len(solved.strengths):
                 break
             place -= len(solved.strengths)
-        beside = yield from self.finish(solved, place)
+        solved, place, beside = yield from self.refine(solved, place)
+        self.load(solved, place)
         self.member.solved = self._diagnosis(solved.minimum, place) | beside
 
-    def _problems(self, strengths: tuple[float, ...]) -> Problems:
+    def problems(self, strengths: tuple[float, ...]) -> Problems:
+        """Return the problems of all parts for some strengths."""
         lengths = self.rows.view("train").lengths
         seen = torch.from_numpy(self._parts.seen.repeat(lengths, axis=1)).float()
         return Problems.of(strengths, seen.to(self.rows.device))
 
-    def whole(self, strength: float, count: int) -> Problems:
-        """Return one strength several times, over all drawn rows."""
-        problems = self._problems((strength,))
-        l2, part = problems.l2[:1].repeat(count), problems.part[:1].repeat(count)
-        return dataclasses.replace(problems, l2=l2, part=part)
-
-    def _score(self, solved: Solved) -> Visits:
-        """Add the score of each strength on what chooses; 0 where there is nothing to choose."""
+    def score(self, solved: Solved) -> Generator[Visit, None, list[float]]:
+        """Return the score of each solution on what chooses; 0 where there is nothing to choose."""
         select = self.member.spec.select
         if select is None:
-            self._scores += [0.0] * len(solved.strengths)
-        elif select.kind == "dev":
+            return [0.0] * len(solved.strengths)
+        if select.kind == "dev":
             found = _Predicted(self, solved, self.rows.view("dev"))
             yield Visit("dev", found.add_all)
-            self._scores += found.scores(self._dev.scorer, self._metric)
-        else:
-            view = self.rows.view("train")
-            judges = np.flatnonzero(self._parts.judged)
-            found = _Predicted(self, solved, view)
-            yield Visit("train", found.add_judged)
-            scorer = self._metric.prepare(gold_of(view.take(judges), self._metric))
-            self._scores += found.scores(scorer, self._metric, view.places(judges))
+            return found.scores(self._dev.scorer, self._metric)
+        view = self.rows.view("train")
+        judges = np.flatnonzero(self._parts.judged)
+        found = _Predicted(self, solved, view)
+        yield Visit("train", found.add_judged)
+        scorer = self._metric.prepare(gold_of(view.take(judges), self._metric))
+        return found.scores(scorer, self._metric, view.places(judges))
 
     @property
     def _tried(self) -> list[float]:
         return [one for solved in self._stretches for one in solved.strengths]
 
-    @property
-    def _best(self) -> int:
-        """Place of the best strength, the strongest of equals."""
+    def best_of(self, scores: Sequence[float]) -> int:
+        """Return the place of the best score, the first of equals."""
         sign = 1 if self._metric.greater_is_better else -1
-        return int(np.argmax([sign * score for score in self._scores]))
+        return int(np.argmax([sign * score for score in scores]))
 
     def _diagnosis(self, minimum: Minimum, place: int) -> dict[str, Any]:
         """Return what a record says of the fit."""
-        strengths, best = self._tried, self._best
+        strengths, best = self._tried, self.best_of(self._scores)
         found: dict[str, Any] = {
             "converged": bool(minimum.converged[place]),
             "iterations": int(minimum.iterations[place]),

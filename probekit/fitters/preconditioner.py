@@ -1,0 +1,106 @@
+"""An approximate inverse Hessian of a linear layer over rows in their principal components."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from probekit.fitters.minimise import Evaluation
+
+_FLOOR = 1e-9
+"""Eigenvalues of a curvature below this share of the largest are those of its null space."""
+
+_LEAST, _MOST = 1e-8, 1e3
+"""Bounds of the curvature that is assumed along values beside weights and biases."""
+
+
+class KroneckerInverse:
+    """Inverse of A x diag(spectrum) + L2, A the mean curvature by the logits of each problem.
+
+    It is the Hessian where every row has the same curvature, as at the start of a fit. Blocks of
+    values beside weights and biases (a chain's transitions, a mixture) have one curvature each,
+    that of the last step along them.
+    """
+
+    def __init__(
+        self,
+        spectrum: Float64[Tensor, " r"],
+        l2: Float64[Tensor, " problems"],
+        n_logits: int,
+        *,
+        beside: Sequence[int] = (),
+        curvature: float = 0.1,
+    ) -> None:
+        """Start with the identity for A.
+
+        Args:
+            spectrum: mean square of each column of the rows.
+            l2: strength of each problem; the bias has none.
+            n_logits: K.
+            beside: sizes of the blocks of values beside weights and biases.
+            curvature: of these, at the start.
+        """
+        self._spectrum = torch.cat([spectrum, spectrum.new_ones(1)])
+        self._l2 = torch.cat([l2.unsqueeze(1).expand(-1, len(spectrum)), 0 * l2.unsqueeze(1)], 1)
+        eye = torch.eye(n_logits, dtype=torch.float64, device=spectrum.device)
+        self._values = l2.new_ones(len(l2), n_logits)
+        self._vectors = eye.expand(len(l2), -1, -1).clone()
+        self._beside = list(beside)
+        self._own = [l2.new_full((len(l2),), curvature) for _ in beside]
+        self._last: tuple[Tensor, Tensor] | None = None
+        self._n_weights = n_logits * len(self._spectrum)
+
+    def update(
+        self,
+        which: Int64[Tensor, " some"],
+        points: Float64[Tensor, "some values"],
+        found: Evaluation,
+    ) -> None:
+        """Take in A of some problems, and the curvature along the steps to their points."""
+        if not len(which):
+            return
+        if found.curvature is not None:
+            values, vectors = torch.linalg.eigh(found.curvature)
+            floor = _FLOOR * values[:, -1:].clamp(min=_FLOOR)
+            self._values[which] = torch.where(values > floor, values, 0.0)
+            self._vectors[which] = vectors
+        if self._beside:
+            self._measure(which, points, found.gradient)
+
+    def _measure(self, which: Tensor, points: Tensor, gradient: Tensor) -> None:
+        """Set the curvature of each block to that of the last step, where it was positive."""
+        here = torch.stack([points[:, self._n_weights :], gradient[:, self._n_weights :]])
+        if self._last is None:
+            self._last = (torch.zeros_like(here[0]), torch.zeros_like(here[0]))
+        else:
+            parts = zip(*(torch.split(one, self._beside, 1) for one in here), strict=True)
+            before = zip(
+                *(torch.split(one[which], self._beside, 1) for one in self._last), strict=True
+            )
+            for own, (x, g), (x0, g0) in zip(self._own, parts, before, strict=True):
+                steps, changes = x - x0, g - g0
+                along, length = (steps * changes).sum(1), steps.square().sum(1)
+                known = (along > 0) & (length > 0)
+                found = (along / length.clamp(min=1e-300)).clamp(_LEAST, _MOST)
+                own[which] = torch.where(known, found, own[which])
+        for kept, one in zip(self._last, here, strict=True):
+            kept[which] = one
+
+    def apply(
+        self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
+    ) -> Float64[Tensor, "some values"]:
+        """Return the inverse times the gradients, whose weights have a bias behind each logit's."""
+        n_logits, width = self._values.shape[1], len(self._spectrum)
+        own = gradient[:, : self._n_weights].view(len(which), n_logits, width)
+        vectors = self._vectors[which]
+        scale = self._values[which].unsqueeze(2) * self._spectrum + self._l2[which].unsqueeze(1)
+        turned = vectors.transpose(1, 2) @ own
+        turned = torch.where(scale > 0, turned / scale.clamp(min=1e-300), 0.0)
+        beside = torch.split(gradient[:, self._n_weights :], self._beside or [0], 1)
+        curvatures = self._own or [self._l2[:, 0]]
+        others = [
+            part / curvature[which].unsqueeze(1)
+            for part, curvature in zip(beside, curvatures, strict=True)
+        ]
+        return torch.cat([(vectors @ turned).flatten(1), *others], 1)

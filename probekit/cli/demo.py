@@ -1,6 +1,7 @@
 """``probekit demo``: the whole job on real text with a real model, in under two minutes."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,11 @@ if TYPE_CHECKING:
     from probekit.results import Record
 
 TASK = "demo-ner"
-HEADS = ("last", "mean", "p32", "attention-fusion", "concat", "dwatt")
+SOLVED = ("last", "mean", "p32", "attention-fusion")
+HEADS = (*SOLVED, "concat", "dwatt")
 EPOCHS = 20
+SELECT = "hold-out:0.1"
+"""What chooses for all heads alike: the corpus has no test split, so dev is only scored."""
 
 
 def demo(
@@ -51,9 +55,12 @@ def _sweep(model: str, out: Path, **varied: list[object]) -> "list[Record]":
     from probekit.specs import TrainSpec, product
     from probekit.sweeps import sweep
 
-    base = TrainSpec(model=model, task=TASK, head="last", epochs=EPOCHS)
+    base = TrainSpec(model=model, task=TASK, head="last", select=SELECT)
     return sweep(
-        product(base, varied),
+        [
+            spec if spec.head in SOLVED else replace(spec, epochs=EPOCHS)
+            for spec in product(base, varied)
+        ],
         out=out / f"{TASK}.jsonl",
         location=Location(cache=out / "cache"),
         workers=min(2, usable_cores()),
@@ -76,7 +83,7 @@ Done in {seconds:.0f} s. Look at {out}/weights.png (the weight that each head gi
 and {out}/depth.png (what a probe reads at each depth). From the same cache, try next:
 
   probekit sweep {model} {TASK} --cache {out}/cache --head p32,dwatt --shots 8,32 --seeds 3
-  probekit depth {model} {TASK} --cache {out}/cache --head p32 --epochs {EPOCHS} --seeds 3
+  probekit depth {model} {TASK} --cache {out}/cache --head last,mean
   probekit train {model} {TASK} --cache {out}/cache --head concat --save {out}/concat
   echo "Washington met the board of Amazon in Paris ." | probekit predict {out}/concat -
 

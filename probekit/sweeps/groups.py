@@ -78,7 +78,7 @@ def stream_key(run: Run) -> tuple[int, float, int, int, int, int, str, str]:
     return (
         -1 if spec.shots is None else spec.shots,
         -1.0 if spec.fraction is None else spec.fraction,
-        spec.seed,
+        0 if run.same_for_all_seeds else spec.seed,
         spec.epochs or 0,
         spec.batch_size or 0,
         spec.evals or 0,

@@ -84,6 +84,12 @@ class Run:
         return self.options.spec
 
     @property
+    def same_for_all_seeds(self) -> bool:
+        """Whether no seed differs from another: a solver on all of train draws nothing."""
+        spec = self.spec
+        return spec.fit in SOLVERS and not spec.shots and spec.fraction in (None, 1)
+
+    @property
     def steps(self) -> int:
         """Training steps; of a solver, a fixed number that stands for all its work."""
         spec = self.spec

@@ -1,7 +1,7 @@
 """One group as a task for an engine: open the data, train, save, return records."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -155,8 +155,17 @@ def fit_runs(
     predictions: bool,
     report: Report,
 ) -> list[FitResult]:
-    """Train runs of the same data side by side; one result per run, in their order."""
-    streams, order = make_streams(runs, splits)
+    """Train runs of the same data side by side; one result per run, in their order.
+
+    Runs that differ in a seed which decides nothing are fitted once.
+    """
+    firsts: dict[TrainSpec, int] = {}
+    twins = [
+        firsts.setdefault(replace(run.spec, seed=0), place) if run.same_for_all_seeds else place
+        for place, run in enumerate(runs)
+    ]
+    fitted = sorted(set(twins))
+    streams, order = make_streams([runs[place] for place in fitted], splits)
     views = scored_views(runs[0].spec, splits)
     results = fit_group(
         streams,
@@ -168,8 +177,9 @@ def fit_runs(
         predictions=predictions,
         report=report,
     )
-    found = dict(zip(order, [result for group in results for result in group], strict=True))
-    return [found[place] for place in range(len(runs))]
+    flat = [result for group in results for result in group]
+    found = {fitted[place]: result for place, result in zip(order, flat, strict=True)}
+    return [found[twin] for twin in twins]
 
 
 def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec], list[int]]:

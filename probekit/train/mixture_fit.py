@@ -12,7 +12,7 @@ from probekit.fitters.basis import BasisBuilder, Scale
 from probekit.fitters.linear import Problems
 from probekit.fitters.minimise import Minimum
 from probekit.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
-from probekit.fitters.path import TRANSITIONS
+from probekit.fitters.path import COUNT_OF_MIXTURES, TRANSITIONS
 from probekit.heads.moments import Moments
 from probekit.once import warn_once
 from probekit.train.path_fit import Objective, PathFit, Solved, drive
@@ -36,6 +36,7 @@ class MixtureFit(PathFit):
     so the start is chosen as the strength is, and by the objective among equals.
     """
 
+    n_strengths = COUNT_OF_MIXTURES
     _means: Float64[Tensor, "layers dim"]
     _spread: Float64[Tensor, ""]
     _rotation: Float64[Tensor, "dim dim"]

@@ -36,6 +36,9 @@ class Protocol:
 _ONE_RATE: Mapping[str, Any] = {"one_rate": True, "rate_from": PUBLISHED}
 """The papers give all parameters of a head and its decoder one rate."""
 
+POOLED = {"sentence": "pooler", "pair": "pooler"}
+"""BERT's own classifier of whole texts; a causal model keeps the linear one."""
+
 PROTOCOLS: Mapping[str, Protocol] = {
     "dwatt": Protocol(
         summary="AdamW with linear decay, 5e-5 for every head, batches of 16, best dev score of 50 "
@@ -43,6 +46,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         source="DWAtt, sections 5.2 and 9.1, Table 2 (batches of 8 on WikiText-2)",
         heads=("last", "mean", "extra-layers", "concat", "dwatt"),
         seeds=5,
+        decoders=POOLED,
         options={"select": "dev", **_ONE_RATE, "lr": 5e-5, "epochs": 50, "batch_size": 16},
     ),
     "attention-fusion": Protocol(
@@ -70,6 +74,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         "these are ours",
         heads=("last", "mean", "p32"),
         seeds=5,
+        decoders=POOLED,
         options={"select": "dev", **_ONE_RATE, "lr": 2e-3, "epochs": 20, "batch_size": 16},
     ),
 }

@@ -113,7 +113,8 @@ def _decoders(
     """Return the decoders for a label column; None is the default of its kind."""
     if shared.decoder is not None:
         return split_list(shared.decoder)
-    return [preset.decoders.get(target.kind(label)) if preset.decoders else None]
+    decoder = preset.decoders.get(target.kind(label)) if preset.decoders else None
+    return [None if decoder == "pooler" and target.causal(label, shared.fit_on) else decoder]
 
 
 def _preset(protocol: str | None) -> Protocol:

@@ -7,11 +7,9 @@ weakest one is the best, the path goes on.
 
 from collections.abc import Sequence
 
-FIRST, STEP, COUNT = 1.0, -0.75, 8
-"""Decade of the strongest strength, decades from one to the next, and how many are tried first."""
-
-COUNT_OF_MIXTURES = 6
-"""The same where a mixture is fitted too: weak strengths take most of the time there."""
+FIRST, STEP, COUNT = 1.0, -0.75, 6
+"""Decade of the strongest strength, decades from one to the next, and how many are tried first:
+the weak ones beyond take most of the time, and are seldom the best."""
 
 MORE, WEAKEST = 2, -5.75
 """How many weaker ones are added at a time, and the decade below which none is."""
@@ -20,9 +18,9 @@ TRANSITIONS = 1e-3
 """Strength of L2 on a chain's transitions and on the scores of first and last tags."""
 
 
-def first_strengths(count: int = COUNT) -> tuple[float, ...]:
+def first_strengths() -> tuple[float, ...]:
     """Return the strengths that are always tried, falling."""
-    return tuple(10.0 ** (FIRST + STEP * place) for place in range(count))
+    return tuple(10.0 ** (FIRST + STEP * place) for place in range(COUNT))
 
 
 def weaker_strengths(tried: Sequence[float]) -> tuple[float, ...]:

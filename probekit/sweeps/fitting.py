@@ -1,7 +1,6 @@
 """Settle how a run is fitted, and what chooses between its fits."""
 
 import logging
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -115,8 +114,3 @@ def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
             "give --select hold-out:0.1 or dev."
         )
     return str(chosen)
-
-
-def row_values(n_rows: float, n_layers: int, dim: int) -> int:
-    """Return how many values a fit reads."""
-    return math.ceil(n_rows * n_layers * dim)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
+from probekit.fitters import SOLVERS
 from probekit.sweeps.resolve import Run
 
 _MOST_MEMBERS = 32
@@ -18,6 +19,10 @@ _LINEAR_OVERHEAD = 20_000
 """The same for a linear probe, which steps with others (one with so many values that it does not
 is dear by its values): 0.2 ms per probe and step of ``benchmarks/depth_sklearn.py``, all of its
 time counted, where a step of its own took 1.2 ms, in fewer steps and with dropout."""
+
+_SOLVED, _MIXTURE = 60, 150
+"""What a solver's passes cost for a value that it reads and a part of the rows: 2 to 9 s of a linear
+decoder's demo, 24 to 56 s of a mixture's, where dwatt takes 8 s."""
 
 _OF_TOKENS = 4
 """What a value of a head over subwords costs, in values of a head over words: there are more rows,
@@ -98,6 +103,10 @@ def cost(run: Run) -> float:
     Rows that are scored go forward alone, a third of a step's work, and in blocks that hardly feel
     the overhead.
     """
+    if run.spec.fit in SOLVERS:
+        select = run.member.select
+        parts = 1 if select is None else 1 + select.folds + (select.kind == "hold-out")
+        return run.n_values * parts * (_SOLVED if run.linear else _MIXTURE)
     head, n_layers = run.member.head, len(run.options.layers)
     overhead = _LINEAR_OVERHEAD if run.linear else _OVERHEAD
     per_token = _OF_TOKENS if head.reads == "tokens" else 1

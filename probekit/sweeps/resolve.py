@@ -1,6 +1,7 @@
 """Settle the open choices of a spec against the data."""
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +28,7 @@ from probekit.pooling import POOLED
 from probekit.registry import parse
 from probekit.selection import Selection
 from probekit.specs import DEFAULT_BATCH_SIZE, ResolvedOptions, TrainSpec
-from probekit.sweeps.fitting import row_values, settle_fit
+from probekit.sweeps.fitting import settle_fit
 from probekit.sweeps.size import count_trained, trains_linear_layer
 from probekit.sweeps.start import open_start, read_config
 from probekit.tasks import is_own
@@ -40,8 +41,8 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_DECODERS = {
     "tagging": "linear",
-    "sentence": "pooler",
-    "pair": "pooler",
+    "sentence": "linear",
+    "pair": "linear",
     "regression": "regression",
     "language-modelling": "vocabulary",
 }
@@ -63,6 +64,7 @@ class Run:
         n_sentences: drawn sentences that are fitted on.
         n_params: estimate of the trained values, head and decoder together.
         linear: whether a linear layer is all that is trained.
+        n_values: rows x layers x width that are fitted on.
         n_scored: how many batches of training the rows that are scored would make, each as often
             as it is scored; an estimate.
         init: what the saved head that it starts from was trained on, if there is one.
@@ -74,6 +76,7 @@ class Run:
     n_sentences: int
     n_params: int
     linear: bool = False
+    n_values: int = 0
     n_scored: float = 0.0
     init: str | None = None
     classes: tuple[str, ...] = ()
@@ -112,7 +115,8 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     head = bind_head(spec.head, splits)
     layers = choose_layers(spec, head, splits.n_blocks)
     drawn = sample(spec, splits)
-    filled = _fill(spec, head, layers, splits, drawn)
+    n_values = count_values(len(drawn), len(layers), splits)
+    filled = _fill(spec, head, n_values, splits)
     used = used_splits(spec, splits)
     _check_stored(layers, head, splits, filled.pooling, used)
     assert filled.decoder is not None and filled.normalize is not None
@@ -143,31 +147,20 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         n_sentences=len(fitted_and_judging(filled, drawn)[0]),
         n_params=count_trained(member, filled.decoder, splits),
         linear=trains_linear_layer(member, splits.manifest.dim),
+        n_values=n_values,
         n_scored=count_scored(filled, splits),
         init=None if start is None else start.name,
         classes=splits.label_map.names,
     )
 
 
-def _fill(
-    spec: TrainSpec,
-    head: HeadSpec,
-    layers: tuple[int, ...],
-    splits: Splits,
-    drawn: Int64[np.ndarray, " drawn"],
-) -> TrainSpec:
+def _fill(spec: TrainSpec, head: HeadSpec, n_values: int, splits: Splits) -> TrainSpec:
     """Return the spec with every default written out."""
     decoder = spec.decoder or default_decoder(head, splits)
-    check_decoder(parse("decoder", decoder, DECODERS).name, splits.kind)
-    n_rows = splits.n_rows("train") * len(drawn) / splits.n_train
+    parsed = parse("decoder", decoder, DECODERS)
+    check_decoder(parsed.name, splits.kind)
     return replace(
-        settle_fit(
-            spec,
-            head,
-            parse("decoder", decoder, DECODERS),
-            values=row_values(n_rows, len(layers), splits.manifest.dim),
-            splits=splits,
-        ),
+        settle_fit(spec, head, parsed, values=n_values, splits=splits),
         label=splits.column,
         decoder=decoder,
         pooling=text_array(spec, splits),
@@ -211,16 +204,10 @@ def bind_head(name: str, splits: Splits) -> HeadSpec:
 
 
 def default_decoder(head: HeadSpec, splits: Splits) -> str:
-    """Return the head's published decoder where it fits, else the default of the labels' kind.
-
-    A pooler is trained into encoders by their own pretraining; on a decoder's last token, a linear
-    layer is the usual classifier.
-    """
+    """Return the head's published decoder where it fits, else the default of the labels' kind."""
     published = head.default_decoder
     if published is not None and splits.kind in DECODERS[published].kinds:
         return published
-    if splits.kind in ("sentence", "pair") and splits.manifest.causal:
-        return "linear"
     return DEFAULT_DECODERS[splits.kind]
 
 
@@ -243,6 +230,12 @@ def used_splits(spec: TrainSpec, splits: Splits) -> tuple[str, ...]:
     return tuple(
         split for split in splits.labels if not (split == "dev" and spec.hold_out is not None)
     )
+
+
+def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
+    """Return about how many values the rows of drawn examples hold, over the layers that are read."""
+    n_rows = splits.n_rows("train") * n_drawn / splits.n_train
+    return math.ceil(n_rows * n_layers * splits.manifest.dim)
 
 
 def count_scored(spec: TrainSpec, splits: Splits) -> float:

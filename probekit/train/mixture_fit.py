@@ -12,7 +12,7 @@ from probekit.fitters.basis import BasisBuilder, Scale
 from probekit.fitters.linear import Problems
 from probekit.fitters.minimise import Minimum
 from probekit.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
-from probekit.fitters.path import COUNT_OF_MIXTURES, TRANSITIONS
+from probekit.fitters.path import TRANSITIONS
 from probekit.heads.moments import Moments
 from probekit.once import warn_once
 from probekit.train.path_fit import Objective, PathFit, Solved, drive
@@ -23,7 +23,9 @@ logger = logging.getLogger(__name__)
 MOST_STARTS = 12
 """Layers near whose vertex a fit starts; of more, as many, evenly spaced."""
 
-MOST_ITERATIONS = 400
+MOST_ITERATIONS, TOLERANCE = 400, 1e-6
+"""Of fits of mixtures, whose optimum is one of several anyway."""
+
 _WARM_UP = 40
 """Iterations with the mixture held, before both are fitted."""
 
@@ -36,7 +38,6 @@ class MixtureFit(PathFit):
     so the start is chosen as the strength is, and by the objective among equals.
     """
 
-    n_strengths = COUNT_OF_MIXTURES
     _means: Float64[Tensor, "layers dim"]
     _spread: Float64[Tensor, ""]
     _rotation: Float64[Tensor, "dim dim"]
@@ -81,9 +82,9 @@ class MixtureFit(PathFit):
         self, objective: MixtureObjective, mixtures: Float64[Tensor, "problems values"]
     ) -> Generator[Visit, None, Minimum]:
         """Fit the decoders under the mixtures that are given, then both."""
-        held = objective.minimise(objective.start(mixtures), most=_WARM_UP)
+        held = objective.minimise(objective.start(mixtures), most=_WARM_UP, tolerance=TOLERANCE)
         warm = yield from drive(held, lambda request: objective.begin(request, fixed=True))
-        both = objective.minimise(warm.points, most=MOST_ITERATIONS)
+        both = objective.minimise(warm.points, most=MOST_ITERATIONS, tolerance=TOLERANCE)
         return (yield from drive(both, objective.begin))
 
     def refine(

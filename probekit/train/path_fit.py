@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from probekit.fitters.chains import ChainLoss
 from probekit.fitters.linear import Problems
 from probekit.fitters.losses import Binary, Loss, Softmax, Squares
 from probekit.fitters.minimise import Evaluation, Minimisation, Minimum, Request
-from probekit.fitters.path import COUNT, first_strengths, weaker_strengths
+from probekit.fitters.path import first_strengths, weaker_strengths
 from probekit.metrics import Metric, Scorer
 from probekit.train.member import Member
 from probekit.train.parts import Parts, check_two_classes, make_parts
@@ -109,10 +109,7 @@ class PathFit(ABC):
         rows: what it reads of train and dev.
         target: what is predicted.
         row_parts: the part that judges each drawn row.
-        n_strengths: how many strengths are tried first.
     """
-
-    n_strengths: ClassVar[int] = COUNT
 
     def __init__(
         self, member: Member, rows: SplitRows, *, metric: Metric, dev: ScoredSplit
@@ -173,7 +170,7 @@ class PathFit(ABC):
         """Solve along the path until the best strength is not its last, and load that one."""
         yield from self.prepare()
         fixed = self.member.spec.l2
-        strengths = first_strengths(self.n_strengths) if fixed is None else (fixed,)
+        strengths = first_strengths() if fixed is None else (fixed,)
         while strengths:
             objective, minimum = yield from self.solve(self.problems(strengths))
             solved = Solved(strengths, objective, minimum)

@@ -46,8 +46,10 @@ class ChainLoss:
         """Return the likelihood of the sentences that the rows make up, and its derivatives."""
         packing, bounds = self._packed(rows)
         targets = self._targets[rows]
-        emissions = logits.transpose(1, 2).detach().requires_grad_()
-        own = extra.float().requires_grad_()
+        # In float64: a sentence's two sums are large, and their difference is what counts.
+        emissions = logits.transpose(1, 2).double().detach().requires_grad_()
+        own = extra.detach().requires_grad_()
+        weights = weights.double()
         share = weights[:, bounds[:-1][packing.sentences]]
         with torch.enable_grad():
             sums = _partitions(emissions[:, packing.rows], *self.split(own), packing)
@@ -55,7 +57,7 @@ class ChainLoss:
         by_emissions, by_extra = torch.autograd.grad(value.sum(), (emissions, own))
         by_logits = by_emissions.transpose(1, 2)
         curvature = self._curvature(by_logits, weights, targets)
-        return Derivatives(value.detach().double(), by_logits, by_extra.double(), curvature)
+        return Derivatives(value.detach(), by_logits.float(), by_extra, curvature)
 
     def split(self, extra: Float[Tensor, "problems extra"]) -> tuple[Tensor, Tensor, Tensor]:
         """Return transitions, first and last scores."""
@@ -108,8 +110,7 @@ class ChainLoss:
         index = targets.expand(len(marginals), 1, -1)
         marginals.scatter_add_(1, index, weights.unsqueeze(1))
         p = marginals / weights.clamp(min=1e-30).unsqueeze(1)
-        mean = marginals.sum(2).double()
-        return torch.diag_embed(mean) - (marginals @ p.transpose(1, 2)).double()
+        return torch.diag_embed(marginals.sum(2)) - marginals @ p.transpose(1, 2)
 
 
 def _partitions(
@@ -129,6 +130,6 @@ def _partitions(
         done.append(alpha[:, n_going:])
         alpha = alpha[:, :n_going]
         peak = alpha.detach().amax(2, keepdim=True)
-        alpha = ((alpha - peak).exp() @ odds).clamp(min=1e-37).log() + peak + peaks + word
+        alpha = ((alpha - peak).exp() @ odds).clamp(min=1e-300).log() + peak + peaks + word
     alpha = torch.cat([alpha, *reversed(done)], 1)
     return (alpha + end.unsqueeze(1)).logsumexp(2)

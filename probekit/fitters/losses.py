@@ -4,7 +4,7 @@ Everything is laid out (problems, logits, rows): a sum over the logits then runs
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Float64, Int64
@@ -32,6 +32,7 @@ class Derivatives:
     curvature: Float64[Tensor, "problems logits logits"]
 
 
+@runtime_checkable
 class Loss(Protocol):
     """A loss by the logits of rows.
 

@@ -8,7 +8,7 @@ Lewis & Overton 2013 for the weak Wolfe conditions).
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float64, Int64
@@ -58,6 +58,7 @@ class Request:
     points: Float64[Tensor, "some values"]
 
 
+@runtime_checkable
 class Preconditioner(Protocol):
     """An approximation of each problem's inverse Hessian."""
 
@@ -240,6 +241,7 @@ class _Memory:
         return out
 
 
+@runtime_checkable
 class _Product(Protocol):
     def __call__(self, gradient: Tensor) -> Tensor: ...
 

@@ -25,8 +25,8 @@ is 2.5 times as fast as 2**22."""
 _LONGEST = 10.0
 """Norm of a query beyond which single rows, not layers, decide what it prefers."""
 
-_NEAR, _LEAST = 0.9, 1e-13
-"""Weight of a layer in the start near its vertex, and the least weight that counts."""
+_NEAR, _LEAST = 0.9, 1e-35
+"""Weight of a layer in the start near its vertex, and the least that a gradient is told by."""
 
 
 class Mixture(ABC):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probekit.fitters.basis import BasisBuilder, Scale
 from probekit.fitters.linear import Problems
-from probekit.fitters.minimise import Minimum
+from probekit.fitters.minimise import Minimum, Request
 from probekit.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
 from probekit.fitters.path import TRANSITIONS
 from probekit.heads.moments import Moments
@@ -25,6 +25,9 @@ MOST_STARTS = 12
 
 MOST_ITERATIONS, TOLERANCE = 400, 1e-6
 """Of fits of mixtures, whose optimum is one of several anyway."""
+
+_RESIDUAL = 1e-3
+"""Largest projected gradient of a mixture, in nats, that is convergence."""
 
 _WARM_UP = 40
 """Iterations with the mixture held, before both are fitted."""
@@ -91,9 +94,27 @@ class MixtureFit(PathFit):
         self, solved: Solved, place: int
     ) -> Generator[Visit, None, tuple[Solved, int, dict[str, Any]]]:
         """Fit from every other start; what chose the strength chooses among their solutions."""
+        found: dict[str, Any] = {"starts": 1}
         starts = self._other_starts()
-        if not starts:
-            return solved, place, {"starts": 1}
+        if starts:
+            solved, place, found = yield from self._restart(solved, place, starts)
+        residual = yield from self._residual(solved, place)
+        converged = bool(solved.minimum.converged[place]) and residual <= _RESIDUAL
+        return solved, place, found | {"projected_gradient": residual, "converged": converged}
+
+    def _residual(self, solved: Solved, place: int) -> Generator[Visit, None, float]:
+        """Return the projected gradient of the mixture of a solution over all drawn rows."""
+        objective = self._objective(self.problems((solved.strengths[place],)))
+        point = solved.minimum.points[place : place + 1]
+        evaluation = objective.begin(Request(torch.zeros_like(point[:, 0]).long(), point))
+        yield Visit("train", evaluation.add)
+        gradient = objective.unpack(evaluation.finish().gradient)[3]
+        return float(self._mixture.residual(objective.unpack(point)[3], gradient))
+
+    def _restart(
+        self, solved: Solved, place: int, starts: Sequence[Tensor]
+    ) -> Generator[Visit, None, tuple[Solved, int, dict[str, Any]]]:
+        """Fit from other starts; return the best solution, and what a record says of them."""
         strengths = (solved.strengths[place],) * len(starts)
         problems = self.problems(strengths)
         objective = self._objective(problems)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from probekit.train.scoring import ScoredSplit, gold_of
 from probekit.train.solver import SplitRows, Visit, Visits, offsets_of
 
 
+@runtime_checkable
 class Objective(Protocol):
     """What is minimised, as far as predictions go."""
 
@@ -290,6 +291,7 @@ def drive(
         return minimum
 
 
+@runtime_checkable
 class Sums(Protocol):
     """An evaluation that is summed up over blocks of rows."""
 

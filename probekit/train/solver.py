@@ -9,7 +9,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -43,6 +43,7 @@ class Visit:
 Visits = Generator[Visit, None, None]
 
 
+@runtime_checkable
 class Fit(Protocol):
     """A member being solved.
 

@@ -1,5 +1,7 @@
 """Rows and targets for the tests of fitters, and how their problems are solved."""
 
+import itertools
+
 import numpy as np
 import torch
 
@@ -36,7 +38,7 @@ def solved(x, loss, strengths=STRENGTHS, parts=None, blocks=3, **options):
     parts = torch.ones(1, len(x)) if parts is None else parts
     objective = LinearObjective(loss, Problems.of(strengths, parts), basis.spectrum, **options)
     bounds = np.linspace(0, len(x), blocks + 1).astype(int)
-    pieces = [(slice(a, b), z[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    pieces = [(slice(a, b), z[a:b]) for a, b in itertools.pairwise(bounds)]
     minimum = solve(objective.minimise(), lambda request: objective.evaluate(request, pieces))
     return basis, objective, minimum
 

@@ -1,4 +1,6 @@
-"""Chains solved against a reference in float64: scipy's optimizer over a plain forward recursion."""
+"""Chains solved against a reference in float64: scipy over a plain forward recursion."""
+
+import itertools
 
 import numpy as np
 import pytest
@@ -31,7 +33,7 @@ def reference(parameters, z, y, bounds, l2, n_tags):
     weights, transitions = weights.view(n_tags, width), transitions.view(n_tags, n_tags)
     emissions = z @ weights[:, :-1].t() + weights[:, -1]
     total = torch.zeros((), dtype=torch.float64)
-    for a, b in zip(bounds, bounds[1:], strict=False):
+    for a, b in itertools.pairwise(bounds):
         if a == b:
             continue
         alpha = start + emissions[a]
@@ -49,7 +51,7 @@ def reference(parameters, z, y, bounds, l2, n_tags):
 def test_the_optimum_is_that_of_the_reference(l2):
     x, y, bounds = sentences()
     loss = ChainLoss(y, 3, bounds)
-    basis, objective, minimum = solved(x, loss, strengths=(l2,), blocks=1, extra_l2=TRANSITIONS)
+    basis, _objective, minimum = solved(x, loss, strengths=(l2,), blocks=1, extra_l2=TRANSITIONS)
     z = basis.apply(x).double()
     ends = bounds.tolist()
 

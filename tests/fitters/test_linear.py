@@ -101,7 +101,7 @@ def test_constant_and_repeated_columns_do_no_harm():
 
 def test_rows_without_anything_give_the_shares_of_the_classes():
     y = torch.tensor([0, 0, 0, 1, 1, 2])
-    _, objective, minimum = solved(torch.ones(6, 4), Softmax(y, 3), blocks=1)
+    _, _objective, minimum = solved(torch.ones(6, 4), Softmax(y, 3), blocks=1)
     entropy = -np.sum([p * np.log(p) for p in (1 / 2, 1 / 3, 1 / 6)])
     np.testing.assert_allclose(minimum.value, entropy, rtol=1e-6)
     assert minimum.converged.all()

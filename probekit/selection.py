@@ -83,5 +83,8 @@ def share_of(share: float, total: int) -> int:
         OptionError: there are fewer than two examples.
     """
     if total < 2:
-        raise OptionError(f"--select hold-out:{share:g} needs two examples or more; found {total}.")
+        raise OptionError(
+            f"--select hold-out:{share:g} needs two examples or more, and {total} was drawn; draw "
+            "more, or give --select dev."
+        )
     return min(max(1, math.floor(share * total + 0.5)), total - 1)

@@ -33,7 +33,7 @@ DESCENT = {
 SEARCHABLE = ("lr", "weight_decay")
 """Options that a sweep can find by trials."""
 
-_ASIDE = ("one_rate", "rate_from", "trial")
+_ASIDE = ("as_published", "rate_from", "trial")
 """Fields that say nothing of a resolved run: what it does is the same with any value of them."""
 
 OPTIMIZERS = ("adamw", "adam")
@@ -89,7 +89,8 @@ class TrainSpec:
         rates: peak learning rates of named groups of parameters (``mixing``, ``transitions``),
             sorted by name. A group that is not named has the default of its head or decoder, else
             ``lr``.
-        one_rate: give such a group ``lr`` even where it has a default, as the papers do.
+        as_published: decode whole texts, and set the rates of groups, as the papers do: by a pooler
+            for encoders, and ``lr`` for all; and fit by ``adam``.
         batch_size: sentences per step.
         evals: number of evenly spaced points at which dev is scored.
         optimizer: ``adamw``, or ``adam``, which has no weight decay.
@@ -127,7 +128,7 @@ class TrainSpec:
     epochs: int | None = None
     lr: float | str | None = None
     rates: tuple[tuple[str, float], ...] = ()
-    one_rate: bool = False
+    as_published: bool = False
     batch_size: int | None = None
     evals: int | None = None
     weight_decay: float | str | None = None

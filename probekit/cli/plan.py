@@ -113,8 +113,7 @@ def _decoders(
     """Return the decoders for a label column; None is the default of its kind."""
     if shared.decoder is not None:
         return split_list(shared.decoder)
-    decoder = preset.decoders.get(target.kind(label)) if preset.decoders else None
-    return [None if decoder == "pooler" and target.causal(label, shared.fit_on) else decoder]
+    return [preset.decoders.get(target.kind(label)) if preset.decoders else None]
 
 
 def _preset(protocol: str | None) -> Protocol:

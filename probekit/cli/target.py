@@ -9,7 +9,7 @@ from probekit.cli.training_options import TrainingOptions
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
-    from probekit.features import Location, Splits
+    from probekit.features import Location
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +58,10 @@ class Target:
 
     def n_blocks(self, label: str | None, fit_on: str) -> int:
         """Return the model's number of blocks L, from the cache."""
-        return self._splits(label, fit_on).n_blocks
-
-    def causal(self, label: str | None, fit_on: str) -> bool:
-        """Return whether the model sees only what comes before, from the cache."""
-        return self._splits(label, fit_on).manifest.causal
-
-    def _splits(self, label: str | None, fit_on: str) -> "Splits":
         from probekit.features import open_features
 
-        return open_features(self.model, self.task, label, self.location, fit_on=fit_on)
+        splits = open_features(self.model, self.task, label, self.location, fit_on=fit_on)
+        return splits.n_blocks
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""

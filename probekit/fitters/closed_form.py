@@ -54,6 +54,7 @@ def _solve_part(
         product: weighted products of rows, numbers and ones, in this order, among each other.
         strengths: of L2.
     """
+    product = product / product[-1, -1]  # the weights sum to 1 but for rounding
     means = product[-1, :-1]
     centred = product[:-1, :-1] - torch.outer(means, means)
     spectrum, vectors = torch.linalg.eigh(centred[:-1, :-1])

@@ -53,7 +53,7 @@ def settle_fit(
     if spec.normalize is None:
         spec = replace(spec, normalize="standardize" if mixes else "none")
     if fitter.solves:
-        return replace(spec, fit=fit, select=select, one_rate=False, rate_from=None)
+        return replace(spec, fit=fit, select=select, as_published=False, rate_from=None)
     if spec.l2 is not None:
         raise OptionError(f"--l2 is a solver's, and this run descends by steps ({spec.head}).")
     spec = settle_rates(spec, head, decoder)
@@ -74,6 +74,8 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
     if spec.untrained or spec.init_from is not None:
         return "adam"
     if spec.fusion_from is not None and not spec.freeze_fusion:
+        return "adam"
+    if spec.as_published:
         return "adam"
     if spec.descent:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in spec.descent)

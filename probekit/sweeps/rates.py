@@ -37,14 +37,14 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
         raise OptionError(_unknown(unknown[0], named[unknown[0]], spec, defaults))
     lr = head.learning_rate if spec.lr is None else float(spec.lr)
     shared = {
-        name: lr if spec.one_rate or rate is None else rate for name, rate in defaults.items()
+        name: lr if spec.as_published or rate is None else rate for name, rate in defaults.items()
     }
     given = spec.lr is not None or bool(spec.rates)
     return replace(
         spec,
         lr=lr,
         rates=tuple((shared | named).items()),
-        one_rate=False,
+        as_published=False,
         rate_from=spec.rate_from or (FIXED if given else PUBLISHED),
     )
 

@@ -156,7 +156,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
 
 def _fill(spec: TrainSpec, head: HeadSpec, n_values: int, splits: Splits) -> TrainSpec:
     """Return the spec with every default written out."""
-    decoder = spec.decoder or default_decoder(head, splits)
+    decoder = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
     parsed = parse("decoder", decoder, DECODERS)
     check_decoder(parsed.name, splits.kind)
     return replace(
@@ -203,11 +203,16 @@ def bind_head(name: str, splits: Splits) -> HeadSpec:
     return parse("head", name, HEADS).bind(facts)
 
 
-def default_decoder(head: HeadSpec, splits: Splits) -> str:
-    """Return the head's published decoder where it fits, else the default of the labels' kind."""
+def default_decoder(head: HeadSpec, splits: Splits, *, as_published: bool = False) -> str:
+    """Return the head's published decoder where it fits, else the default of the labels' kind.
+
+    As the papers do, whole texts of encoders have a pooler, which BERT's pretraining trains in.
+    """
     published = head.default_decoder
     if published is not None and splits.kind in DECODERS[published].kinds:
         return published
+    if as_published and splits.kind in ("sentence", "pair") and not splits.manifest.causal:
+        return "pooler"
     return DEFAULT_DECODERS[splits.kind]
 
 
@@ -233,7 +238,7 @@ def used_splits(spec: TrainSpec, splits: Splits) -> tuple[str, ...]:
 
 
 def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
-    """Return about how many values the rows of drawn examples hold, over the layers that are read."""
+    """Return about how many values the rows of drawn examples hold in the layers that are read."""
     n_rows = splits.n_rows("train") * n_drawn / splits.n_train
     return math.ceil(n_rows * n_layers * splits.manifest.dim)
 

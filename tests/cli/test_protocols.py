@@ -15,7 +15,7 @@ from tests.planted import MODEL, plant_all
 from tests.planted_texts import plant_all_texts
 
 # What the table of the README says, by hand; and one rate for all, which is the paper's.
-COMMON = {"select": "dev", "one_rate": True, "rate_from": "published"}
+COMMON = {"select": "dev", "as_published": True, "rate_from": "published"}
 FILLED = {
     "dwatt": {**COMMON, "lr": 5e-5, "epochs": 50, "batch_size": 16},
     "attention-fusion": {
@@ -170,4 +170,6 @@ def test_depth_follows_a_protocol_too(here):
     rows = done(*words, "--protocol", "p32", "--head", "mean").rows
     assert {(row["head"], row["epochs"]) for row in rows} == {("mean", 20)}
     rows = done(*words).rows
-    assert {(row["head"], row["epochs"], row["lr"]) for row in rows} == {("last", 5, 2e-3)}
+    assert {(row["head"], row["epochs"], row["fitter"]) for row in rows} == {
+        ("last", None, "lbfgs")
+    }

@@ -47,6 +47,7 @@ def place(tmp_path_factory):
 def spec(place, **options):
     model, texts, _ = place
     defaults = {"model": str(model), "task": str(texts), "head": "last", "epochs": 2, "lr": 1e-2}
+    defaults["select"] = "dev"
     return TrainSpec(**defaults | options)
 
 
@@ -185,7 +186,7 @@ def test_a_saved_head_can_be_started_from_and_labels_no_text(place, tmp_path, de
     location = place[2]
     out, folder = tmp_path / "r.jsonl", tmp_path / "head"
     (saved,) = sweep([spec(place, **options)], out=out, location=location, save=folder)
-    small = options | {"epochs": 1, "lr": 1e-30, "one_rate": True}
+    small = options | {"epochs": 1, "lr": 1e-30, "as_published": True}
     again = fit(spec(place, init_from=str(folder), **small), location=location)
     assert again.eval_score == pytest.approx(saved.eval_score, rel=1e-5)
     frozen = spec(place, fusion_from=str(folder), freeze_fusion=True, **small)

@@ -35,13 +35,19 @@ def settled(head="p32", decoder="linear", **options):
         ("p32", "linear", {"lr": 1e-3}, 1e-3, {"mixing": 0.2}),
         ("p32", "crf", {"rates": (("transitions", 1),)}, 2e-3, {"mixing": 0.2, "transitions": 1}),
         # One rate is the paper's way.
-        ("p32", "crf", {"lr": 1e-3, "one_rate": True}, 1e-3, {"mixing": 1e-3, "transitions": 1e-3}),
-        ("p32", "linear", {"one_rate": True, "rates": (("mixing", 1),)}, 2e-3, {"mixing": 1}),
+        (
+            "p32",
+            "crf",
+            {"lr": 1e-3, "as_published": True},
+            1e-3,
+            {"mixing": 1e-3, "transitions": 1e-3},
+        ),
+        ("p32", "linear", {"as_published": True, "rates": (("mixing", 1),)}, 2e-3, {"mixing": 1}),
     ],
 )
 def test_every_group_has_a_rate(head, decoder, options, lr, rates):
     found = settled(head, decoder, **options)
-    assert (found.lr, dict(found.rates), found.one_rate) == (lr, rates, False)
+    assert (found.lr, dict(found.rates), found.as_published) == (lr, rates, False)
     again = settle_rates(found, HEADS[head](), DECODERS[decoder]())
     assert again == found
 
@@ -61,7 +67,7 @@ def test_where_a_rate_is_from(options, source):
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 @pytest.mark.parametrize("head", HEADS)
-def test_a_protocol_has_one_rate_for_all_groups(name, head):
+def test_a_protocol_has_as_published_for_all_groups(name, head):
     options = {**PROTOCOLS[name].options}
     found = settled(head, "crf", **options)
     assert {found.lr, *dict(found.rates).values()} == {options["lr"]}

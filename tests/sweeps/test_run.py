@@ -49,7 +49,7 @@ def test_records_come_in_the_order_of_the_plan_and_are_written(location, tmp_pat
 
 
 def test_a_run_that_diverges_is_recorded_as_such_and_not_run_again(location, tmp_path, caplog):
-    plan = product(base(head="p32", one_rate=True), {"lr": [1e38, 2e-3], "seed": [0, 1]})
+    plan = product(base(head="p32", as_published=True), {"lr": [1e38, 2e-3], "seed": [0, 1]})
     out = tmp_path / "runs.jsonl"
     records = sweep(plan, out=out, location=location)
     assert [record.diverged for record in records] == [True, True, False, False]

@@ -21,6 +21,7 @@ from probekit.tasks import TASKS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+DEFAULTS = (ROOT / "docs" / "defaults.md").read_text("utf-8")
 EXTENDING = (ROOT / "docs" / "extending.md").read_text("utf-8")
 
 
@@ -70,7 +71,7 @@ def test_every_option_in_the_text_exists():
         command = root.get_command(context, name)
         for one in getattr(command, "commands", {name: command}).values():
             known |= {option for parameter in one.params for option in parameter.opts}
-    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + EXTENDING))
+    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + EXTENDING + DEFAULTS))
     assert mentioned - known == set()
 
 
@@ -159,7 +160,7 @@ def test_the_table_of_protocols_is_the_registry():
         options = {"optimizer": "adamw", "schedule": "linear", **protocol.options}
         assert heads == ", ".join(protocol.heads)
         assert (decoder == "default") == (not protocol.decoders)
-        assert set(re.findall(r"\b(crf|mlp)\b", decoder)) == set(protocol.decoders.values())
+        assert set(re.findall(r"\b(crf|mlp|pooler)\b", decoder)) == set(protocol.decoders.values())
         assert optimizer.lower().startswith(f"{options['optimizer']}, {options['schedule']}")
         assert (float(rate), int(batch)) == (options["lr"], options["batch_size"])
         assert (int(epochs.split()[0]), int(seeds)) == (options["epochs"], protocol.seeds)
@@ -178,7 +179,13 @@ def test_the_table_of_tasks_is_the_registry():
     "path",
     [
         (ROOT / file).parent / path
-        for file in ("README.md", "docs/extending.md", "docs/results.md", "analyses/README.md")
+        for file in (
+            "README.md",
+            "docs/defaults.md",
+            "docs/extending.md",
+            "docs/results.md",
+            "analyses/README.md",
+        )
         for path in re.findall(r"\]\(([^)#:]+)\)", (ROOT / file).read_text("utf-8"))
     ],
     ids=lambda path: path.name,

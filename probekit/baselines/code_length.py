@@ -6,6 +6,9 @@ on all blocks before it:
 
     L = t_1 log2 C - sum_i log2 p(y of block i + 1 | x, probe of blocks 1..i)
 
+Blocks are joined until they hold two classes, since a probe needs something to tell apart. A label
+that a solved probe has not seen costs ``UNSEEN_LOSS``.
+
 A probe that needs few examples, or none of its capacity, sends them cheaply. Compression is the
 length of the uniform code divided by L.
 """
@@ -13,13 +16,14 @@ length of the uniform code divided by L.
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from probekit.features import FeatureView
 from probekit.metrics import METRICS, Metric
 from probekit.seeding import numpy_generator
+from probekit.selection import Selection
 from probekit.train import FitResult, MemberSpec, StreamSpec, fit_group
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -86,7 +90,10 @@ def online_code(
     """
     filled = np.flatnonzero(train.lengths)  # a sentence may have lost all its words
     order = filled[numpy_generator(seed, "online code").permutation(len(filled))]
-    ends = block_ends(len(order))
+    members = [_judged_by_dev(member) for member in members]
+    ends = [end for end in block_ends(len(order)) if _classes(train.take(order[:end])) > 1]
+    if not ends:
+        ends = [len(order)]
     sizes = [len(train.take(order[: ends[0]]))]
     fitted = []
     for start, stop in itertools.pairwise(ends):
@@ -131,6 +138,15 @@ def _code_length(results: Sequence[FitResult], sizes: Sequence[int], n_classes: 
         n_rows=n_rows,
         diverged=any(result.diverged for result in results),
     )
+
+
+def _judged_by_dev(member: MemberSpec) -> MemberSpec:
+    """Return a member whose strength, if it is solved, is chosen by dev: small blocks cannot."""
+    return member if member.select is None else replace(member, select=Selection("dev"))
+
+
+def _classes(view: FeatureView) -> int:
+    return len(np.unique(view.targets))
 
 
 def block_ends(n_examples: int) -> list[int]:

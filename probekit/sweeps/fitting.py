@@ -13,6 +13,7 @@ from probekit.once import warn_once
 from probekit.selection import Selection
 from probekit.specs import DESCENT, TrainSpec
 from probekit.sweeps.rates import settle_rates
+from probekit.sweeps.start import saved_normalization
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,8 @@ def settle_fit(
     select = _selection(spec, splits, solves=fitter.solves)
     mixes = fitter.solves and head.trains == "mixture" and not frozen
     if spec.normalize is None:
-        spec = replace(spec, normalize="standardize" if mixes else "none")
+        default = "standardize" if mixes else "none"
+        spec = replace(spec, normalize=saved_normalization(spec) or default)
     if fitter.solves:
         return replace(spec, fit=fit, select=select, as_published=False, rate_from=None)
     if spec.l2 is not None:

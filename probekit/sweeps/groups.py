@@ -21,8 +21,8 @@ is dear by its values): 0.2 ms per probe and step of ``benchmarks/depth_sklearn.
 time counted, where a step of its own took 1.2 ms, in fewer steps and with dropout."""
 
 _SOLVED, _MIXTURE = 60, 150
-"""What a solver's passes cost for a value that it reads and a part of the rows: in the demo 2 to 9 s
-of a linear decoder, 24 to 56 s of a mixture, where dwatt takes 8 s."""
+"""What a solver's passes cost for a value that it reads and a part of the rows: in the demo 2 to
+9 s of a linear decoder, 24 to 56 s of a mixture, where dwatt takes 8 s."""
 
 _OF_TOKENS = 4
 """What a value of a head over subwords costs, in values of a head over words: there are more rows,

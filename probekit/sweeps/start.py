@@ -133,6 +133,17 @@ def _full_form(head: Mapping[str, Any]) -> dict[str, Any]:
     return head_from_json(head).to_json()
 
 
+def saved_normalization(spec: TrainSpec) -> str | None:
+    """Return the treatment of layers of the saved head that a run starts from; None without one.
+
+    Raises:
+        MissingFileError: no saved head lies there.
+        RecordError: it is damaged.
+    """
+    folder = spec.fusion_from or spec.init_from
+    return None if folder is None else str(_open(folder)[0]["normalization"]["name"])
+
+
 def _without_config(head: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in head.items() if name != "config"}
 

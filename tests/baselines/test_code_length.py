@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from probekit.heads import HEADS, BackboneFacts
 from probekit.metrics import METRICS
 from probekit.registry import parse
 from probekit.seeding import numpy_generator
+from probekit.selection import Selection
 from probekit.train import MemberSpec, StreamSpec, fit_group
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 
@@ -167,3 +169,11 @@ def test_one_example_is_sent_uniformly(splits):
         uniform_bits=len(one) * math.log2(5),
         n_rows=len(one),
     )
+
+
+def test_solved_probes_send_for_less_and_blocks_are_joined_until_they_hold_two_classes(splits):
+    view, _ = views(splits)
+    solved = replace(member(), fitter="lbfgs", select=Selection.parse("cv:5"))
+    stepping, found = code(splits, member())[0], code(splits, solved)[0]
+    assert found.n_rows == stepping.n_rows == len(view)
+    assert found.compression > 1

@@ -159,7 +159,7 @@ def test_a_chosen_entry_is_not_sought_among_random_ones(tmp_path):
 @pytest.mark.parametrize("task", ["glue/sst2", "glue/rte"])
 def test_texts_have_no_control_task(tmp_path, task):
     cache = plant_all_texts(tmp_path / "cache", task)
-    found = run([base(task=task, label=None)], tmp_path / "r.jsonl", cache)
+    found = run([base(task=task, label=None, decoder="pooler")], tmp_path / "r.jsonl", cache)
     (record,) = found.heads
     assert "control/accuracy" not in record.scores and "selectivity" not in record.scores
     assert record.scores["compression"] > 1.2

@@ -24,7 +24,11 @@ from probekit.cli.values import each
 
 Save = Annotated[Path | None, typer.Option("--save", help="Folder to save the trained heads in.")]
 Predictions = Annotated[
-    bool, typer.Option("--predictions", help="Write dev and test predictions beside the records.")
+    bool,
+    typer.Option(
+        "--predictions/--no-predictions",
+        help="Write dev and test predictions beside the records; depths are compared by them.",
+    ),
 ]
 
 
@@ -108,7 +112,7 @@ def depth(
     every: Annotated[int, typer.Option("--every", help="Distance between depths.")] = 1,
     epochs: Epochs = None,
     evals: Evals = None,
-    predictions: Predictions = False,
+    predictions: Predictions = True,
     workers: Workers = 1,
     engine: Engine = "local",
     shared: TrainingOptions,

@@ -115,6 +115,41 @@ def test_a_sentence_longer_than_the_limit(bert, corpus, here):
         (("--hold-out", "0.001"), r"--hold-out 0.001 of 40 train .* leaves one side empty\."),
         (("--epochs", "0"), r"--epochs must be a whole number of at least 1; found 0\."),
         (("--lr", "fast"), r"--lr: 'fast' is not a number\."),
+        (("--fit", "sgd"), r"unknown fitter 'sgd'\. Choose from: adam, auto, lbfgs, ridge\."),
+        (
+            ("--fit", "lbfgs", "--head", "dwatt"),
+            r"--fit lbfgs: the head dwatt trains maps .*adam.*",
+        ),
+        (
+            ("--fit", "lbfgs", "--head", "last", "--decoder", "mlp"),
+            r"--fit lbfgs: the decoder mlp is not convex in its weights; give --fit adam, .*",
+        ),
+        (("--fit", "ridge", "--head", "last"), r"--fit ridge: the decoder linear predicts no .*"),
+        (
+            ("--fit", "lbfgs", "--head", "last", "--epochs", "3"),
+            r"--fit lbfgs solves for the optimum and takes no --epochs; leave it out, or give .*",
+        ),
+        (
+            ("--fit", "lbfgs", "--head", "last", "--decoder", "linear:dropout=0"),
+            r"--fit lbfgs solves for the optimum and takes no --dropout; leave it out, .*",
+        ),
+        (("--select", "best"), r"--select 'best': choose dev, cv:K .*"),
+        (("--select", "cv:1"), r"--select 'cv:1': choose .*; K is 2 or more, F between 0 and 1\."),
+        (("--select", "hold-out:1"), r"--select 'hold-out:1': choose .*"),
+        (
+            ("--select", "cv:41", "--head", "last"),
+            r"--select cv:41: no class has 41 examples among those drawn \(the most .* has 8\).*",
+        ),
+        (
+            ("--select", "cv:5", "--head", "dwatt"),
+            r"--select cv:5 chooses the strength of a solver; dwatt descends by steps: give .*",
+        ),
+        (("--l2", "0", "--head", "last"), r"--l2 must be a number above 0; found 0\.0\."),
+        (("--l2", "1", "--lr", "1e-3"), r"--l2 is the strength of a solver's penalty, .*"),
+        (
+            ("--l2", "1", "--select", "dev", "--head", "last"),
+            r"--select dev: there is nothing to choose, since --l2 names one strength\.",
+        ),
         (("--seeds", "0"), r"--seeds must be at least 1\."),
         (("--head", ","), r"--head names no value\."),
         (("--memory", "lots"), r"--memory 'lots' is not a size. Write 8GB, 500MB or 2GiB\."),

@@ -1,9 +1,13 @@
 """Divide the runs of a sweep into groups that share reads, fit memory and keep workers busy."""
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from probekit.fitters import SOLVERS
 from probekit.sweeps.resolve import Run
+
+T = TypeVar("T")
 
 _MOST_MEMBERS = 32
 _COPIES = 5
@@ -47,27 +51,36 @@ def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[
         memory: bytes that the members of one group may take.
     """
     share = MOST_COST
+    bundles = [bundle for same in _by(runs, data_key) for bundle in _by(same, fit_key)]
     if workers > 1:
-        share = min(share, sum(map(cost, runs)) / (workers * _PER_WORKER))
-    groups: list[list[Run]] = []
-    for same in _by(runs, data_key):
-        groups.extend(_fill(sorted(same, key=stream_key), share, memory))
-    return sorted(groups, key=lambda group: -sum(map(cost, group)))
+        share = min(share, sum(cost(one) for one, *_ in bundles) / (workers * _PER_WORKER))
+    groups: list[list[list[Run]]] = []
+    for same in _by(bundles, lambda bundle: data_key(bundle[0])):
+        ordered = sorted(same, key=lambda bundle: stream_key(bundle[0]))
+        groups.extend(_fill(ordered, share, memory))
+    groups.sort(key=lambda group: -sum(cost(one) for one, *_ in group))
+    return [[run for bundle in group for run in bundle] for group in groups]
 
 
-def _fill(runs: Sequence[Run], share: float, memory: int) -> list[list[Run]]:
-    groups: list[list[Run]] = [[]]
-    for run in runs:
-        group = groups[-1]
+def _fill(bundles: Sequence[list[Run]], share: float, memory: int) -> list[list[list[Run]]]:
+    """Divide bundles of runs that are one fit each."""
+    groups: list[list[list[Run]]] = [[]]
+    for bundle in bundles:
+        group, run = groups[-1], bundle[0]
         full = (
             len(group) >= _MOST_MEMBERS
-            or sum(map(member_bytes, group)) + member_bytes(run) > memory
-            or sum(map(cost, group)) + cost(run) / 2 > share
+            or sum(member_bytes(one) for one, *_ in group) + member_bytes(run) > memory
+            or sum(cost(one) for one, *_ in group) + cost(run) / 2 > share
         )
         if group and full:
             groups.append([])
-        groups[-1].append(run)
+        groups[-1].append(bundle)
     return groups
+
+
+def fit_key(run: Run) -> Hashable:
+    """Return what runs share that are one and the same fit, as its seed decides nothing."""
+    return replace(run.spec, seed=0) if run.same_for_all_seeds else id(run)
 
 
 def data_key(run: Run) -> tuple[Hashable, ...]:
@@ -115,8 +128,8 @@ def cost(run: Run) -> float:
     return run.steps * (used + overhead) + run.n_scored * used / 3
 
 
-def _by(runs: Sequence[Run], key: Callable[[Run], Hashable]) -> list[list[Run]]:
-    found: dict[Hashable, list[Run]] = {}
-    for run in runs:
-        found.setdefault(key(run), []).append(run)
+def _by(items: Sequence[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    found: dict[Hashable, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
     return list(found.values())

@@ -1,7 +1,7 @@
 """One group as a task for an engine: open the data, train, save, return records."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from probekit.metrics import METRICS
 from probekit.registry import parse
 from probekit.results import Record
 from probekit.specs import DEFAULT_EVALS, TrainSpec
-from probekit.sweeps.groups import stream_key
+from probekit.sweeps.groups import fit_key, stream_key
 from probekit.sweeps.resolve import Run, dev_view, fitted_and_judging, resolve, sample, text_array
 from probekit.sweeps.start import saved_classes
 from probekit.train import FitResult, StreamSpec, fit_group
@@ -159,11 +159,8 @@ def fit_runs(
 
     Runs that differ in a seed which decides nothing are fitted once.
     """
-    firsts: dict[TrainSpec, int] = {}
-    twins = [
-        firsts.setdefault(replace(run.spec, seed=0), place) if run.same_for_all_seeds else place
-        for place, run in enumerate(runs)
-    ]
+    firsts: dict[Hashable, int] = {}
+    twins = [firsts.setdefault(fit_key(run), place) for place, run in enumerate(runs)]
     fitted = sorted(set(twins))
     streams, order = make_streams([runs[place] for place in fitted], splits)
     views = scored_views(runs[0].spec, splits)

@@ -38,17 +38,17 @@ def demo(
     n_blocks = entries[0].manifest.n_blocks
     typer.echo(f"2/3 train {len(HEADS)} heads x {seeds} seeds from the cache", err=True)
     fused = _sweep(model, out, head=list(HEADS), seed=list(range(seeds)))
-    typer.echo(f"3/3 train a probe at every depth 0..{n_blocks} x {seeds} seeds", err=True)
-    by_depth = _sweep(
-        model, out, head=["last"], depth=list(depths(n_blocks)), seed=list(range(seeds))
-    )
+    typer.echo(f"3/3 solve a linear probe at every depth 0..{n_blocks}", err=True)
+    by_depth = _sweep(model, out, predictions=True, head=["last"], depth=list(depths(n_blocks)))
     save_figure(plot_weights(fused), out / "weights.png")
     save_figure(plot_depth(by_depth), out / "depth.png")
     print_records(fused)
     typer.echo(_next_steps(model, out, time.perf_counter() - start))
 
 
-def _sweep(model: str, out: Path, **varied: list[object]) -> "list[Record]":
+def _sweep(
+    model: str, out: Path, *, predictions: bool = False, **varied: list[object]
+) -> "list[Record]":
     from probekit.cli.output import progress_wanted
     from probekit.features import Location
     from probekit.hardware import usable_cores
@@ -64,6 +64,7 @@ def _sweep(model: str, out: Path, **varied: list[object]) -> "list[Record]":
         out=out / f"{TASK}.jsonl",
         location=Location(cache=out / "cache"),
         workers=min(2, usable_cores()),
+        predictions=predictions,
         progress=progress_wanted(),
     )
 

@@ -72,7 +72,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         records: all that the table is made of.
     """
     troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
-    lines = [f"{MARK} {troubles}" if troubles else "", drawn_text(records)]
+    lines = [f"{MARK} {troubles}" if troubles else "", drawn_text(records), same_text(records)]
     return [line for line in lines if line]
 
 
@@ -124,6 +124,19 @@ def drawn_text(records: Sequence[Record]) -> str:
         _classes_text(records, "single", lambda classes, have: f"{classes} {have} one example"),
     ]
     return "; ".join(part for part in parts if part)
+
+
+def same_text(records: Sequence[Record]) -> str:
+    """Return which heads were solved on all of train, where no seed differs; or nothing."""
+    seeds: dict[str, set[int]] = {}
+    for record in records:
+        drawn = record.shots is not None or record.fraction not in (None, 1)
+        if record.fitter not in ("adam", "none") and not drawn:
+            seeds.setdefault(record.head, set()).add(record.seed)
+    heads = [head for head, found in seeds.items() if len(found) > 1]
+    return f"no seed differs from another: {', '.join(heads)} (solved on all of train)" * bool(
+        heads
+    )
 
 
 def _classes_text(

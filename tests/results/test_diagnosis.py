@@ -1,8 +1,10 @@
 """What diagnoses say: each trouble once, where it is, and nothing where nothing is wrong."""
 
+from dataclasses import replace
+
 import pytest
 
-from probekit.results.diagnosis import drawn_text, marks, notes
+from probekit.results.diagnosis import drawn_text, marks, notes, same_text
 from tests.results.samples import make_record
 
 
@@ -116,3 +118,11 @@ def test_classes_that_a_draw_left_out_are_a_line_but_no_mark():
     assert drawn_text([diagnosed(absent=1, single=1)]) == (
         "drawn without 1 class; 1 class has one example"
     )
+
+
+def test_heads_that_no_seed_changes_are_said():
+    solved = [make_record("last", seed, fitter="lbfgs", shots=None) for seed in (0, 1)]
+    assert same_text(solved) == "no seed differs from another: last (solved on all of train)"
+    assert same_text(solved[:1]) == ""
+    assert same_text([replace(one, shots=8) for one in solved]) == ""
+    assert same_text([replace(one, fitter="adam") for one in solved]) == ""

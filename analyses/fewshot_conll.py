@@ -6,12 +6,12 @@ optimum. Dev chooses checkpoint, rate and strength of L2; test is reported. Fini
 skipped, so the script can be stopped and resumed.
 
     probekit extract MODEL conll --data DATA --split train,dev,test
-    python analyses/fewshot_conll.py MODEL --workers 2
+    python analyses/fewshot_conll.py MODEL --workers 2 [--shots 8]
 """
 
 from collections.abc import Sequence
 
-from shared import RESULTS, arguments, cell, markdown, of_head, runner, section, write
+from shared import RESULTS, argument_parser, cell, markdown, of_head, runner, section, write
 
 from probekit import Record, TrainSpec, plot_fewshot, plot_weights, product, save_figure
 
@@ -24,10 +24,13 @@ WAYS = ("default rates", "searched rates", "solved")
 
 def main() -> None:
     """Train what is missing, then write the tables and the figures."""
-    args = arguments(__doc__)
+    parser = argument_parser(__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--shots", type=int, nargs="+", default=SHOTS)
+    args = parser.parse_args()
     run = runner(RESULTS / "fewshot_conll.jsonl", args)
     found: dict[str, list[Record]] = {way: [] for way in WAYS}
-    for shots in SHOTS:
+    for shots in args.shots:
         base = TrainSpec(model=args.model, task="conll", head="last", shots=shots)
         steps = {"fit": ["adam"], "epochs": [50], "evals": [5], "seed": SEEDS}
         plans = {
@@ -54,13 +57,14 @@ def tabulate(found: dict[str, list[Record]]) -> None:
     )
     best = found["solved"] + [r for r in found["searched rates"] if r.head not in SOLVED]
     save_figure(plot_fewshot(best), RESULTS / "fewshot_conll.png")
-    many = [record for record in best if record.shots == max(SHOTS)]
+    many = [record for record in best if record.shots == max(r.shots or 0 for r in best)]
     save_figure(plot_weights(many), RESULTS / "fewshot_conll_weights.png")
 
 
 def overview(found: dict[str, list[Record]]) -> str:
     """Return one line per head: test scores at both sizes, fitted in three ways."""
-    columns = [(way, shots) for shots in SHOTS for way in WAYS]
+    sizes = sorted({record.shots for record in found["solved"] if record.shots})
+    columns = [(way, shots) for shots in sizes for way in WAYS]
     lines = []
     for head in HEADS:
         own = {way: of_head(records, head) for way, records in found.items()}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probekit.decoders.chain import Chain, best_paths
 from probekit.decoders.packing import Packing, pack
-from probekit.fitters.losses import Derivatives, log_shares
+from probekit.fitters.losses import MOST_CURVED, Derivatives, log_shares
 
 
 class ChainLoss:
@@ -110,6 +110,8 @@ class ChainLoss:
         index = targets.expand(len(marginals), 1, -1)
         marginals.scatter_add_(1, index, weights.unsqueeze(1))
         p = marginals / weights.clamp(min=1e-30).unsqueeze(1)
+        if self.n_logits > MOST_CURVED:
+            return marginals.sum(2) - (marginals * p).sum(2)
         return torch.diag_embed(marginals.sum(2)) - marginals @ p.transpose(1, 2)
 
 

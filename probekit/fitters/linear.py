@@ -152,7 +152,7 @@ class Pass:
         self._value = torch.zeros_like(self._l2)
         self._by_weights = weights.new_zeros(self._n * n_logits, width)
         self._by_extra = torch.zeros_like(self._extra)
-        self._curvature = weights.new_zeros(self._n, n_logits, n_logits)
+        self._curvature: Tensor | None = None
 
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
@@ -173,7 +173,8 @@ class Pass:
         self._by_weights[:, -1] += by_logits.double().sum(1)
         self._value += found.value
         self._by_extra += found.by_extra
-        self._curvature += found.curvature
+        before = self._curvature
+        self._curvature = found.curvature if before is None else before + found.curvature
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""

@@ -23,13 +23,14 @@ class Derivatives:
         value: of each problem.
         by_logits: gradient by the logits.
         by_extra: gradient by the loss's own values.
-        curvature: second derivative by the logits of a row, summed over rows.
+        curvature: second derivative by the logits of a row, summed over rows; of more than
+            ``MOST_CURVED`` logits its diagonal.
     """
 
     value: Float64[Tensor, " problems"]
     by_logits: Float[Tensor, "problems logits n"]
     by_extra: Float64[Tensor, "problems extra"]
-    curvature: Float64[Tensor, "problems logits logits"]
+    curvature: Float64[Tensor, "problems logits *more"]
 
 
 @runtime_checkable
@@ -130,7 +131,7 @@ class Softmax:
     def _curvature(self, p: Tensor, weighted: Tensor) -> Tensor:
         mean = weighted.sum(2).double()
         if self.n_logits > MOST_CURVED:
-            return torch.diag_embed(mean - (p * weighted).sum(2).double())
+            return mean - (p * weighted).sum(2).double()
         return torch.diag_embed(mean) - (weighted @ p.transpose(1, 2)).double()
 
 

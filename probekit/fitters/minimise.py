@@ -70,6 +70,9 @@ class Preconditioner(Protocol):
     ) -> None:
         """Take in the newest points of some problems, and what was found there."""
 
+    def reset(self, which: Int64[Tensor, " some"]) -> None:
+        """Forget what was learned from the steps of some problems."""
+
     def apply(
         self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
     ) -> Float64[Tensor, "some values"]:
@@ -145,6 +148,7 @@ class _State:
         self.value, self.gradient, self.bound = (start.new_zeros(n_problems) for _ in range(3))
         self.iterations = torch.zeros(n_problems, dtype=torch.int64, device=start.device)
         self.converged = torch.zeros(n_problems, dtype=torch.bool, device=start.device)
+        self.restarted = torch.zeros_like(self.converged)
         self.memory = _Memory()
         self.found: Evaluation
 
@@ -177,7 +181,11 @@ class _State:
         return direction[~done]
 
     def move(self, search: "_LineSearch") -> None:
-        """Take the steps that were found; a problem without one, which rounding stops, leaves."""
+        """Take the steps that were found.
+
+        A problem without one begins anew from where it is, without what it learned on the way; the
+        second time it is rounding that stops it, and it leaves.
+        """
         before, after = self.found, search.best
         steps = search.points - self.points
         changes = after.gradient - before.gradient
@@ -187,7 +195,13 @@ class _State:
         self.memory.add(steps, changes)
         self.value[self.active] = after.value
         self.preconditioner.update(self.active, search.points, after)
-        self._keep(search.moved)
+        stuck = ~search.moved
+        again = stuck & ~self.restarted[self.active]
+        self.restarted[self.active[stuck]] = True
+        self.restarted[self.active[~stuck]] = False
+        self.memory.forget(again)
+        self.preconditioner.reset(self.active[again])
+        self._keep(~stuck | again)
 
     def _keep(self, going: Tensor) -> None:
         if bool(going.all()):

@@ -231,9 +231,13 @@ class MixtureObjective:
     ) -> Tensor:
         """Return what some problems predict of rows, shape (some, n)."""
         weights, bias, extra, mixture = self.unpack(points)
-        h, _ = self.mixture.forward(mixture.float(), z)
-        logits = torch.baddbmm(bias.float().unsqueeze(2), weights.float(), h.transpose(1, 2))
-        return self.loss.predict(logits, extra, offsets)
+        most = max(_BLOCK_VALUES // (len(points) * z.shape[2]), 64)
+        parts = []
+        for part in torch.split(z, most, 1):
+            h, _ = self.mixture.forward(mixture.float(), part)
+            logits = torch.baddbmm(bias.float().unsqueeze(2), weights.float(), h.transpose(1, 2))
+            parts.append(logits)
+        return self.loss.predict(torch.cat(parts, 2), extra, offsets)
 
     def begin(self, request: Request, *, fixed: bool = False) -> "MixturePass":
         """Return an evaluation to which rows can be added; ``fixed`` holds the mixtures."""
@@ -256,8 +260,7 @@ class MixturePass:
         self._by_bias = torch.zeros_like(bias)
         self._by_extra = torch.zeros_like(self._extra)
         self._by_mixture = torch.zeros_like(mixture)
-        n_logits = self._weights.shape[1]
-        self._curvature = self._weights.new_zeros(len(self._l2), n_logits, n_logits)
+        self._curvature: Tensor | None = None
 
     def add(self, rows: slice, z: Float[Tensor, "layers n dim"]) -> None:
         """Add some rows."""
@@ -279,7 +282,8 @@ class MixturePass:
         self._by_bias += found.by_logits.double().sum(2)
         self._value += found.value
         self._by_extra += found.by_extra
-        self._curvature += found.curvature
+        before = self._curvature
+        self._curvature = found.curvature if before is None else before + found.curvature
         if not self._fixed:
             by_h = found.by_logits.transpose(1, 2) @ self._matrix
             self._by_mixture += objective.mixture.backward(kept, z, by_h)

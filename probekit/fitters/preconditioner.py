@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from probekit.fitters.losses import MOST_CURVED
 from probekit.fitters.minimise import Evaluation
 
 _FLOOR = 1e-9
@@ -43,10 +44,13 @@ class KroneckerInverse:
         """
         self._spectrum = torch.cat([spectrum, spectrum.new_ones(1)])
         self._l2 = torch.cat([l2.unsqueeze(1).expand(-1, len(spectrum)), 0 * l2.unsqueeze(1)], 1)
-        eye = torch.eye(n_logits, dtype=torch.float64, device=spectrum.device)
         self._values = l2.new_ones(len(l2), n_logits)
-        self._vectors = eye.expand(len(l2), -1, -1).clone()
+        self._vectors: Tensor | None = None  # of many logits the curvature is a diagonal
+        if n_logits <= MOST_CURVED:
+            eye = torch.eye(n_logits, dtype=torch.float64, device=spectrum.device)
+            self._vectors = eye.expand(len(l2), -1, -1).clone()
         self._beside = list(beside)
+        self._first = curvature
         self._own = [l2.new_full((len(l2),), curvature) for _ in beside]
         self._last: tuple[Tensor, Tensor] | None = None
         self._n_weights = n_logits * len(self._spectrum)
@@ -61,10 +65,12 @@ class KroneckerInverse:
         if not len(which):
             return
         if found.curvature is not None:
-            values, vectors = torch.linalg.eigh(found.curvature)
-            floor = _FLOOR * values[:, -1:].clamp(min=_FLOOR)
+            if self._vectors is None:
+                values = found.curvature
+            else:
+                values, self._vectors[which] = torch.linalg.eigh(found.curvature)
+            floor = _FLOOR * values.amax(1, keepdim=True).clamp(min=_FLOOR)
             self._values[which] = torch.where(values > floor, values, 0.0)
-            self._vectors[which] = vectors
         if self._beside:
             self._measure(which, points, found.gradient)
 
@@ -87,15 +93,20 @@ class KroneckerInverse:
         for kept, one in zip(self._last, here, strict=True):
             kept[which] = one
 
+    def reset(self, which: Int64[Tensor, " some"]) -> None:
+        """Return to the first curvature along values beside weights and biases."""
+        for own in self._own:
+            own[which] = self._first
+
     def apply(
         self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
     ) -> Float64[Tensor, "some values"]:
         """Return the inverse times the gradients, whose weights have a bias behind each logit's."""
         n_logits, width = self._values.shape[1], len(self._spectrum)
         own = gradient[:, : self._n_weights].view(len(which), n_logits, width)
-        vectors = self._vectors[which]
+        vectors = None if self._vectors is None else self._vectors[which]
         scale = self._values[which].unsqueeze(2) * self._spectrum + self._l2[which].unsqueeze(1)
-        turned = vectors.transpose(1, 2) @ own
+        turned = own if vectors is None else vectors.transpose(1, 2) @ own
         turned = torch.where(scale > 0, turned / scale.clamp(min=1e-300), 0.0)
         beside = torch.split(gradient[:, self._n_weights :], self._beside or [0], 1)
         curvatures = self._own or [self._l2[:, 0]]
@@ -103,4 +114,5 @@ class KroneckerInverse:
             part / curvature[which].unsqueeze(1)
             for part, curvature in zip(beside, curvatures, strict=True)
         ]
-        return torch.cat([(vectors @ turned).flatten(1), *others], 1)
+        back = turned if vectors is None else vectors @ turned
+        return torch.cat([back.flatten(1), *others], 1)

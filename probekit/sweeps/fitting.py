@@ -45,9 +45,11 @@ def settle_fit(
     frozen = spec.freeze_fusion
     if reason := fitter.unsuited(head, decoder, frozen=frozen):
         raise OptionError(f"--fit {fit}: {reason}; give --fit adam, or leave --fit out.")
-    if fitter.solves and spec.init_from is not None:
+    start = "--init-from" if spec.init_from is not None else "--fusion-from"
+    if fitter.solves and (spec.init_from or (spec.fusion_from and not frozen)):
         raise OptionError(
-            f"--fit {fit} forgets where it starts from; --init-from needs --fit adam."
+            f"--fit {fit} forgets where it starts from: {start} needs --fit adam, or "
+            "--fusion-from with --freeze-fusion."
         )
     select = _selection(spec, splits, solves=fitter.solves)
     mixes = fitter.solves and head.trains == "mixture" and not frozen

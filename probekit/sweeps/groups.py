@@ -87,7 +87,7 @@ def data_key(run: Run) -> tuple[Hashable, ...]:
     """Return what runs must share to be in one group: the data, and what a decoder predicts."""
     spec = run.spec
     data = spec.model, spec.task, spec.label, spec.hold_out, spec.pooling, spec.control, spec.fit_on
-    return *data, run.classes
+    return *data, run.classes, spec.fit in SOLVERS  # a solver wants the memory for its own rows
 
 
 def stream_key(run: Run) -> tuple[int, float, int, int, int, int, str, str]:

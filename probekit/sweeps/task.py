@@ -174,6 +174,7 @@ def fit_runs(
         predictions=predictions,
         report=report,
     )
+    report(sum(run.steps for place, run in enumerate(runs) if place not in set(fitted)))
     flat = [result for group in results for result in group]
     found = {fitted[place]: result for place, result in zip(order, flat, strict=True)}
     return [found[twin] for twin in twins]

@@ -36,7 +36,8 @@ def fit_group(
 
     A member's result depends on its own options, its stream's sample and seed, and the data; not
     on the other members, nor on ``memory``. (Another device or number of threads may move the
-    last bits; so may, on CUDA, kernels that add in no fixed order.)
+    last bits; so may, on CUDA, kernels that add in no fixed order, and ``memory`` those of a solved
+    fit, whose sums over the rows it cuts otherwise.)
 
     Args:
         streams: what to train.
@@ -98,7 +99,8 @@ def _train(
     for stream in streams:
         view = stream.spec.judge
         if view is not None and id(view) not in judges:
-            sources = residency.sources(view, [stream.spec])
+            judged = [one.spec for one in streams if one.spec.judge is view]
+            sources = residency.sources(view, judged)
             judges[id(view)] = ScoredSplit(view, sources, dev.metric)
     for point in range(max((len(stream.points) for stream in streams), default=0)):
         active = [stream for stream in streams if point < len(stream.points)]

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from probekit.fitters.basis import BasisBuilder, Scale
+from probekit.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.fitters.linear import Problems
 from probekit.fitters.minimise import Minimum, Request
 from probekit.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
@@ -43,7 +43,7 @@ class MixtureFit(PathFit):
 
     _means: Float64[Tensor, "layers dim"]
     _spread: Float64[Tensor, ""]
-    _rotation: Float64[Tensor, "dim dim"]
+    _basis: Basis
     _spectrum: Float64[Tensor, " dim"]
     _mixture: Mixture
 
@@ -59,13 +59,18 @@ class MixtureFit(PathFit):
         width = centre.shape[1]
         scale = Scale(centre.new_zeros(width), centre.new_ones(width))
         builder = BasisBuilder(scale, max(len(self.rows.view("train")), width))
-        yield Visit("train", lambda rows, z: builder.add(((z - centre32) / spread).mean(0)))
-        basis = builder.finish()
-        assert basis.rotation is not None, "states are no wider than what is rotated"
-        self._rotation, self._spectrum = basis.rotation, basis.spectrum
-        rotation = basis.rotation.float()
-        self.rows.turn(lambda z: ((z - centre32) / spread) @ rotation)
-        turned = (self._means - centre) / self._spread @ basis.rotation
+        if builder.reads:
+            yield Visit("train", lambda rows, z: builder.add(((z - centre32) / spread).mean(0)))
+        self._basis = builder.finish()
+        rotation = self._basis.rotation
+        self._spectrum = self._basis.spectrum if builder.reads else centre.new_ones(width)
+        turned = (self._means - centre) / self._spread
+        if rotation is None:
+            self.rows.turn(lambda z: (z - centre32) / spread)
+        else:
+            turn = rotation.float()
+            self.rows.turn(lambda z: ((z - centre32) / spread) @ turn)
+            turned = turned @ rotation
         n_layers = len(self._means)
         self._mixture = RowMixture(turned) if by_row else SharedMixture(n_layers)
 
@@ -154,9 +159,9 @@ class MixtureFit(PathFit):
         assert isinstance(objective, MixtureObjective)
         point = solved.minimum.points[place : place + 1]
         weight, bias, extra, mixture = (one[0] for one in objective.unpack(point))
-        raw = weight @ self._rotation.t() / self._spread
+        raw = self._basis.unrotated(weight) / self._spread
         if isinstance(self._mixture, RowMixture):
-            values = self._rotation @ mixture / self._spread
+            values = self._basis.unrotated(mixture) / self._spread
             centre = self._means.mean(0)
         else:
             values = mixture - mixture.mean()

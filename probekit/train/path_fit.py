@@ -233,7 +233,8 @@ class PathFit(ABC):
         if self.member.spec.select is None:
             return found
         ends = {0: "strongest", len(strengths) - 1: "weakest"}
-        found |= {"edge": ends[best]} if best in ends else {}
+        if best in ends and self._scores.count(self._scores[best]) == 1:
+            found["edge"] = ends[best]
         scores = {"strengths": strengths, "strength_scores": self._scores}
         return found | scores | {"selection_score": self._scores[best]}
 

@@ -28,7 +28,7 @@ SplitName = Literal["train", "dev"]
 Take = Callable[[slice, Tensor], None]
 Turn = Callable[[Tensor], Tensor]
 
-HELD_ROWS = 65_536
+HELD_ROWS = 8_192
 """Rows of a block that lies in memory, of whole examples."""
 
 

@@ -15,6 +15,9 @@ class Plain:
     def update(self, which, points, found):
         pass
 
+    def reset(self, which):
+        pass
+
     def apply(self, which, gradient):
         return gradient
 

@@ -13,13 +13,13 @@ from probekit.decoders import DECODERS
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
 from probekit.fitters import FITTERS
-from probekit.heads import HEADS
+from probekit.heads import HEADS, BackboneFacts
 from probekit.metrics import METRICS
 from probekit.registry import parse
 from probekit.selection import Selection
 from probekit.train import MemberSpec, StreamSpec, fit_group
 from probekit.train.parts import make_parts
-from tests.planted import LAYERS, MODEL, TASK, plant_all
+from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
 
 ACCURACY = METRICS["accuracy"]()
 
@@ -204,3 +204,40 @@ def test_stored_scores_move_with_their_version_alone(splits, name):
     assert FITTERS[name].numerics == version, "new arithmetic: write its scores here"
     found = {head: golden(splits, name, head) for head in scores}
     assert found == pytest.approx(scores, abs=0.008)
+
+
+@pytest.mark.parametrize("other", ["mean", "extra-layers"])
+def test_heads_of_several_seeds_may_share_a_judge(splits, other):
+    view = splits.view("train", valid_only=True)
+    held, kept = view.take(np.arange(10)), view.take(np.arange(10, view.n_examples))
+    second = spec(other, (3,) if other == "extra-layers" else (1, 2, 3), fitter="adam", lr=1e-2)
+    if other == "extra-layers":
+        facts = BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG)
+        second = replace(second, head=second.head.bind(facts))
+    streams = [
+        StreamSpec(train=kept, judge=held, seed=seed, epochs=1, members=(member,))
+        for seed, member in enumerate([spec("last", (3,), fitter="adam", lr=1e-2), second])
+    ]
+    (one,), (two,) = fit_group(streams, splits.view("dev"), metric=ACCURACY)
+    for result in (one, two):
+        assert result.eval_last == result.eval_score
+        assert 0 <= result.diagnosis["selection_score"] <= 1
+
+
+def test_equal_scores_are_no_edge(splits):
+    view = splits.view("train", valid_only=True)
+    clear = replace(view, targets=(view.targets > 0).astype(np.int64))
+    (result,) = fit(splits, spec(), train=clear, dev=clear)
+    scores = result.diagnosis["strength_scores"]
+    if scores.count(max(scores)) > 1:
+        assert "edge" not in result.diagnosis
+
+
+def test_a_mixture_of_states_too_wide_to_be_rotated(splits, monkeypatch):
+    one = spec("p32", (1, 2, 3), normalize="standardize")
+    (rotated,) = fit(splits, one)
+    monkeypatch.setattr("probekit.fitters.basis.MOST_ROTATED", 4)
+    (plain,) = fit(splits, one)
+    assert plain.diagnosis["strength"] == rotated.diagnosis["strength"]
+    assert plain.diagnosis["objective"] == pytest.approx(rotated.diagnosis["objective"], rel=1e-3)
+    assert plain.eval_score == pytest.approx(rotated.eval_score, abs=0.02)

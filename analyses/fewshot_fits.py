@@ -1,0 +1,83 @@
+"""Few-shot NER on CoNLL-2003: seven heads at 8 and 128 shots (DWAtt paper, figure 3).
+
+Three ways to fit each head: by steps at the default learning rates; by steps at rates that were
+searched on two other seeds (``--lr search``); and, where head and decoder allow it, solved to the
+optimum. Dev chooses checkpoint, rate and strength of L2; test is reported. Finished runs are
+skipped, so the script can be stopped and resumed.
+
+    probekit extract MODEL conll --data DATA --split train,dev,test
+    python analyses/fewshot_fits.py MODEL --workers 2 [--shots 8]
+"""
+
+from collections.abc import Sequence
+
+from shared import RESULTS, argument_parser, cell, markdown, of_head, runner, section, write
+
+from probekit import Record, TrainSpec, plot_fewshot, plot_weights, product, save_figure
+
+SOLVED = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
+HEADS = (*SOLVED, "concat", "dwatt")
+SHOTS = (8, 128)
+SEEDS = range(5)
+WAYS = ("default rates", "searched rates", "solved")
+
+
+def main() -> None:
+    """Train what is missing, then write the tables and the figures."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--shots", type=int, nargs="+", default=SHOTS)
+    args = parser.parse_args()
+    run = runner(RESULTS / "fewshot_fits.jsonl", args)
+    found: dict[str, list[Record]] = {way: [] for way in WAYS}
+    for shots in args.shots:
+        base = TrainSpec(model=args.model, task="conll", head="last", shots=shots)
+        steps = {"fit": ["adam"], "epochs": [50], "evals": [5], "seed": SEEDS}
+        plans = {
+            "solved": product(base, {"head": SOLVED, "fit": ["lbfgs"], "seed": SEEDS}),
+            "default rates": product(base, {"head": HEADS, **steps}),
+            "searched rates": product(base, {"head": HEADS, **steps, "lr": ["search"]}),
+        }
+        for way, plan in plans.items():
+            found[way] += run(plan)
+    tabulate(found)
+
+
+def tabulate(found: dict[str, list[Record]]) -> None:
+    """Write the tables and the figures."""
+    model = found["solved"][0].model
+    write(
+        "fewshot_fits",
+        [
+            f"# Few-shot NER on CoNLL-2003, {model}",
+            "Test span F1 (%), mean ± half width of the 95 % interval over five seeds.",
+            overview(found),
+            *(section(way.capitalize(), records) for way, records in found.items()),
+        ],
+    )
+    best = found["solved"] + [r for r in found["searched rates"] if r.head not in SOLVED]
+    save_figure(plot_fewshot(best), RESULTS / "fewshot_fits.png")
+    many = [record for record in best if record.shots == max(r.shots or 0 for r in best)]
+    save_figure(plot_weights(many), RESULTS / "fewshot_fits_weights.png")
+
+
+def overview(found: dict[str, list[Record]]) -> str:
+    """Return one line per head: test scores at both sizes, fitted in three ways."""
+    sizes = sorted({record.shots for record in found["solved"] if record.shots})
+    columns = [(way, shots) for shots in sizes for way in WAYS]
+    lines = []
+    for head in HEADS:
+        own = {way: of_head(records, head) for way, records in found.items()}
+        chosen = ([r for r in own[way] if r.shots == shots] for way, shots in columns)
+        lines.append([f"`{head}`", *map(with_rate, chosen)])
+    return markdown(["head", *(f"{shots} shots, {way}" for way, shots in columns)], lines)
+
+
+def with_rate(records: Sequence[Record]) -> str:
+    """Return the mean test score with its interval, and the learning rate of steps."""
+    rate = f" ({records[0].lr:g})" if records and records[0].lr is not None else ""
+    return f"{cell(records)}{rate}"
+
+
+if __name__ == "__main__":
+    main()

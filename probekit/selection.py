@@ -5,7 +5,6 @@ score too good, so the split that is reported should not be the one that chose.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -59,16 +58,15 @@ class Selection:
             return f"cv:{self.folds}"
         return f"hold-out:{self.share:g}" if self.kind == "hold-out" else "dev"
 
-    def check_classes(self, counts: Mapping[str, int]) -> None:
+    def check_classes(self, most: int) -> None:
         """Refuse folds that no class can fill.
 
         Args:
-            counts: examples of each class that were drawn.
+            most: examples of the most frequent class that were drawn.
 
         Raises:
             OptionError: there are more folds than examples of the most frequent class.
         """
-        most = max(counts.values(), default=self.folds)
         if self.kind == "cv" and most < self.folds:
             raise OptionError(
                 f"--select {self}: no class has {self.folds} examples among those drawn (the most "

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Int64
@@ -34,7 +35,7 @@ from probekit.sweeps.start import open_start, read_config
 from probekit.tasks import is_own
 from probekit.train import MemberSpec
 from probekit.train.order import steps_per_epoch
-from probekit.train.parts import held_out
+from probekit.train.parts import check_two_classes, class_counts, held_out
 from probekit.train.sampling import count_classes, draw, hold_out
 
 logger = logging.getLogger(__name__)
@@ -117,6 +118,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     drawn = sample(spec, splits)
     n_values = count_values(len(drawn), len(layers), splits)
     filled = _fill(spec, head, n_values, splits)
+    filled = replace(filled, select=_check_draw(spec, filled, splits, drawn))
     used = used_splits(spec, splits)
     _check_stored(layers, head, splits, filled.pooling, used)
     assert filled.decoder is not None and filled.normalize is not None
@@ -152,6 +154,44 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         init=None if start is None else start.name,
         classes=splits.label_map.names,
     )
+
+
+def _check_draw(
+    spec: TrainSpec, filled: TrainSpec, splits: Splits, drawn: Int64[np.ndarray, " drawn"]
+) -> str | None:
+    """Return what chooses, as far as the drawn examples allow; fewer folds, if none were asked for.
+
+    Raises:
+        OptionError: a solver would have one class, or no class has an example for every fold.
+    """
+    if filled.fit not in SOLVERS or splits.kind not in CLASS_KINDS:
+        return filled.select
+    select = None if filled.select is None else Selection.parse(filled.select)
+    most = _most_frequent(splits, filled.pooling, drawn.tobytes())
+    if select is not None and select.folds > most and spec.select is None:
+        return f"cv:{most}" if most > 1 else "dev"
+    if select is not None:
+        select.check_classes(most)
+    return filled.select
+
+
+@lru_cache(maxsize=64)
+def _most_frequent(splits: Splits, pooling: str | None, drawn: bytes) -> int:
+    """Return how many of the drawn examples have the most frequent class.
+
+    Raises:
+        OptionError: they have one class.
+    """
+    view = train_view(splits, pooling)
+    view = view.take(np.frombuffer(drawn, np.int64))
+    check_two_classes(view)
+    return max(class_counts(view).values(), default=0)
+
+
+@lru_cache(maxsize=2)
+def train_view(splits: Splits, pooling: str | None) -> FeatureView:
+    """Return the rows of train that take part in training; kept for the runs of a sweep."""
+    return splits.view("train", pooling=pooling, valid_only=True)
 
 
 def _fill(spec: TrainSpec, head: HeadSpec, n_values: int, splits: Splits) -> TrainSpec:

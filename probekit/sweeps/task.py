@@ -19,7 +19,15 @@ from probekit.registry import parse
 from probekit.results import Record
 from probekit.specs import DEFAULT_EVALS, TrainSpec
 from probekit.sweeps.groups import fit_key, stream_key
-from probekit.sweeps.resolve import Run, dev_view, fitted_and_judging, resolve, sample, text_array
+from probekit.sweeps.resolve import (
+    Run,
+    dev_view,
+    fitted_and_judging,
+    resolve,
+    sample,
+    text_array,
+    train_view,
+)
 from probekit.sweeps.start import saved_classes
 from probekit.train import FitResult, StreamSpec, fit_group
 from probekit.train.environment import describe_environment
@@ -190,7 +198,7 @@ def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec],
     for place, run in enumerate(runs):
         places.setdefault(stream_key(run), []).append(place)
     pooling = text_array(runs[0].spec, splits)
-    full = splits.view("train", pooling=pooling, valid_only=True)
+    full = train_view(splits, pooling)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
 
     def view_of_drawn(drawn: Int64[np.ndarray, " some"]) -> FeatureView:

@@ -37,7 +37,8 @@ def make_parts(view: FeatureView, select: Selection | None) -> Parts:
     n_examples = view.n_examples
     judged = np.zeros(n_examples, np.int64)
     if select is not None and select.kind == "cv":
-        select.check_classes(class_counts(view))
+        if counts := class_counts(view):
+            select.check_classes(max(counts.values()))
         order = numpy_generator(_SEED, "folds", select.folds).permutation(n_examples)
         judged[order] = np.arange(n_examples) % select.folds + 1
     elif select is not None and select.kind == "hold-out":

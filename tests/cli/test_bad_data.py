@@ -140,8 +140,6 @@ def test_a_sentence_longer_than_the_limit(bert, corpus, here):
             ("--select", "cv:41", "--head", "last"),
             r"--select cv:41: no class has 41 examples among those drawn \(.* has \d+\); draw .*",
         ),
-            r"--select cv:41: no class has 41 examples among those drawn \(the most .* has 8\).*",
-        ),
         (
             ("--select", "cv:5", "--head", "dwatt"),
             r"--select cv:5 chooses the strength of a solver; dwatt descends by steps: give .*",

@@ -6,10 +6,11 @@ import pytest
 
 from probekit.decoders import DECODERS
 from probekit.errors import DataError, OptionError, UnknownNameError
-from probekit.features import Location
+from probekit.features import Location, open_features
 from probekit.heads import HEADS
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
+from probekit.sweeps.resolve import resolve
 from probekit.train.trained import TrainedHead
 from tests.planted import MODEL
 from tests.planted_texts import KINDS, plant_all_texts, plant_texts
@@ -144,3 +145,30 @@ def test_a_saved_head_knows_what_it_reads(cache, head, tmp_path):
     saved = TrainedHead.from_pretrained(tmp_path / "head")
     assert (saved.kind, saved.text_kind, saved.array) == ("regression", "pair", "cls")
     assert saved.config["test_score"] == record.test_score
+
+
+def test_small_draws_have_fewer_folds_unless_some_were_asked_for(tmp_path):
+    """Texts without a test split are chosen by folds; four texts cannot fill five."""
+    for split in ("train", "dev"):
+        plant_texts(tmp_path, split=split)
+    location = Location(cache=tmp_path)
+    few = base("glue/sst2", epochs=None, lr=None, shots=2, seed=1)
+    splits = open_features(MODEL, "glue/sst2", None, location)
+    assert resolve(replace(few, shots=20), splits).spec.select == "cv:5"
+    assert resolve(few, splits).spec.select in ("cv:2", "cv:3", "dev")
+    assert fit(few, location=location).diagnosis["converged"]
+    with pytest.raises(OptionError, match="--select cv:5: no class has 5 examples"):
+        resolve(replace(few, select="cv:5"), splits)
+
+
+def test_a_draw_of_one_class_is_refused_before_anything_is_trained(tmp_path):
+    for split in ("train", "dev"):
+        plant_texts(tmp_path, split=split)
+    splits = open_features(MODEL, "glue/sst2", None, Location(cache=tmp_path))
+    found = []
+    for seed in range(12):
+        try:
+            resolve(base("glue/sst2", epochs=None, lr=None, shots=1, seed=seed), splits)
+        except OptionError as error:
+            found.append(str(error))
+    assert found and all("have one class" in message for message in found)

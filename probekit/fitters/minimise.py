@@ -18,7 +18,7 @@ TOLERANCE = 1e-7
 """Largest decrease that is still to be expected at the end, relative to the objective."""
 
 MOST_ITERATIONS = 1000
-_MEMORY = 12
+_MEMORY = 20
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _MOST_TRIALS = 20
 _NOISE = 2e-7
@@ -248,11 +248,19 @@ class _Memory:
             share = inverse * (steps * gradient).sum(1)
             gradient = gradient - share.unsqueeze(1) * changes
             shares.append(share)
-        out = initial(gradient)
+        out = initial(gradient) * self._scale(initial)
         for (steps, changes, inverse), share in zip(self._pairs, reversed(shares), strict=True):
             back = inverse * (changes * out).sum(1)
             out = out + (share - back).unsqueeze(1) * steps
         return out
+
+    def _scale(self, initial: "_Product") -> Float64[Tensor, "problems 1"] | float:
+        """Return what fits the initial inverse Hessian to the last step (Shanno & Phua 1978)."""
+        if not self._pairs:
+            return 1.0
+        _, changes, inverse = self._pairs[-1]
+        scale = 1 / (inverse * (changes * initial(changes)).sum(1))
+        return torch.where((scale > 0) & scale.isfinite(), scale, 1.0).unsqueeze(1)
 
 
 @runtime_checkable

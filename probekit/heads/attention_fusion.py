@@ -24,7 +24,7 @@ class AttentionFusion(HeadSpec):
 
     name: ClassVar[str] = "attention-fusion"
     default_layers: ClassVar[str] = "all"
-    learning_rate: ClassVar[float] = 2e-3
+    learning_rate: ClassVar[float] = 1e-2
     group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": None}
     trains: ClassVar[Trains] = "mixture"
     source: ClassVar[str] = "attention fusion, eq. 1-2"

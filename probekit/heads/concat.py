@@ -22,8 +22,8 @@ class Concat(HeadSpec):
 
     name: ClassVar[str] = "concat"
     default_layers: ClassVar[str] = "1:"
-    learning_rate: ClassVar[float] = 5e-5
-    source: ClassVar[str] = "DWAtt, eq. 2; learning rate: section 9.1"
+    learning_rate: ClassVar[float] = 1e-3
+    source: ClassVar[str] = "DWAtt, eq. 2"
     summary: ClassVar[str] = "a learned linear map per layer, summed"
     formula: ClassVar[str] = "sum_i W_i z_i + b"
 

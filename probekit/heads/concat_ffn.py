@@ -20,7 +20,7 @@ class ConcatFFN(HeadSpec):
 
     name: ClassVar[str] = "concat-ffn"
     default_layers: ClassVar[str] = "1:"
-    learning_rate: ClassVar[float] = 2e-3
+    learning_rate: ClassVar[float] = 1e-2
     trains: ClassVar[Trains] = "nothing"
     source: ClassVar[str] = 'attention fusion, section 3.3 "concat-fusion" (Cao et al., 2020)'
     summary: ClassVar[str] = "all layers side by side, straight into the decoder"

@@ -242,7 +242,8 @@ class HeadSpec(ABC):
     Attributes:
         name: key in ``HEADS``.
         default_layers: published layer set, for ``parse_layers``.
-        learning_rate: what ``--lr auto`` means: the published one, or ours where there is none.
+        learning_rate: the default with a linear decoder, chosen by ``analyses/default_rates.py``; a
+            protocol has that of its paper.
         group_rates: the module's groups of parameters besides ``weights``, each with the rate that
             it has by default where that is not the head's.
         source: paper and equation.

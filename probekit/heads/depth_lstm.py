@@ -31,8 +31,8 @@ class DepthLSTM(HeadSpec):
 
     name: ClassVar[str] = "depth-lstm"
     default_layers: ClassVar[str] = "1:"
-    learning_rate: ClassVar[float] = 5e-5
-    source: ClassVar[str] = "DWAtt, section 7; learning rate: that of its other heads"
+    learning_rate: ClassVar[float] = 1e-3
+    source: ClassVar[str] = "DWAtt, section 7"
     summary: ClassVar[str] = "an LSTM over the layers, lowest first"
     formula: ClassVar[str] = "LSTM(z_1, ..., z_L)_L"
     recurrent: ClassVar[bool] = True

@@ -38,9 +38,9 @@ class DWAtt(HeadSpec):
 
     name: ClassVar[str] = "dwatt"
     default_layers: ClassVar[str] = "1:"
-    learning_rate: ClassVar[float] = 5e-5
+    learning_rate: ClassVar[float] = 1e-3
     group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": None}
-    source: ClassVar[str] = "DWAtt, eq. 3-11; learning rate: section 9.1 (Table 4 has 1e-5)"
+    source: ClassVar[str] = "DWAtt, eq. 3-11"
     summary: ClassVar[str] = "depth-wise attention over a learned value per layer"
     formula: ClassVar[str] = "z_L + sum_n softmax_n(q . W_K pos_n) LN_n(f_n(z_n))"
 

@@ -29,8 +29,8 @@ class ExtraLayers(HeadSpec):
 
     name: ClassVar[str] = "extra-layers"
     default_layers: ClassVar[str] = "-1"
-    learning_rate: ClassVar[float] = 5e-5
-    source: ClassVar[str] = 'DWAtt, Table 2 "Base+n" and R26; learning rate: section 9.1'
+    learning_rate: ClassVar[float] = 1e-3
+    source: ClassVar[str] = 'DWAtt, Table 2 "Base+n" and R26'
     summary: ClassVar[str] = "new transformer blocks over the last layer's subwords"
     formula: ClassVar[str] = "block_n(... block_1(z_L))"
     reads: ClassVar[Reads] = "tokens"

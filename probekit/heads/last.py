@@ -17,7 +17,7 @@ class Last(HeadSpec):
 
     name: ClassVar[str] = "last"
     default_layers: ClassVar[str] = "-1"
-    learning_rate: ClassVar[float] = 2e-3
+    learning_rate: ClassVar[float] = 1e-2
     trains: ClassVar[Trains] = "nothing"
     source: ClassVar[str] = "baseline of all three papers"
     summary: ClassVar[str] = "the last layer alone"

@@ -17,7 +17,7 @@ class Mean(HeadSpec):
 
     name: ClassVar[str] = "mean"
     default_layers: ClassVar[str] = "1:"
-    learning_rate: ClassVar[float] = 2e-3
+    learning_rate: ClassVar[float] = 1e-2
     trains: ClassVar[Trains] = "nothing"
     source: ClassVar[str] = 'DWAtt, Table 2 "Average"; P-32, eq. 2'
     summary: ClassVar[str] = "the average of all layers"

@@ -19,7 +19,7 @@ class P32(HeadSpec):
 
     name: ClassVar[str] = "p32"
     default_layers: ClassVar[str] = "1:"
-    learning_rate: ClassVar[float] = 2e-3
+    learning_rate: ClassVar[float] = 1e-2
     group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": 0.2}
     trains: ClassVar[Trains] = "mixture"
     source: ClassVar[str] = "P-32, eq. 1"

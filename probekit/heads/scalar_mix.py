@@ -19,7 +19,7 @@ class ScalarMix(HeadSpec):
 
     name: ClassVar[str] = "scalar-mix"
     default_layers: ClassVar[str] = "all"
-    learning_rate: ClassVar[float] = 2e-3
+    learning_rate: ClassVar[float] = 1e-2
     group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": 0.2}
     trains: ClassVar[Trains] = "mixture"
     source: ClassVar[str] = 'attention fusion, section 3.3 "linear-fusion"; ELMo, eq. 1'

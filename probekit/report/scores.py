@@ -13,7 +13,7 @@ from probekit.results.diagnosis import MARK
 from probekit.results.groups import follows
 from probekit.results.interval import Interval
 from probekit.results.names import value_text
-from probekit.selection import PUBLISHED
+from probekit.selection import FIXED
 
 _NUMBERS = ("shots", "fraction", "depth", "l2", "epochs", "evals", "lr", "batch_size")
 _SETTLED_BY = {
@@ -74,9 +74,9 @@ def _option_columns(rows: Sequence[Row]) -> list[Column]:
 
 
 def _rate_column(rows: Sequence[Row]) -> list[Column]:
-    """Return where the rates are from, unless all are the published ones."""
+    """Return where the rates are from, unless none was searched or published."""
     found = [row.rate_from for row in rows]
-    if set(found) <= {None, PUBLISHED}:
+    if set(found) <= {None, FIXED}:
         return []
     return [Column("rate", [one or NOTHING for one in found], words=True)]
 

@@ -52,8 +52,8 @@ class Record:
         lr: peak learning rate.
         rates: peak learning rates of groups of parameters, such as ``mixing`` or ``transitions``;
             all others have ``lr``.
-        rate_from: where the rates are from: ``published`` (of the head or a protocol), ``fixed``
-            (by the user) or ``searched``; None of what has no rate.
+        rate_from: where the rates are from: ``published`` (of a protocol), ``fixed`` (by default or
+            by the user) or ``searched``; None of what has no rate.
         trial: whether the run is a trial of a search, which tables and figures leave out.
         batch_size: sentences per step.
         optimizer: name of the optimizer.

@@ -7,8 +7,11 @@ from probekit.decoders import DecoderSpec
 from probekit.errors import OptionError
 from probekit.heads import HeadSpec
 from probekit.parameter_groups import WEIGHTS
-from probekit.selection import FIXED, PUBLISHED
+from probekit.selection import FIXED
 from probekit.specs import TrainSpec
+
+HIDDEN_RATE = 3e-3
+"""Most that a decoder with hidden layers is trained at by default."""
 
 
 def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> TrainSpec:
@@ -35,18 +38,26 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
     named = dict(spec.rates)
     if unknown := [name for name in named if name not in defaults]:
         raise OptionError(_unknown(unknown[0], named[unknown[0]], spec, defaults))
-    lr = head.learning_rate if spec.lr is None else float(spec.lr)
+    lr = default_rate(head, decoder) if spec.lr is None else float(spec.lr)
     shared = {
         name: lr if spec.as_published or rate is None else rate for name, rate in defaults.items()
     }
-    given = spec.lr is not None or bool(spec.rates)
     return replace(
         spec,
         lr=lr,
         rates=tuple((shared | named).items()),
         as_published=False,
-        rate_from=spec.rate_from or (FIXED if given else PUBLISHED),
+        rate_from=spec.rate_from or FIXED,
     )
+
+
+def default_rate(head: HeadSpec, decoder: DecoderSpec) -> float:
+    """Return the rate of ``weights`` where none is given.
+
+    A light head's suits a single linear layer; hidden layers in its decoder stand less.
+    """
+    rate = head.learning_rate
+    return rate if decoder.objective else min(rate, HIDDEN_RATE)
 
 
 def group_rates(

@@ -26,14 +26,17 @@ def settled(head="p32", decoder="linear", **options):
 @pytest.mark.parametrize(
     ("head", "decoder", "options", "lr", "rates"),
     [
-        ("last", "linear", {}, 2e-3, {}),
-        ("p32", "linear", {}, 2e-3, {"mixing": 0.2}),
-        ("scalar-mix", "crf", {}, 2e-3, {"mixing": 0.2, "transitions": 0.1}),
-        ("dwatt", "crf", {}, 5e-5, {"mixing": 5e-5, "transitions": 0.1}),
+        ("last", "linear", {}, 1e-2, {}),
+        # Hidden layers in the decoder stand less than a linear layer.
+        ("last", "mlp", {}, 3e-3, {}),
+        ("concat", "mlp", {}, 1e-3, {}),
+        ("p32", "linear", {}, 1e-2, {"mixing": 0.2}),
+        ("scalar-mix", "crf", {}, 1e-2, {"mixing": 0.2, "transitions": 0.1}),
+        ("dwatt", "crf", {}, 1e-3, {"mixing": 1e-3, "transitions": 0.1}),
         # A number is the rate of weights, and of groups without a default.
-        ("dwatt", "crf", {"lr": 1e-3}, 1e-3, {"mixing": 1e-3, "transitions": 0.1}),
+        ("dwatt", "crf", {"lr": 2e-3}, 2e-3, {"mixing": 2e-3, "transitions": 0.1}),
         ("p32", "linear", {"lr": 1e-3}, 1e-3, {"mixing": 0.2}),
-        ("p32", "crf", {"rates": (("transitions", 1),)}, 2e-3, {"mixing": 0.2, "transitions": 1}),
+        ("p32", "crf", {"rates": (("transitions", 1),)}, 1e-2, {"mixing": 0.2, "transitions": 1}),
         # One rate is the paper's way.
         (
             "p32",
@@ -42,7 +45,7 @@ def settled(head="p32", decoder="linear", **options):
             1e-3,
             {"mixing": 1e-3, "transitions": 1e-3},
         ),
-        ("p32", "linear", {"as_published": True, "rates": (("mixing", 1),)}, 2e-3, {"mixing": 1}),
+        ("p32", "linear", {"as_published": True, "rates": (("mixing", 1),)}, 1e-2, {"mixing": 1}),
     ],
 )
 def test_every_group_has_a_rate(head, decoder, options, lr, rates):
@@ -55,7 +58,7 @@ def test_every_group_has_a_rate(head, decoder, options, lr, rates):
 @pytest.mark.parametrize(
     ("options", "source"),
     [
-        ({}, "published"),
+        ({}, "fixed"),
         ({"lr": 2e-3}, "fixed"),
         ({"rates": (("mixing", 0.1),)}, "fixed"),
         ({"lr": 2e-3, "rate_from": "published"}, "published"),
@@ -108,9 +111,9 @@ def test_runs_with_other_rates_are_other_runs_and_rows(location, tmp_path):
     plan = [spec(epochs=1, rates=rates) for rates in ((), (("mixing", 0.1),), (("mixing", 0.2),))]
     records = sweep(plan, out=tmp_path / "runs.jsonl", location=location)
     assert [(dict(r.rates), r.rate_from) for r in records] == [
-        ({"mixing": 0.2}, "published"),
+        ({"mixing": 0.2}, "fixed"),
         ({"mixing": 0.1}, "fixed"),
     ]  # the default and the same rate by hand are one run
     header, _, first, second = table(summarise(records)).splitlines()[:4]
-    assert ["rates" in header, "rate " in header] == [True, True]
+    assert ["rates" in header, "rate " in header] == [True, False]
     assert "mixing=0.1" in first and "mixing=0.2" in second

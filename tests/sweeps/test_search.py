@@ -18,8 +18,8 @@ from probekit.sweeps.search import LIMIT, Ladder, search, trial_seeds, value_of
 from tests.planted import MODEL, TASK, plant_all
 from tests.results.samples import make_record
 
-FIRST = [3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2]
-"""What is tried first of a head whose rate is 2e-3."""
+FIRST = [1e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1]
+"""What is tried first of a head whose rate is 1e-2."""
 
 
 def spec(**options):
@@ -70,7 +70,7 @@ def test_the_first_grid_is_all_where_the_best_lies_inside():
     assert "edge" not in trails[specs[0]]
 
 
-@pytest.mark.parametrize(("best", "beyond"), [(1.0, [0.1, 0.316, 1, 3.16]), (1e-5, None)])
+@pytest.mark.parametrize(("best", "beyond"), [(3.16, [0.316, 1, 3.16, 10]), (3.16e-5, None)])
 def test_the_grid_widens_until_the_best_lies_strictly_inside(best, beyond):
     """1.5 decades above the first grid, and as far below."""
     specs, trails, train = searched(peak(best))
@@ -87,26 +87,26 @@ def test_the_grid_widens_until_the_best_lies_strictly_inside(best, beyond):
 def test_a_best_beyond_the_limit_is_said_to_lie_at_the_edge(best, edge, caplog):
     specs, trails, _ = searched(peak(best))
     limit = LIMIT if edge == "highest" else -LIMIT
-    assert specs[0].lr == value_of(-5 + limit)
+    assert specs[0].lr == value_of(-4 + limit)
     assert trails[specs[0]]["edge"] == edge
     assert f"is the {edge} that a search tries" in caplog.text
 
 
 def test_of_equal_scores_the_one_nearest_the_default_counts():
     specs, _, train = searched(lambda lr: 0.5)
-    assert specs[0].lr == 3.16e-3 and len(train.rounds) == 1
+    assert specs[0].lr == 1e-2 and len(train.rounds) == 1
 
 
 def test_a_rate_at_which_a_run_diverged_is_not_chosen():
-    specs, trails, _ = searched(lambda lr: lr if lr < 1e-2 else None)
-    assert specs[0].lr == 3.16e-3
-    assert trails[specs[0]]["search_scores"] == [3.16e-4, 1e-3, 3.16e-3, None, None]
+    specs, trails, _ = searched(lambda lr: lr if lr < 3e-2 else None)
+    assert specs[0].lr == 1e-2
+    assert trails[specs[0]]["search_scores"] == [1e-3, 3.16e-3, 1e-2, None, None]
 
 
 def test_where_all_diverge_smaller_ones_are_tried():
-    ladder = Ladder(start=-5, scores=dict.fromkeys(range(-7, -2)))
-    assert ladder.missing == [-8]
-    assert searched(lambda lr: None)[0][0].lr == value_of(-5 - LIMIT)
+    ladder = Ladder(start=-4, scores=dict.fromkeys(range(-6, -1)))
+    assert ladder.missing == [-7]
+    assert searched(lambda lr: None)[0][0].lr == value_of(-4 - LIMIT)
 
 
 def test_the_smallest_perplexity_is_the_best():
@@ -169,7 +169,7 @@ def location(tmp_path_factory):
 
 
 def test_a_sweep_searches_reports_and_resumes(location, tmp_path, monkeypatch, caplog):
-    """In 60 steps, `concat` reads the planted labels from 1e-2 on: 1.5 decades above its grid."""
+    """In 60 steps, `concat` reads the planted labels from 1e-2 on: the end of its grid."""
     out = tmp_path / "runs.jsonl"
     concat = spec(head="concat", lr="search", epochs=4, batch_size=4, evals=1)
     last = spec(head="last", lr=1e-2, epochs=2, evals=1)
@@ -181,7 +181,7 @@ def test_a_sweep_searches_reports_and_resumes(location, tmp_path, monkeypatch, c
     assert [one.rate_from for one in records] == ["fixed", "searched", "searched"]
     trail = records[1].diagnosis
     rates, scores = trail["search_rates"], trail["search_scores"]
-    assert rates[:5] == (3.16e-6, 1e-5, 3.16e-5, 1e-4, 3.16e-4)
+    assert rates[:5] == (1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2)
     assert records[1].lr >= 1e-2 and rates[-1] > records[1].lr
     assert max(scores) == scores[rates.index(records[1].lr)] > scores[0]
     assert records[2].diagnosis == trail and "search_rates" not in records[0].diagnosis

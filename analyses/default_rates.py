@@ -1,0 +1,108 @@
+"""Default learning rates of the heads: one grid for all of them, on three models.
+
+Heads are trained by steps at every rate of a grid with 8 shots, light ones with 32 too, over two
+seeds that no table reports. What a rate costs is the points of dev by which it lies below the
+head's best rate on the same subject; the default is the rate that costs least on average. Finished
+runs are skipped, so the script can be stopped and resumed.
+
+    probekit extract MODEL conll --data DATA --split train,dev
+    probekit extract MODEL atis --data DATA --split train,dev
+    python analyses/default_rates.py MODEL:TASK[:LABEL] ... --workers 2
+"""
+
+from collections.abc import Iterable, Mapping
+
+from shared import RESULTS, argument_parser, markdown, runner, write
+
+from probekit import Record, TrainSpec, load_records, product
+from probekit.heads import HEADS as PLUGINS
+
+STEEP = (1e-3, 2e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1)
+FLAT = (5e-5, 1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2)
+LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
+LARGE = ("concat", "dwatt", "laya", "extra-layers", "depth-lstm:hidden=256")
+PLANS: Mapping[str, Mapping[str, Iterable[object]]] = {
+    "light": {"head": LIGHT, "decoder": ["linear"], "lr": STEEP, "shots": [8, 32]},
+    "deep": {"head": ["mean", "concat-ffn"], "decoder": ["mlp"], "lr": FLAT, "shots": [8, 32]},
+    "large": {"head": LARGE, "decoder": ["linear"], "lr": FLAT, "shots": [8]},
+}
+"""Heads without maps of their own, hidden layers in the decoder, and heads with maps."""
+
+SEEDS = (1000, 1001)
+
+Subject = tuple[str, str, int | None]
+Scores = Mapping[Subject, Mapping[float, float]]
+
+
+def main() -> None:
+    """Train what is missing, then write the table."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("subjects", nargs="+", metavar="MODEL:TASK[:LABEL]")
+    parser.add_argument("--plans", nargs="+", choices=PLANS, default=list(PLANS))
+    args = parser.parse_args()
+    file = RESULTS / "default_rates.jsonl"
+    run = runner(file, args)
+    for subject in args.subjects:
+        model, task, *label = subject.split(":")
+        base = TrainSpec(model=model, task=task, label=next(iter(label), None), head="last")
+        fixed: dict[str, Iterable[object]] = {
+            "fit": ["adam"],
+            "evals": [5],
+            "select": ["dev"],
+            "seed": SEEDS,
+        }
+        for name in args.plans:
+            run(product(base, {**PLANS[name], **fixed}))
+    tabulate(load_records(file))
+
+
+def tabulate(records: Iterable[Record]) -> None:
+    """Write what every rate of every head costs."""
+    by_head: dict[tuple[str, str], dict[Subject, dict[float, list[float]]]] = {}
+    for record in records:
+        assert record.lr is not None
+        subject = (record.model, record.task, record.shots)
+        by_rate = by_head.setdefault((record.head, record.decoder), {}).setdefault(subject, {})
+        by_rate.setdefault(record.lr, []).append(100 * record.eval_score)
+    means = {
+        head: {
+            subject: {rate: sum(scores) / len(scores) for rate, scores in by_rate.items()}
+            for subject, by_rate in found.items()
+        }
+        for head, found in by_head.items()
+    }
+    subjects = sorted({subject for found in means.values() for subject in found}, key=str)
+    names = ", ".join(f"{model} on {task} with {shots} shots" for model, task, shots in subjects)
+    rates = sorted({*STEEP, *FLAT})
+    write(
+        "default_rates",
+        [
+            "# What a learning rate costs",
+            f"Points of dev below the head's best rate, mean over {len(subjects)} subjects "
+            f"({names}) and {len(SEEDS)} seeds. The cheapest is in bold.",
+            markdown(
+                ["head", "decoder", "default", *(f"{rate:g}" for rate in rates)],
+                [line(*which, found, rates) for which, found in means.items()],
+                words=2,
+            ),
+        ],
+    )
+
+
+def line(head: str, decoder: str, found: Scores, rates: Iterable[float]) -> list[str]:
+    """Return the mean cost of every rate of a head; a dash where it was not tried."""
+    cost = {
+        rate: sum(max(own.values()) - own[rate] for own in found.values()) / len(found)
+        for rate in next(iter(found.values()))
+    }
+    cells = (cell(cost[rate], min(cost.values())) if rate in cost else "-" for rate in rates)
+    return [f"`{head}`", f"`{decoder}`", f"{PLUGINS[head].learning_rate:g}", *cells]
+
+
+def cell(cost: float, least: float) -> str:
+    """Return a cost, in bold if it is the least."""
+    return f"**{cost:.1f}**" if cost == least else f"{cost:.1f}"
+
+
+if __name__ == "__main__":
+    main()

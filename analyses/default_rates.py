@@ -2,8 +2,9 @@
 
 Heads are trained by steps at every rate of a grid with 8 shots, light ones with 32 too, over two
 seeds that no table reports. What a rate costs is the points of dev by which it lies below the
-head's best rate on the same subject; the default is the rate that costs least on average. Finished
-runs are skipped, so the script can be stopped and resumed.
+head's best rate on the same subject; the default is the rate that costs least on average, rounded.
+The trials of ``fewshot_fits.py`` count too: they try the same rates of a head until the best lies
+inside. Finished runs are skipped, so the script can be stopped and resumed.
 
     probekit extract MODEL conll --data DATA --split train,dev
     probekit extract MODEL atis --data DATA --split train,dev
@@ -15,12 +16,14 @@ from collections.abc import Iterable, Mapping
 from shared import RESULTS, argument_parser, markdown, runner, write
 
 from probekit import Record, TrainSpec, load_records, product
-from probekit.heads import HEADS as PLUGINS
+from probekit.decoders import DECODERS
+from probekit.heads import HEADS
+from probekit.sweeps.rates import default_rate
 
 STEEP = (1e-3, 2e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1)
 FLAT = (5e-5, 1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2)
 LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
-LARGE = ("concat", "dwatt", "laya", "extra-layers", "depth-lstm:hidden=256")
+LARGE = ("concat", "dwatt", "laya")
 PLANS: Mapping[str, Mapping[str, Iterable[object]]] = {
     "light": {"head": LIGHT, "decoder": ["linear"], "lr": STEEP, "shots": [8, 32]},
     "deep": {"head": ["mean", "concat-ffn"], "decoder": ["mlp"], "lr": FLAT, "shots": [8, 32]},
@@ -53,7 +56,8 @@ def main() -> None:
         }
         for name in args.plans:
             run(product(base, {**PLANS[name], **fixed}))
-    tabulate(load_records(file))
+    searches = load_records(RESULTS / "fewshot_fits.jsonl")
+    tabulate([*load_records(file), *(record for record in searches if record.trial)])
 
 
 def tabulate(records: Iterable[Record]) -> None:
@@ -79,7 +83,8 @@ def tabulate(records: Iterable[Record]) -> None:
         [
             "# What a learning rate costs",
             f"Points of dev below the head's best rate, mean over {len(subjects)} subjects "
-            f"({names}) and {len(SEEDS)} seeds. The cheapest is in bold.",
+            f"({names}) and {len(SEEDS)} seeds, "
+            "where the rate was tried. The cheapest is in bold.",
             markdown(
                 ["head", "decoder", "default", *(f"{rate:g}" for rate in rates)],
                 [line(*which, found, rates) for which, found in means.items()],
@@ -91,12 +96,14 @@ def tabulate(records: Iterable[Record]) -> None:
 
 def line(head: str, decoder: str, found: Scores, rates: Iterable[float]) -> list[str]:
     """Return the mean cost of every rate of a head; a dash where it was not tried."""
-    cost = {
-        rate: sum(max(own.values()) - own[rate] for own in found.values()) / len(found)
-        for rate in next(iter(found.values()))
-    }
-    cells = (cell(cost[rate], min(cost.values())) if rate in cost else "-" for rate in rates)
-    return [f"`{head}`", f"`{decoder}`", f"{PLUGINS[head].learning_rate:g}", *cells]
+    costs: dict[float, list[float]] = {}
+    for own in found.values():
+        for rate, score in own.items():
+            costs.setdefault(rate, []).append(max(own.values()) - score)
+    mean = {rate: sum(values) / len(values) for rate, values in costs.items()}
+    cells = (cell(mean[rate], min(mean.values())) if rate in mean else "-" for rate in rates)
+    default = default_rate(HEADS[head](), DECODERS[decoder]())
+    return [f"`{head}`", f"`{decoder}`", f"{default:g}", *cells]
 
 
 def cell(cost: float, least: float) -> str:

@@ -36,7 +36,7 @@ class LAYA(HeadSpec):
 
     name: ClassVar[str] = "laya"
     default_layers: ClassVar[str] = "1:"
-    learning_rate: ClassVar[float] = 1e-3
+    learning_rate: ClassVar[float] = 3e-3
     group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": None}
     source: ClassVar[str] = "LAYA (Vessio, 2025; arXiv 2511.12723) and its author's code"
     summary: ClassVar[str] = "a network over all layers weighs a learned map of each"

@@ -77,7 +77,7 @@ def test_a_second_time_trains_nothing_and_appends_nothing(cache, tmp_path, monke
 
 def test_runs_that_are_one_run_are_held_against_their_baselines_once(cache, tmp_path):
     """The head's own learning rate, given and not given."""
-    plan = product(base(epochs=1), {"lr": [None, 2e-3]})
+    plan = product(base(epochs=1), {"lr": [None, 1e-2]})
     found = run(plan, tmp_path / "r.jsonl", cache)
     assert len(found.heads) == 1
     assert set(BESIDE) <= set(found.heads[0].scores)

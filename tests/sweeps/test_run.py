@@ -43,7 +43,7 @@ def test_records_come_in_the_order_of_the_plan_and_are_written(location, tmp_pat
     assert comparable(load_records(tmp_path / "runs.jsonl")) == comparable(records)
     record = records[0]
     assert (record.model, record.task, record.label) == (MODEL, TASK, "ner")
-    assert record.layers == (3,) and record.protocol == "full" and record.lr == 2e-3
+    assert record.layers == (3,) and record.protocol == "full" and record.lr == 1e-2
     assert records[1].protocol == "few-shot"
     assert record.scores["test/span-f1"] == record.test_score
 

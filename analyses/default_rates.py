@@ -12,17 +12,17 @@ inside. Finished runs are skipped, so the script can be stopped and resumed.
 """
 
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 
-from shared import RESULTS, argument_parser, markdown, runner, write
+from shared import LIGHT, RESULTS, argument_parser, markdown, runner, subject, write
 
-from probekit import Record, TrainSpec, load_records, product
+from probekit import Record, load_records, product
 from probekit.decoders import DECODERS
 from probekit.heads import HEADS
 from probekit.sweeps.rates import default_rate
 
 STEEP = (1e-3, 2e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1)
 FLAT = (5e-5, 1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2)
-LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
 LARGE = ("concat", "dwatt", "laya")
 PLANS: Mapping[str, Mapping[str, Iterable[object]]] = {
     "light": {"head": LIGHT, "decoder": ["linear"], "lr": STEEP, "shots": [8, 32]},
@@ -32,6 +32,12 @@ PLANS: Mapping[str, Mapping[str, Iterable[object]]] = {
 """Heads without maps of their own, hidden layers in the decoder, and heads with maps."""
 
 SEEDS = (1000, 1001)
+STEPS: Mapping[str, Iterable[object]] = {
+    "fit": ["adam"],
+    "evals": [5],
+    "select": ["dev"],
+    "seed": SEEDS,
+}
 
 Subject = tuple[str, str, int | None]
 Scores = Mapping[Subject, Mapping[float, float]]
@@ -40,22 +46,14 @@ Scores = Mapping[Subject, Mapping[float, float]]
 def main() -> None:
     """Train what is missing, then write the table."""
     parser = argument_parser(__doc__)
-    parser.add_argument("subjects", nargs="+", metavar="MODEL:TASK[:LABEL]")
+    parser.add_argument("subjects", nargs="+", type=subject, metavar="MODEL:TASK[:LABEL]")
     parser.add_argument("--plans", nargs="+", choices=PLANS, default=list(PLANS))
     args = parser.parse_args()
     file = RESULTS / "default_rates.jsonl"
     run = runner(file, args)
-    for subject in args.subjects:
-        model, task, *label = subject.split(":")
-        base = TrainSpec(model=model, task=task, label=next(iter(label), None), head="last")
-        fixed: dict[str, Iterable[object]] = {
-            "fit": ["adam"],
-            "evals": [5],
-            "select": ["dev"],
-            "seed": SEEDS,
-        }
+    for base in args.subjects:
         for name in args.plans:
-            run(product(base, {**PLANS[name], **fixed}))
+            run(product(base, {**PLANS[name], **STEPS}))
     searches = load_records(RESULTS / "fewshot_fits.jsonl")
     tabulate([*load_records(file), *(record for record in searches if record.trial)])
 
@@ -65,17 +63,17 @@ def tabulate(records: Iterable[Record]) -> None:
     by_head: dict[tuple[str, str], dict[Subject, dict[float, list[float]]]] = {}
     for record in records:
         assert record.lr is not None
-        subject = (record.model, record.task, record.shots)
-        by_rate = by_head.setdefault((record.head, record.decoder), {}).setdefault(subject, {})
+        where = (record.model, record.task, record.shots)
+        by_rate = by_head.setdefault((record.head, record.decoder), {}).setdefault(where, {})
         by_rate.setdefault(record.lr, []).append(100 * record.eval_score)
     means = {
         head: {
-            subject: {rate: sum(scores) / len(scores) for rate, scores in by_rate.items()}
-            for subject, by_rate in found.items()
+            where: {rate: fmean(scores) for rate, scores in by_rate.items()}
+            for where, by_rate in found.items()
         }
         for head, found in by_head.items()
     }
-    subjects = sorted({subject for found in means.values() for subject in found}, key=str)
+    subjects = sorted({where for found in means.values() for where in found}, key=str)
     names = ", ".join(f"{model} on {task} with {shots} shots" for model, task, shots in subjects)
     rates = sorted({*STEEP, *FLAT})
     write(
@@ -83,8 +81,7 @@ def tabulate(records: Iterable[Record]) -> None:
         [
             "# What a learning rate costs",
             f"Points of dev below the head's best rate, mean over {len(subjects)} subjects "
-            f"({names}) and {len(SEEDS)} seeds, "
-            "where the rate was tried. The cheapest is in bold.",
+            f"({names}) and {len(SEEDS)} seeds, where the rate was tried. The cheapest is in bold.",
             markdown(
                 ["head", "decoder", "default", *(f"{rate:g}" for rate in rates)],
                 [line(*which, found, rates) for which, found in means.items()],
@@ -100,7 +97,7 @@ def line(head: str, decoder: str, found: Scores, rates: Iterable[float]) -> list
     for own in found.values():
         for rate, score in own.items():
             costs.setdefault(rate, []).append(max(own.values()) - score)
-    mean = {rate: sum(values) / len(values) for rate, values in costs.items()}
+    mean = {rate: fmean(values) for rate, values in costs.items()}
     cells = (cell(mean[rate], min(mean.values())) if rate in mean else "-" for rate in rates)
     default = default_rate(HEADS[head](), DECODERS[decoder]())
     return [f"`{head}`", f"`{decoder}`", f"{default:g}", *cells]

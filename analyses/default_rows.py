@@ -1,4 +1,4 @@
-"""Default pooling and ``--normalize``: what solved probes read best, on two models.
+"""Default pooling and ``--normalize``: what solved probes read best.
 
 Pooling: probes of single layers, strength of L2 by five folds of train, scored on dev. Normalize:
 solved mixtures on raw and on standardised rows, 8 shots, five seeds, dev (which also chose the
@@ -8,55 +8,54 @@ strength of L2). Finished runs are skipped, so the script can be stopped and res
     python analyses/default_rows.py MODEL:TASK[:LABEL] ... --workers 2
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 
-from shared import RESULTS, argument_parser, cell, markdown, runner, write
+from shared import RESULTS, argument_parser, cell, markdown, runner, subject, write
 
-from probekit import Location, Record, TrainSpec, open_features, product
+from probekit import Location, Record, open_features, product
 
 POOLINGS = ("cls", "mean", "last")
 MIXTURES = ("p32", "scalar-mix", "attention-fusion")
 TREATMENTS = ("none", "standardize")
 MOST_DEPTHS = 11
+FEW: Mapping[str, Iterable[object]] = {
+    "fit": ["lbfgs"],
+    "select": ["dev"],
+    "shots": [8],
+    "seed": range(5),
+}
 
 
 def main() -> None:
     """Train what is missing, then write the tables."""
     parser = argument_parser(__doc__)
-    parser.add_argument("subjects", nargs="+", metavar="MODEL:TASK[:LABEL]")
+    parser.add_argument("subjects", nargs="+", type=subject, metavar="MODEL:TASK[:LABEL]")
     args = parser.parse_args()
     run = runner(RESULTS / "default_rows.jsonl", args)
     pooled: list[Record] = []
     treated: list[Record] = []
-    for subject in args.subjects:
-        model, task, *label = subject.split(":")
-        base = TrainSpec(model=model, task=task, label=next(iter(label), None), head="last")
-        splits = open_features(model, task, base.label, Location(cache=args.cache))
-        if task != "conll":
+    for base in args.subjects:
+        splits = open_features(base.model, base.task, base.label, Location(cache=args.cache))
+        if splits.kind != "tagging":
             every = -(-(splits.n_blocks + 1) // MOST_DEPTHS)
             depths = range(0, splits.n_blocks + 1, every)
             sizes = {"pooling": POOLINGS, "depth": depths, "select": ["cv:5"]}
             pooled += run(product(base, sizes))
         if "test" in splits.labels:
-            options: dict[str, Iterable[object]] = {
-                "fit": ["lbfgs"],
-                "select": ["dev"],
-                "shots": [8],
-                "seed": range(5),
-            }
-            treated += run(product(base, {"head": MIXTURES, "normalize": TREATMENTS, **options}))
+            treated += run(product(base, {"head": MIXTURES, "normalize": TREATMENTS, **FEW}))
     write("default_rows", ["# What probes read best", poolings(pooled), treatments(treated)])
 
 
 def poolings(records: Sequence[Record]) -> str:
     """Return scores by pooling: mean over the depths, best depth, last layer."""
     lines = []
-    for subject, own in by_subject(records):
+    for name, own in by_subject(records):
         for pooling in POOLINGS:
             scores = [(r.depth, 100 * r.eval_score) for r in own if r.pooling == pooling]
             values = [score for _, score in scores]
-            shown = (sum(values) / len(values), max(values), max(scores)[1])
-            lines.append([subject, pooling, *(f"{value:.1f}" for value in shown)])
+            shown = (fmean(values), max(values), max(scores)[1])
+            lines.append([name, pooling, *(f"{value:.1f}" for value in shown)])
     header = ["subject", "pooling", "mean over depths", "best depth", "last layer"]
     return "\n\n".join(["## Pooling: dev (%)", markdown(header, lines, words=2)])
 
@@ -64,10 +63,10 @@ def poolings(records: Sequence[Record]) -> str:
 def treatments(records: Sequence[Record]) -> str:
     """Return dev scores of solved mixtures on raw and standardised rows."""
     lines = []
-    for subject, own in by_subject(records):
+    for name, own in by_subject(records):
         for head in MIXTURES:
             chosen = ([r for r in own if (r.head, r.normalize) == (head, t)] for t in TREATMENTS)
-            lines.append([subject, f"`{head}`", *(cell(one, "eval_score") for one in chosen)])
+            lines.append([name, f"`{head}`", *(cell(one, "eval_score") for one in chosen)])
     header = ["subject", "head", *TREATMENTS]
     title = "## Rows of solved mixtures: dev (%), 8 shots, mean ± half width of the 95 % interval"
     return "\n\n".join([title, markdown(header, lines, words=2)])

@@ -8,7 +8,7 @@ seeds and reported on test. Finished runs are skipped, so the script can be stop
     python analyses/fewshot_conll.py MODEL --workers 2
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shared import (
@@ -26,7 +26,7 @@ from shared import (
 
 from probekit import Record, TrainSpec, plot_fewshot, plot_weights, product, save_figure
 
-HEADS = ("last", "mean", "p32", "scalar-mix", "attention-fusion", "concat", "dwatt")
+HEADS = tuple(PUBLISHED)
 SHOTS = (8, 128)
 SEEDS = range(5)
 SEARCH_SEEDS = range(2)
@@ -38,25 +38,20 @@ def main() -> None:
     args = arguments(__doc__)
     run = runner(RESULTS / "fewshot_conll.jsonl", args)
     base = TrainSpec(model=args.model, task="conll", head="last", epochs=50, evals=5)
-    choices = {"head": HEADS, "shots": SHOTS}
-    published = run(
-        [
-            spec
-            for head in HEADS
-            for spec in product(
-                base, {"head": [head], "shots": SHOTS, "seed": SEEDS, "lr": [PUBLISHED[head]]}
-            )
-        ]
-    )
-    searched = run(product(base, {**choices, "seed": SEARCH_SEEDS, "lr": RATES}))
-    best = run(
-        [
-            replace(base, head=head, shots=shots, seed=seed, lr=rate)
-            for (head, shots), rate in best_rates(searched).items()
-            for seed in SEEDS
-        ]
-    )
+    rates = {(head, shots): PUBLISHED[head] for head in HEADS for shots in SHOTS}
+    published = run(at_rates(base, rates))
+    choices = {"head": HEADS, "shots": SHOTS, "seed": SEARCH_SEEDS, "lr": RATES}
+    best = run(at_rates(base, best_rates(run(product(base, choices)))))
     tabulate(published, best)
+
+
+def at_rates(base: TrainSpec, rates: Mapping[tuple[str, int], float]) -> list[TrainSpec]:
+    """Return a spec for every head and number of shots, at their rate, and seed."""
+    return [
+        replace(base, head=head, shots=shots, seed=seed, lr=rate)
+        for (head, shots), rate in rates.items()
+        for seed in SEEDS
+    ]
 
 
 def best_rates(searched: Sequence[Record]) -> dict[tuple[str, int], float]:

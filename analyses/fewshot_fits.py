@@ -10,9 +10,11 @@ be stopped and resumed.
     python analyses/fewshot_fits.py MODEL --workers 2 [--shots 8]
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from shared import (
+    LIGHT,
     PUBLISHED,
     RESULTS,
     argument_parser,
@@ -21,13 +23,13 @@ from shared import (
     of_head,
     runner,
     section,
+    with_rates,
     write,
 )
 
 from probekit import Record, TrainSpec, plot_fewshot, plot_weights, product, save_figure
 
-SOLVED = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
-HEADS = (*SOLVED, "concat", "dwatt")
+HEADS = tuple(PUBLISHED)
 SHOTS = (8, 128)
 SEEDS = range(5)
 WAYS = ("published rates", "searched rates", "solved")
@@ -43,20 +45,11 @@ def main() -> None:
     found: dict[str, list[Record]] = {way: [] for way in WAYS}
     for shots in args.shots:
         base = TrainSpec(model=args.model, task="conll", head="last", shots=shots)
-        steps: dict[str, Iterable[object]] = {
-            "fit": ["adam"],
-            "epochs": [50],
-            "evals": [5],
-            "seed": SEEDS,
-        }
+        steps = replace(base, fit="adam", epochs=50, evals=5)
         plans = {
-            "solved": product(base, {"head": SOLVED, "fit": ["lbfgs"], "seed": SEEDS}),
-            "published rates": [
-                spec
-                for head in HEADS
-                for spec in product(base, {"head": [head], **steps, "lr": [PUBLISHED[head]]})
-            ],
-            "searched rates": product(base, {"head": HEADS, **steps, "lr": ["search"]}),
+            "solved": product(base, {"head": LIGHT, "fit": ["lbfgs"], "seed": SEEDS}),
+            "published rates": with_rates(steps, HEADS, SEEDS, PUBLISHED),
+            "searched rates": product(steps, {"head": HEADS, "seed": SEEDS, "lr": ["search"]}),
         }
         for way, plan in plans.items():
             found[way] += run(plan)
@@ -75,7 +68,7 @@ def tabulate(found: dict[str, list[Record]]) -> None:
             *(section(way.capitalize(), records) for way, records in found.items()),
         ],
     )
-    best = found["solved"] + [r for r in found["searched rates"] if r.head not in SOLVED]
+    best = found["solved"] + [r for r in found["searched rates"] if r.head not in LIGHT]
     save_figure(plot_fewshot(best), RESULTS / "fewshot_fits.png")
     many = [record for record in best if record.shots == max(r.shots or 0 for r in best)]
     save_figure(plot_weights(many), RESULTS / "fewshot_fits_weights.png")

@@ -1,7 +1,7 @@
 """What the analyses share: their arguments, resumable runs, tables and paired differences."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,9 +76,20 @@ def runner(records: Path, args: argparse.Namespace, *, predictions: bool = False
     return run
 
 
-def with_rates(base: TrainSpec, heads: Iterable[str], seeds: Iterable[int]) -> list[TrainSpec]:
-    """Return a spec for every head, at its rate of `RATES`, and seed."""
-    return [replace(base, head=head, lr=RATES[head], seed=seed) for head in heads for seed in seeds]
+def with_rates(
+    base: TrainSpec,
+    heads: Iterable[str],
+    seeds: Iterable[int],
+    rates: Mapping[str, float] = RATES,
+) -> list[TrainSpec]:
+    """Return a spec for every head, at its rate, and seed."""
+    return [replace(base, head=head, lr=rates[head], seed=seed) for head in heads for seed in seeds]
+
+
+def subject(text: str) -> TrainSpec:
+    """Return the spec of MODEL:TASK[:LABEL], with head `last`; a type of argument."""
+    model, task, *label = text.split(":")
+    return TrainSpec(model=model, task=task, label=next(iter(label), None), head="last")
 
 
 def of_head(records: Iterable[Record], head: str) -> list[Record]:

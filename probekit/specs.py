@@ -97,7 +97,7 @@ class TrainSpec:
         schedule: of the learning rate: ``linear`` decay to 0, or ``constant``.
         weight_decay: AdamW's decoupled weight decay, or ``search``.
         rate_from: where the rates are from: ``published``, ``fixed`` or ``searched``; ``None``
-            is the second.
+            is ``fixed``.
         trial: whether the run is one of a search, which tables leave out.
         fit_on: the split to fit on, for data without a train split (with ``hold_out``).
         control: seed of control labels that replace the real ones (Hewitt & Liang 2019).

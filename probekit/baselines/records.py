@@ -13,7 +13,7 @@ from probekit.metrics import METRICS
 from probekit.metrics.scale import COMPRESSION
 from probekit.results import Record, append_record, load_records
 from probekit.sweeps.groups import data_key, stream_key
-from probekit.sweeps.resolve import Run, dev_view, sample, text_array
+from probekit.sweeps.resolve import Run, dev_view, sample, text_array, train_view
 from probekit.sweeps.task import described, scored_views
 from probekit.train.scoring import gold_of
 
@@ -151,8 +151,7 @@ def _shown(code: CodeLength) -> tuple[float, float]:
 
 
 def _train_view(run: Run, splits: Splits) -> FeatureView:
-    pooling = text_array(run.spec, splits)
-    full = splits.view("train", pooling=pooling, valid_only=True)
+    full = train_view(splits, text_array(run.spec, splits))
     return full.take(sample(run.spec, splits))
 
 

@@ -25,7 +25,7 @@ class CRF(DecoderSpec):
 
     Emissions are the logits of `Linear`, or of `MLP` when ``hidden`` is not 0. Transitions and the
     scores of first and last tags start at 0, where the CRF is its emissions alone. They have a rate
-    of their own, because at a head's rate of 2e-3 they stay within 0.2 of zero.
+    of their own, because at 2e-3 they stay within 0.2 of zero.
 
     Attributes:
         hidden: width of two hidden layers below the emissions; 0 is none.

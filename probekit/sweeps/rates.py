@@ -11,7 +11,7 @@ from probekit.selection import FIXED
 from probekit.specs import TrainSpec
 
 HIDDEN_RATE = 3e-3
-"""Most that a decoder with hidden layers is trained at by default."""
+"""Most that a decoder is trained at by default if its loss is not convex: it has hidden layers."""
 
 
 def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> TrainSpec:

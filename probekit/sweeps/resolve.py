@@ -182,8 +182,7 @@ def _most_frequent(splits: Splits, pooling: str | None, drawn: bytes) -> int:
     Raises:
         OptionError: they have one class.
     """
-    view = train_view(splits, pooling)
-    view = view.take(np.frombuffer(drawn, np.int64))
+    view = train_view(splits, pooling).take(np.frombuffer(drawn, np.int64))
     check_two_classes(view)
     return max(class_counts(view).values(), default=0)
 

@@ -75,7 +75,8 @@ def _result(future: Future[Any]) -> Any:
     except BrokenProcessPool:
         raise EngineError(
             "a worker process died, most likely for lack of memory. What is finished is kept: run "
-            "the command again with a smaller --memory or fewer --workers."
+            "the command again with a smaller --memory or fewer --workers. A script of your own "
+            "must start its work under `if __name__ == '__main__':`, or its workers die at once."
         ) from None
 
 

@@ -4,6 +4,10 @@
 objective is convex in emissions, transitions and the scores of first and last tags together.
 """
 
+import itertools
+import math
+from collections.abc import Iterable
+
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
@@ -12,11 +16,12 @@ from probekit.decoders.chain import Chain, best_paths
 from probekit.decoders.packing import Packing, pack
 from probekit.fitters.losses import MOST_CURVED, Derivatives, log_shares
 
+LEAST_ROWS = 2048
+"""Words that are worth a loop over the words of the longest sentence."""
+
 
 class ChainLoss:
     """Negative log-likelihood of sentences' tags; a row's weight stands for its sentence's."""
-
-    whole = True
 
     def __init__(
         self, targets: Int64[Tensor, " n"], n_tags: int, offsets: Int64[Tensor, " bounds"]
@@ -31,6 +36,16 @@ class ChainLoss:
         self.n_logits, self.n_extra = n_tags, n_tags * (n_tags + 2)
         self._targets, self._offsets = targets, offsets
         self._packings: dict[tuple[int, int], tuple[Packing, Tensor]] = {}
+
+    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
+        """Yield whole sentences: about ``LEAST_ROWS`` rows of them, or more."""
+        inside = (self._offsets > rows.start) & (self._offsets <= rows.stop)
+        ends = torch.unique(self._offsets[inside]).tolist()
+        start = rows.start
+        for end, following in itertools.pairwise([*ends, math.inf]):
+            if following - start > max(most, LEAST_ROWS):
+                yield slice(start, end)
+                start = end
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the logarithms of the tags' shares."""

@@ -78,7 +78,7 @@ class LinearObjective:
         A chain's is judged more strictly: along transitions the curvature is known less well.
         """
         loss, problems = self.loss, self.problems
-        tolerance = tolerance / 100 if loss.whole else tolerance
+        tolerance = tolerance / 100 if loss.n_extra else tolerance
         n_problems = len(problems.l2)
         start = problems.l2.new_zeros(n_problems, self._n_weights + loss.n_extra)
         weights, _, _ = self._split(start)
@@ -157,12 +157,8 @@ class Pass:
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
         most = max(_BLOCK_VALUES // max(len(self._matrix), 1), 64)
-        if self._loss.whole:
-            most = max(len(z), 1)
-        for start in range(0, len(z), most):
-            part = z[start : start + most]
-            first = rows.start + start
-            self._add(slice(first, first + len(part)), part)
+        for piece in self._loss.pieces(rows, most):
+            self._add(piece, z[piece.start - rows.start : piece.stop - rows.start])
 
     def _add(self, rows: slice, z: Tensor) -> None:
         logits = torch.addmm(self._bias, self._matrix, z.t())

@@ -3,6 +3,7 @@
 Everything is laid out (problems, logits, rows): a sum over the logits then runs along the rows.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -40,12 +41,13 @@ class Loss(Protocol):
     Attributes:
         n_logits: logits of a row.
         n_extra: values of its own, such as the transitions of a chain.
-        whole: whether the rows of a sentence must come together.
     """
 
     n_logits: int
     n_extra: int
-    whole: bool
+
+    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
+        """Yield a block of whole sentences in pieces of about so many rows at most."""
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the biases to begin with."""
@@ -81,10 +83,19 @@ class Loss(Protocol):
         """
 
 
-class Softmax:
-    """Cross entropy of K classes."""
+class RowLoss:
+    """A loss that is a sum over rows."""
 
-    n_extra, whole = 0, False
+    n_extra = 0
+
+    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
+        """Yield pieces of equal length."""
+        for start in range(rows.start, rows.stop, most):
+            yield slice(start, min(start + most, rows.stop))
+
+
+class Softmax(RowLoss):
+    """Cross entropy of K classes."""
 
     def __init__(self, targets: Int64[Tensor, " n"], n_classes: int) -> None:
         """Keep the class of each row."""
@@ -135,10 +146,10 @@ class Softmax:
         return torch.diag_embed(mean) - (weighted @ p.transpose(1, 2)).double()
 
 
-class Binary:
+class Binary(RowLoss):
     """Cross entropy of two classes by one logit, that of the second against the first."""
 
-    n_logits, n_extra, whole = 1, 0, False
+    n_logits = 1
 
     def __init__(self, targets: Int64[Tensor, " n"]) -> None:
         """Keep the sign of each row."""
@@ -177,10 +188,10 @@ class Binary:
         return (logits.squeeze(1) > 0).long()
 
 
-class Squares:
+class Squares(RowLoss):
     """Half the squared error of one number."""
 
-    n_logits, n_extra, whole = 1, 0, False
+    n_logits = 1
 
     def __init__(self, targets: Float64[Tensor, " n"]) -> None:
         """Keep the number of each row."""

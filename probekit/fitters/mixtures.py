@@ -265,12 +265,8 @@ class MixturePass:
     def add(self, rows: slice, z: Float[Tensor, "layers n dim"]) -> None:
         """Add some rows."""
         most = max(_BLOCK_VALUES // (len(self._l2) * z.shape[2]), 64)
-        if self._objective.loss.whole:
-            most = max(z.shape[1], 1)
-        for start in range(0, z.shape[1], most):
-            part = z[:, start : start + most]
-            first = rows.start + start
-            self._add(slice(first, first + part.shape[1]), part)
+        for piece in self._objective.loss.pieces(rows, most):
+            self._add(piece, z[:, piece.start - rows.start : piece.stop - rows.start])
 
     def _add(self, rows: slice, z: Tensor) -> None:
         objective = self._objective

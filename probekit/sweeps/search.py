@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from probekit.decoders import DECODERS
 from probekit.heads import HEADS
 from probekit.metrics.scale import scale_of
 from probekit.registry import parse
 from probekit.results import Record
 from probekit.selection import SEARCHED
 from probekit.specs import DEFAULT_WEIGHT_DECAY, TrainSpec
+from probekit.sweeps.rates import default_rate
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +117,12 @@ class _Axis:
 
 
 def _own_rate(spec: TrainSpec) -> float:
-    return parse("head", spec.head, HEADS).learning_rate
+    """Return the default rate; the decoders that labels have by default stand the head's own."""
+    head = parse("head", spec.head, HEADS)
+    decoder = spec.decoder or head.default_decoder
+    if decoder is None:
+        return head.learning_rate
+    return default_rate(head, parse("decoder", decoder, DECODERS))
 
 
 AXES = (

@@ -7,7 +7,7 @@ other, so that one pass over the disk serves all of them.
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
@@ -95,9 +95,12 @@ class SplitRows(ABC):
         return next(iter(self.sources.values())).rows.device
 
     def turn(self, turn: Turn) -> None:
-        """Give rows through a function from now on."""
+        """Give rows through a function from now on, those that are held as well."""
         self._turn = turn
-        self._rows = {split: turn(rows) for split, rows in self._rows.items()}
+        for split in list(self._rows):
+            self._rows[split] = self._joined(
+                split, (turn(block) for _, block in self.blocks(split))
+            )
 
     def view(self, split: SplitName) -> FeatureView:
         """Return the rows and targets of a split."""
@@ -106,11 +109,26 @@ class SplitRows(ABC):
     def blocks(self, split: SplitName) -> Iterator[tuple[slice, Tensor]]:
         """Yield the rows of a split that are held, in blocks of whole examples."""
         if split not in self._rows:
-            parts = [self.of(inputs) for inputs, _ in self.sources[split].blocks()]
-            self._rows[split] = torch.cat(parts, self.row_axis)
+            source = self.sources[split]
+            self._rows[split] = self._joined(
+                split, (self.of(inputs) for inputs, _ in source.blocks())
+            )
         bounds = block_bounds(self.view(split).offsets, HELD_ROWS)
         for start, stop in itertools.pairwise(bounds):
             yield slice(start, stop), self._rows[split].narrow(self.row_axis, start, stop - start)
+
+    def _joined(self, split: SplitName, blocks: Iterable[Tensor]) -> Tensor:
+        """Return the blocks of a split as one, without a second copy of all of them."""
+        parts = iter(blocks)
+        first = next(parts)
+        shape = list(first.shape)
+        shape[self.row_axis] = len(self.view(split))
+        joined = first.new_empty(shape)
+        start = 0
+        for part in itertools.chain([first], parts):
+            joined.narrow(self.row_axis, start, part.shape[self.row_axis]).copy_(part)
+            start += part.shape[self.row_axis]
+        return joined
 
     @torch.no_grad()
     def of(self, inputs: Inputs) -> Tensor:

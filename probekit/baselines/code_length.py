@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probekit.features import FeatureView
-from probekit.metrics import METRICS, Metric
+from probekit.metrics import METRICS
 from probekit.seeding import numpy_generator
 from probekit.selection import Selection
 from probekit.train import FitResult, MemberSpec, StreamSpec, fit_group
@@ -64,7 +64,6 @@ def online_code(
     train: FeatureView,
     dev: FeatureView,
     *,
-    metric: Metric,
     n_classes: int,
     seed: int,
     epochs: int,
@@ -78,8 +77,8 @@ def online_code(
     Args:
         members: the probes; they share every block.
         train: the examples whose labels are sent, in an order that the seed decides.
-        dev: chooses each probe's checkpoint, as in ordinary training.
-        metric: how dev is scored.
+        dev: its loss chooses each probe's checkpoint or strength of L2, as its length is what
+            counts: a strength that tells classes apart best may be far too sure of them.
         n_classes: C of the uniform code: the labels that train has.
         seed: decides order, initialisation and dropout.
         epochs: passes over the blocks that a probe may see.
@@ -110,8 +109,7 @@ def online_code(
             [stream],
             dev,
             {_NEXT: following},
-            metric=metric,
-            metrics={_NEXT: METRICS["perplexity"]()},
+            metric=METRICS["perplexity"](),
             device=device,
             memory=memory,
         )

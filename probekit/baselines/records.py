@@ -107,7 +107,7 @@ def code_records(
     memory: int | None = None,
 ) -> list[Record]:
     """Return the record of each run's online code; its score is the compression."""
-    keys = [digest(["online code", run.options.key]) for run in runs]
+    keys = [digest(["online code by loss", run.options.key]) for run in runs]
     missing = [place for place, key in enumerate(keys) if ledger.get(key) is None]
     together: dict[Any, list[int]] = {}
     for place in missing:
@@ -119,7 +119,6 @@ def code_records(
             [runs[place].member for place in places],
             _train_view(first, splits),
             dev_view(first.spec, splits),
-            metric=METRICS[splits.metric](),
             n_classes=len(splits.train_classes),
             seed=first.spec.seed,
             epochs=first.spec.epochs or 0,

@@ -5,6 +5,7 @@ from collections.abc import Generator
 from probekit.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.fitters.closed_form import RidgeSums
 from probekit.fitters.linear import LinearObjective, Problems
+from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import Minimum
 from probekit.fitters.path import TRANSITIONS
 from probekit.heads.moments import Moments
@@ -28,11 +29,13 @@ class LinearFit(PathFit):
         self._basis = builder.finish()
         self.rows.turn(self._basis.apply)
 
+    def objective(self, loss: Loss, problems: Problems, *, extra_l2: float) -> LinearObjective:
+        """Return the objective of a linear layer."""
+        return LinearObjective(loss, problems, self._basis.spectrum, extra_l2=extra_l2)
+
     def solve(self, problems: Problems) -> Generator[Visit, None, tuple[Objective, Minimum]]:
         """Solve problems by L-BFGS, or at once."""
-        objective = LinearObjective(
-            self.target.loss, problems, self._basis.spectrum, extra_l2=TRANSITIONS
-        )
+        objective = self.objective(self.target.loss, problems, extra_l2=TRANSITIONS)
         if self.member.spec.fitter == "ridge":
             ridge = RidgeSums(problems, self.target.values)
             yield Visit("train", ridge.add)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from probekit.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.fitters.linear import Problems
+from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import Minimum, Request
 from probekit.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
 from probekit.fitters.path import TRANSITIONS
@@ -82,9 +83,11 @@ class MixtureFit(PathFit):
         return objective, minimum
 
     def _objective(self, problems: Problems) -> MixtureObjective:
-        return MixtureObjective(
-            self.target.loss, self._mixture, problems, self._spectrum, extra_l2=TRANSITIONS
-        )
+        return self.objective(self.target.loss, problems, extra_l2=TRANSITIONS)
+
+    def objective(self, loss: Loss, problems: Problems, *, extra_l2: float) -> MixtureObjective:
+        """Return the objective of a mixture and a linear layer."""
+        return MixtureObjective(loss, self._mixture, problems, self._spectrum, extra_l2=extra_l2)
 
     def _descend(
         self, objective: MixtureObjective, mixtures: Float64[Tensor, "problems values"]

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from probekit.decoders.regression import RegressionDecoder
@@ -25,8 +25,22 @@ from probekit.train.solver import SplitRows, Visit, Visits, offsets_of
 
 
 @runtime_checkable
+class Sums(Protocol):
+    """An evaluation that is summed up over blocks of rows."""
+
+    def add(self, rows: slice, z: Tensor, /) -> None:
+        """Add some rows."""
+
+    def finish(self) -> Evaluation:
+        """Return the evaluation over all rows that were added."""
+
+
+@runtime_checkable
 class Objective(Protocol):
-    """What is minimised, as far as predictions go."""
+    """What is minimised."""
+
+    def begin(self, request: Request) -> Sums:
+        """Return an evaluation to which rows can be added."""
 
     def predict(self, points: Tensor, z: Tensor, offsets: Tensor) -> Tensor:
         """Return what some problems predict of rows, shape (some, n)."""
@@ -72,13 +86,30 @@ class Target:
             return
         check_two_classes(view)
         self._present, self.values = torch.unique(targets, return_inverse=True)
+        self._chain = member.spec.decoder.objective == "chain"
+        self.loss = self._of(view, self.values)
+
+    def _of(self, view: FeatureView, values: Int64[Tensor, " n"]) -> Loss:
         n_classes = len(self._present)
-        if member.spec.decoder.objective == "chain":
-            bounds = torch.from_numpy(view.offsets).to(device)
-            self.loss = ChainLoss(self.values, n_classes, bounds)
-        else:
-            two = n_classes == 2
-            self.loss = Binary(self.values) if two else Softmax(self.values, n_classes)
+        if self._chain:
+            return ChainLoss(values, n_classes, torch.from_numpy(view.offsets).to(values.device))
+        return Binary(values) if n_classes == 2 else Softmax(values, n_classes)
+
+    def elsewhere(self, view: FeatureView) -> tuple[Loss, Float[Tensor, "1 n"]]:
+        """Return the loss of the examples of a split whose classes were all drawn.
+
+        Beside it the weight of each row in their mean: the cost of a class that was not drawn is
+        no different from strength to strength.
+        """
+        targets = torch.from_numpy(view.targets).to(self._present.device)
+        values = torch.searchsorted(self._present, targets).clamp(max=len(self._present) - 1)
+        known = self._present[values] == targets
+        if self._chain:  # a sentence counts as a whole
+            missed = np.concatenate([[0], np.cumsum(~known.cpu().numpy())])[view.offsets]
+            shown = np.repeat(np.diff(missed) == 0, view.lengths)
+            known = torch.from_numpy(shown).to(targets.device)
+        weights = known.float()
+        return self._of(view, values), (weights / weights.sum().clamp(min=1)).unsqueeze(0)
 
     def named(self, predicted: Tensor) -> np.ndarray:
         """Return predictions as metrics take them: class numbers, or numbers in their unit."""
@@ -140,6 +171,10 @@ class PathFit(ABC):
         """Look at the rows, and turn them into a basis."""
 
     @abstractmethod
+    def objective(self, loss: Loss, problems: Problems, *, extra_l2: float) -> Objective:
+        """Return what is minimised: a loss, with L2 of some strength on values of its own."""
+
+    @abstractmethod
     def solve(self, problems: Problems) -> Generator[Visit, None, tuple[Objective, Minimum]]:
         """Solve some problems."""
 
@@ -199,6 +234,8 @@ class PathFit(ABC):
         select = self.member.spec.select
         if select is None:
             return [0.0] * len(solved.strengths)
+        if self._metric.consumes == "losses":
+            return (yield from self._losses(solved))
         if select.kind == "dev":
             found = _Predicted(self, solved, self.rows.view("dev"))
             yield Visit("dev", found.add_all)
@@ -209,6 +246,17 @@ class PathFit(ABC):
         yield Visit("train", found.add_judged)
         scorer = self._metric.prepare(gold_of(view.take(judges), self._metric))
         return found.scores(scorer, self._metric, view.places(judges))
+
+    def _losses(self, solved: Solved) -> Generator[Visit, None, list[float]]:
+        """Return the mean loss of dev under each solution."""
+        loss, parts = self.target.elsewhere(self.rows.view("dev"))
+        points = solved.minimum.points[: len(solved.strengths)]
+        which = torch.arange(len(points), device=points.device)
+        problems = Problems(0.0 * points[:, 0], torch.zeros_like(which), parts)
+        found = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
+        yield Visit("dev", found.add)
+        values: list[float] = found.finish().value.tolist()
+        return values
 
     @property
     def _tried(self) -> list[float]:
@@ -273,7 +321,7 @@ class _Predicted:
 
 
 def drive(
-    minimisation: Minimisation, begin: Callable[[Request], "Sums"]
+    minimisation: Minimisation, begin: Callable[[Request], Sums]
 ) -> Generator[Visit, None, Minimum]:
     """Run a minimisation, each of its evaluations a visit to the rows of train.
 
@@ -290,14 +338,3 @@ def drive(
     except StopIteration as end:
         minimum: Minimum = end.value
         return minimum
-
-
-@runtime_checkable
-class Sums(Protocol):
-    """An evaluation that is summed up over blocks of rows."""
-
-    def add(self, rows: slice, z: Tensor, /) -> None:
-        """Add some rows."""
-
-    def finish(self) -> Evaluation:
-        """Return the evaluation over all rows that were added."""

@@ -19,7 +19,7 @@ from probekit.selection import Selection
 from probekit.train import MemberSpec, StreamSpec, fit_group
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 
-ACCURACY = METRICS["accuracy"]()
+PERPLEXITY = METRICS["perplexity"]()
 TRAINING = {"seed": 3, "epochs": 4, "batch_size": 4, "evals": 3}
 
 
@@ -44,7 +44,7 @@ def views(splits):
 def code(splits, *members, **options):
     train, dev = views(splits)
     options = {"n_classes": len(splits.train_classes)} | TRAINING | options
-    return online_code(members, train, dev, metric=ACCURACY, **options)
+    return online_code(members, train, dev, **options)
 
 
 def by_hand(splits, one):
@@ -57,7 +57,7 @@ def by_hand(splits, one):
     bits = [len(train.take(order[: ends[0]])) * math.log2(classes)]
     for start, stop in itertools.pairwise(ends):
         stream = StreamSpec(train=train.take(order[:start]), members=(one,), **TRAINING)
-        (result,) = fit_group([stream], dev, metric=ACCURACY)[0]
+        (result,) = fit_group([stream], dev, metric=PERPLEXITY)[0]
         following = train.take(order[start:stop])
         rows = following.array.read(torch.from_numpy(following.rows), [3])[:, 0]
         logits = rows @ result.state["decoder.weight"].T + result.state["decoder.bias"]
@@ -163,7 +163,7 @@ def test_blocks_cover_every_example_once(n):
 def test_one_example_is_sent_uniformly(splits):
     train, dev = views(splits)
     one = train.take(np.array([4]))
-    (found,) = online_code([member()], one, dev, metric=ACCURACY, n_classes=5, **TRAINING)
+    (found,) = online_code([member()], one, dev, n_classes=5, **TRAINING)
     assert found == CodeLength(
         bits=pytest.approx(len(one) * math.log2(5)),
         uniform_bits=len(one) * math.log2(5),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
@@ -21,7 +22,7 @@ from probekit.train import MemberSpec, StreamSpec, fit_group
 from probekit.train.parts import make_parts
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
 
-ACCURACY = METRICS["accuracy"]()
+ACCURACY, PERPLEXITY = METRICS["accuracy"](), METRICS["perplexity"]()
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +125,44 @@ def test_folds_choose_as_scikit_learn_would_and_dev_is_only_scored(splits):
         assert result.diagnosis["strength_scores"][place] == pytest.approx(
             (found == y).mean(), abs=4 / len(y)
         )
+
+
+@pytest.mark.parametrize(
+    ("head", "decoder", "layers"),
+    [("last", "linear", (3,)), ("last", "crf", (3,)), ("p32", "linear", (1, 2, 3))],
+)
+def test_where_the_loss_is_what_counts_it_chooses(splits, head, decoder, layers):
+    one = spec(head, layers, decoder)
+    (result,) = fit(splits, one, metric=PERPLEXITY)
+    strengths, losses = map(result.diagnosis.get, ("strengths", "strength_scores"))
+    assert result.eval_score == pytest.approx(np.exp(result.diagnosis["selection_score"]), rel=1e-4)
+    assert min(losses) >= result.diagnosis["selection_score"] - 1e-9
+    if head == "last":
+        assert result.diagnosis["strength"] == strengths[int(np.argmin(losses))]
+        fixed = [replace(one, select=None, l2=strength) for strength in strengths]
+        scores = [own.eval_score for own in fit(splits, *fixed, metric=PERPLEXITY)]
+        np.testing.assert_allclose(losses, np.log(scores), rtol=1e-3)
+
+
+def test_the_loss_that_chooses_is_scikit_learns_and_leaves_out_what_was_not_drawn(splits):
+    train = splits.view("train", valid_only=True)
+    owners = np.repeat(np.arange(train.n_examples), train.lengths)
+    drawn = train.take(np.setdiff1d(owners, owners[train.targets == 1]))
+    assert drawn.n_examples > 5 and 1 in splits.view("dev").targets
+    (result,) = fit(splits, spec(), train=drawn, metric=PERPLEXITY)
+    rows = drawn.array.read(torch.from_numpy(drawn.rows), (3,))[:, 0].double().numpy()
+    dev, gold = arrays(splits, "dev", 3)
+    known = np.isin(gold, drawn.targets)
+    scaler = StandardScaler().fit(rows)
+    for l2, found in zip(
+        result.diagnosis["strengths"], result.diagnosis["strength_scores"], strict=True
+    ):
+        model = LogisticRegression(C=1 / (len(rows) * l2), tol=1e-8, max_iter=20_000)
+        chances = model.fit(scaler.transform(rows), drawn.targets).predict_proba(
+            scaler.transform(dev[known])
+        )
+        expected = log_loss(gold[known], chances, labels=model.classes_)
+        assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_fixed_strength_is_not_chosen(splits):

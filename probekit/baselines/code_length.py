@@ -6,8 +6,9 @@ on all blocks before it:
 
     L = t_1 log2 C - sum_i log2 p(y of block i + 1 | x, probe of blocks 1..i)
 
-Blocks are joined until they hold two classes, since a probe needs something to tell apart. A label
-that a solved probe has not seen costs ``UNSEEN_LOSS``.
+Blocks are joined until they hold two classes, since a probe needs something to tell apart. A solved
+probe has no score for a class that it has not seen; such a label is sent by Laplace's rule, as if
+each of the C classes had been seen once more than it was.
 
 A probe that needs few examples, or none of its capacity, sends them cheaply. Compression is the
 length of the uniform code divided by L.
@@ -20,11 +21,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from probekit.decoders import IGNORED
 from probekit.features import FeatureView
 from probekit.metrics import METRICS
 from probekit.seeding import numpy_generator
 from probekit.selection import Selection
-from probekit.train import FitResult, MemberSpec, StreamSpec, fit_group
+from probekit.train import MemberSpec, StreamSpec, fit_group
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks, as shares of the examples."""
@@ -93,8 +95,9 @@ def online_code(
     ends = [end for end in block_ends(len(order)) if _classes(train.take(order[:end])) > 1]
     if not ends:
         ends = [len(order)]
-    sizes = [len(train.take(order[: ends[0]]))]
-    fitted = []
+    first = len(train.take(order[: ends[0]]))
+    nats = np.full(len(members), first * math.log(n_classes))
+    diverged = np.zeros(len(members), bool)
     for start, stop in itertools.pairwise(ends):
         sent, following = train.take(order[:start]), train.take(order[start:stop])
         stream = StreamSpec(
@@ -105,37 +108,52 @@ def online_code(
             evals=evals,
             members=tuple(members),
         )
-        fitted += fit_group(
+        scored, beside = following, 0.0
+        if stream.solved:
+            scored, beside = _without_new(following, sent, n_classes)
+        (fitted,) = fit_group(
             [stream],
             dev,
-            {_NEXT: following},
+            {_NEXT: scored},
             metric=METRICS["perplexity"](),
             device=device,
             memory=memory,
         )
-        sizes.append(len(following))
-    places = range(len(members))
-    return [_code_length([r[place] for r in fitted], sizes, n_classes) for place in places]
+        losses = np.array([result.scores[f"{_NEXT}/loss"] for result in fitted])
+        nats += losses * len(following) + beside
+        diverged |= [result.diverged for result in fitted]
+    n_rows = len(train.take(order))
+    return [
+        CodeLength(
+            bits=cost / math.log(2),
+            uniform_bits=n_rows * math.log2(n_classes),
+            n_rows=n_rows,
+            diverged=failed,
+        )
+        for cost, failed in zip(nats.tolist(), diverged.tolist(), strict=True)
+    ]
 
 
-def _code_length(results: Sequence[FitResult], sizes: Sequence[int], n_classes: int) -> CodeLength:
-    """Return the code length of one member.
+def _without_new(
+    following: FeatureView, sent: FeatureView, n_classes: int
+) -> tuple[FeatureView, float]:
+    """Return a block without the labels of classes that were not sent before, and their cost.
 
     Args:
-        results: its probes, of all blocks but the last.
-        sizes: labels of each block.
+        following: the block.
+        sent: all before it.
         n_classes: C.
+
+    Returns:
+        The block, its new labels not to be scored, and the nats by Laplace's rule that say of each
+        label whether its class is new, and of a new one which it is.
     """
-    nats = sizes[0] * math.log(n_classes)
-    for result, size in zip(results, sizes[1:], strict=True):
-        nats += result.scores[f"{_NEXT}/loss"] * size
-    n_rows = sum(sizes)
-    return CodeLength(
-        bits=nats / math.log(2),
-        uniform_bits=n_rows * math.log2(n_classes),
-        n_rows=n_rows,
-        diverged=any(result.diverged for result in results),
-    )
+    new = ~np.isin(following.targets, sent.targets)
+    total = len(sent) + n_classes
+    n_unsent = n_classes - _classes(sent)
+    old = np.count_nonzero(~new) * math.log1p(-n_unsent / total)
+    targets = np.where(new, IGNORED, following.targets)
+    return replace(following, targets=targets), np.count_nonzero(new) * math.log(total) - old
 
 
 def _judged_by_dev(member: MemberSpec) -> MemberSpec:

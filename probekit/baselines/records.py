@@ -107,7 +107,7 @@ def code_records(
     memory: int | None = None,
 ) -> list[Record]:
     """Return the record of each run's online code; its score is the compression."""
-    keys = [digest(["online code by loss", run.options.key]) for run in runs]
+    keys = [digest(["online code by loss and Laplace", run.options.key]) for run in runs]
     missing = [place for place, key in enumerate(keys) if ledger.get(key) is None]
     together: dict[Any, list[int]] = {}
     for place in missing:

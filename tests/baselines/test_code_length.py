@@ -77,6 +77,40 @@ def test_bits_equal_those_recomputed_from_probabilities(splits, decoder):
     assert found.bits_per_row == found.bits / n_rows
 
 
+def test_a_solved_probe_sends_new_classes_by_laplaces_rule(splits):
+    one = replace(member(), fitter="lbfgs", select=Selection("dev"))
+    train, dev = views(splits)
+    order = numpy_generator(3, "online code").permutation(train.n_examples)
+    late = train.places(order[train.n_examples // 2 :])
+    others = np.setdiff1d(np.arange(len(train)), late)
+    targets = train.targets.copy()
+    targets[others[targets[others] == 1]] = 4  # class 1 is in the later blocks alone
+    train = replace(train, targets=targets)
+    (found,) = online_code([one], train, dev, n_classes=5, **TRAINING)
+    ends = sorted({max(1, round(share * train.n_examples)) for share in SHARES})
+    bits, n_new = 0.0, 0
+    for start, stop in itertools.pairwise([0, *ends]):
+        sent, following = train.take(order[:start]), train.take(order[start:stop])
+        if len(set(sent.targets.tolist())) < 2:
+            bits += len(following) * math.log2(5)
+            continue
+        stream = StreamSpec(train=sent, members=(one,), **TRAINING)
+        (result,) = fit_group([stream], dev, metric=PERPLEXITY)[0]
+        rows = following.array.read(torch.from_numpy(following.rows), [3])[:, 0]
+        logits = rows @ result.state["decoder.weight"].T + result.state["decoder.bias"]
+        known = sorted(set(sent.targets.tolist()))
+        logs = logits.double()[:, known].log_softmax(1)
+        share_new = (5 - len(known)) / (len(sent) + 5)
+        for target, log in zip(following.targets.tolist(), logs, strict=True):
+            if target in known:
+                chance = float(log[known.index(target)].exp()) * (1 - share_new)
+            else:
+                chance, n_new = share_new / (5 - len(known)), n_new + 1
+            bits -= math.log2(chance)
+    assert n_new > 0
+    assert found.bits == pytest.approx(bits, rel=1e-4)
+
+
 def test_a_member_costs_the_same_alone_and_beside_others(splits):
     members = [member(), member("p32", layers=(1, 2, 3)), member("extra-layers"), member(lr=1e-4)]
     together = code(splits, *members)

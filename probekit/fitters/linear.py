@@ -13,6 +13,7 @@ from torch import Tensor
 
 from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import (
+    MOST_ITERATIONS,
     TOLERANCE,
     Evaluation,
     Minimisation,
@@ -68,14 +69,20 @@ class LinearObjective:
             extra_l2: strength of L2 on the loss's own values.
         """
         self.loss, self.problems = loss, problems
-        self._spectrum, self._extra_l2 = spectrum, extra_l2
+        self.spectrum, self._extra_l2 = spectrum, extra_l2
         self._width = len(spectrum) + 1
         self._n_weights = loss.n_logits * self._width
 
-    def minimise(self, tolerance: float = TOLERANCE) -> Minimisation:
+    def minimise(
+        self, tolerance: float = TOLERANCE, renewal: int = MOST_ITERATIONS
+    ) -> Minimisation:
         """Return the minimisation of all problems, which asks for evaluations.
 
         A chain's is judged more strictly: along transitions the curvature is known less well.
+
+        Args:
+            tolerance: relative to the objective.
+            renewal: iterations after which exact evaluations are asked for.
         """
         loss, problems = self.loss, self.problems
         tolerance = tolerance / 100 if loss.n_extra else tolerance
@@ -84,8 +91,8 @@ class LinearObjective:
         weights, _, _ = self._split(start)
         weights[:, :, -1] = loss.start(problems.parts)[problems.part]
         beside = [loss.n_extra] if loss.n_extra else []
-        inverse = KroneckerInverse(self._spectrum, problems.l2, loss.n_logits, beside=beside)
-        return minimise(start, inverse, tolerance=tolerance)
+        inverse = KroneckerInverse(self.spectrum, problems.l2, loss.n_logits, beside=beside)
+        return minimise(start, inverse, tolerance=tolerance, renewal=renewal)
 
     def unpack(
         self, points: Float64[Tensor, "some values"]
@@ -120,9 +127,9 @@ class LinearObjective:
         logits = torch.addmm(bias.reshape(-1, 1).float(), flat, z.t())
         return self.loss.predict(logits.view(len(points), -1, len(z)), extra, offsets)
 
-    def begin(self, request: Request) -> "Pass":
-        """Return an evaluation to which rows can be added."""
-        return Pass(self, request)
+    def begin(self, request: Request, *, weigh: bool = False) -> "Pass":
+        """Return an evaluation to which rows can be added; ``weigh`` notes their sizes."""
+        return Pass(self, request, weigh=weigh)
 
     def evaluate(
         self, request: Request, blocks: Iterable[tuple[slice, Float[Tensor, "n r"]]]
@@ -135,9 +142,15 @@ class LinearObjective:
 
 
 class Pass:
-    """One evaluation of some problems, row block by row block."""
+    """One evaluation of some problems, row block by row block.
 
-    def __init__(self, objective: LinearObjective, request: Request) -> None:
+    Attributes:
+        sizes: the largest derivative by a row's logits, for each problem, where they are wanted.
+    """
+
+    sizes: Float[Tensor, "problems n"]
+
+    def __init__(self, objective: LinearObjective, request: Request, *, weigh: bool) -> None:
         """Start with the penalty, before any row."""
         self._objective = objective
         self._loss, problems = objective.loss, objective.problems
@@ -153,6 +166,9 @@ class Pass:
         self._by_weights = weights.new_zeros(self._n * n_logits, width)
         self._by_extra = torch.zeros_like(self._extra)
         self._curvature: Tensor | None = None
+        self._weigh = weigh
+        if weigh:
+            self.sizes = problems.parts.new_zeros(self._n, problems.parts.shape[1])
 
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
@@ -164,6 +180,8 @@ class Pass:
         logits = torch.addmm(self._bias, self._matrix, z.t())
         weights = self._objective.problems.parts[:, rows][self._part]
         found = self._loss.derive(logits.view(self._n, -1, len(z)), self._extra, weights, rows)
+        if self._weigh:
+            self.sizes[:, rows] = found.by_logits.abs().amax(1)
         by_logits = found.by_logits.reshape(len(self._matrix), len(z))
         self._by_weights[:, :-1] += by_logits @ z
         self._by_weights[:, -1] += by_logits.double().sum(1)

@@ -3,6 +3,7 @@
 Everything is laid out (problems, logits, rows): a sum over the logits then runs along the rows.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -83,10 +84,14 @@ class Loss(Protocol):
         """
 
 
-class RowLoss:
+class RowLoss(ABC):
     """A loss that is a sum over rows."""
 
     n_extra = 0
+
+    @abstractmethod
+    def at(self, places: Int64[Tensor, " m"]) -> Loss:
+        """Return the loss of some of the rows."""
 
     def pieces(self, rows: slice, most: int) -> Iterable[slice]:
         """Yield pieces of equal length."""
@@ -101,6 +106,10 @@ class Softmax(RowLoss):
         """Keep the class of each row."""
         self._targets = targets
         self.n_logits = n_classes
+
+    def at(self, places: Int64[Tensor, " m"]) -> "Softmax":
+        """Return the loss of some of the rows."""
+        return Softmax(self._targets[places], self.n_logits)
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the logarithms of the classes' shares."""
@@ -153,7 +162,12 @@ class Binary(RowLoss):
 
     def __init__(self, targets: Int64[Tensor, " n"]) -> None:
         """Keep the sign of each row."""
+        self._targets = targets
         self._signs = (2 * targets - 1).float()
+
+    def at(self, places: Int64[Tensor, " m"]) -> "Binary":
+        """Return the loss of some of the rows."""
+        return Binary(self._targets[places])
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the log odds of the second class."""
@@ -196,6 +210,10 @@ class Squares(RowLoss):
     def __init__(self, targets: Float64[Tensor, " n"]) -> None:
         """Keep the number of each row."""
         self._targets = targets
+
+    def at(self, places: Int64[Tensor, " m"]) -> "Squares":
+        """Return the loss of some of the rows."""
+        return Squares(self._targets[places])
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the means."""

@@ -33,11 +33,13 @@ class Evaluation:
         value: of each problem.
         gradient: of each problem.
         curvature: what the preconditioner can use of the points, problem by problem.
+        exact: whether all rows were read.
     """
 
     value: Float64[Tensor, " problems"]
     gradient: Float64[Tensor, "problems values"]
     curvature: Tensor | None = None
+    exact: bool = True
 
     def take(self, places: Tensor) -> "Evaluation":
         """Return those of some problems."""
@@ -52,10 +54,12 @@ class Request:
     Attributes:
         which: number of each problem, ascending.
         points: one per problem.
+        exact: whether all rows are to be read.
     """
 
     which: Int64[Tensor, " some"]
     points: Float64[Tensor, "some values"]
+    exact: bool = False
 
 
 @runtime_checkable
@@ -110,6 +114,7 @@ def minimise(
     *,
     tolerance: float = TOLERANCE,
     most: int = MOST_ITERATIONS,
+    renewal: int = MOST_ITERATIONS,
 ) -> Minimisation:
     """Minimise all problems; yields where they are to be evaluated, and is sent the evaluations.
 
@@ -118,19 +123,27 @@ def minimise(
         preconditioner: of the same problems.
         tolerance: relative to the objective.
         most: iterations of each problem, at most.
+        renewal: iterations after which exact evaluations are asked for; they are as well before
+            a problem may leave.
 
     Returns:
         Where each problem ended (the generator's value).
     """
     state = _State(start, preconditioner, tolerance)
-    state.begin((yield Request(state.active, start)))
-    for _ in range(most):
-        direction = state.directions()
+    state.begin((yield Request(state.active, start, exact=True)))
+    exact = True
+    for iteration in range(1, most + 1):
+        direction, done = state.directions()
+        if iteration % renewal == 0 or (not exact and bool(done.any())):
+            state.found = yield Request(state.active, state.points, exact=True)
+            direction, done = state.directions()
+        direction = state.leave(direction, done)
         if not len(state.active):
             break
         search = _LineSearch(state.points, state.found, direction)
         while len(search.open):
             found = yield Request(state.active[search.open], search.trial())
+            exact = found.exact
             search.note(found)
         state.move(search)
     return state.minimum()
@@ -160,8 +173,8 @@ class _State:
         self.found = found
         self.preconditioner.update(self.active, self.points, found)
 
-    def directions(self) -> Float64[Tensor, "active values"]:
-        """Return where each problem goes next; those that have converged leave."""
+    def directions(self) -> tuple[Float64[Tensor, "active values"], Bool[Tensor, " active"]]:
+        """Return where each problem goes next, and which of them have converged."""
         gradient = self.found.gradient
         plain = self.preconditioner.apply(self.active, gradient)
         direction = -self.memory.apply(
@@ -175,7 +188,12 @@ class _State:
         self.gradient[self.active] = expected.clamp(min=0).sqrt()
         self.bound[self.active] = bound.sqrt()
         self.value[self.active] = self.found.value
-        done = expected <= bound
+        return direction, expected <= bound
+
+    def leave(
+        self, direction: Float64[Tensor, "active values"], done: Bool[Tensor, " active"]
+    ) -> Float64[Tensor, "active values"]:
+        """Let problems that have converged leave; return where the others go next."""
         self.converged[self.active[done]] = True
         self._keep(~done)
         return direction[~done]

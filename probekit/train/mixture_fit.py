@@ -16,7 +16,7 @@ from probekit.fitters.mixtures import Mixture, MixtureObjective, RowMixture, Sha
 from probekit.fitters.path import TRANSITIONS
 from probekit.heads.moments import Moments
 from probekit.once import warn_once
-from probekit.train.path_fit import Objective, PathFit, Solved, drive
+from probekit.train.path_fit import Objective, PathFit, Solved, drive, over_all_rows
 from probekit.train.solver import Visit, Visits
 
 logger = logging.getLogger(__name__)
@@ -94,9 +94,10 @@ class MixtureFit(PathFit):
     ) -> Generator[Visit, None, Minimum]:
         """Fit the decoders under the mixtures that are given, then both."""
         held = objective.minimise(objective.start(mixtures), most=_WARM_UP, tolerance=TOLERANCE)
-        warm = yield from drive(held, lambda request: objective.begin(request, fixed=True))
+        decoder = over_all_rows(lambda request: objective.begin(request, fixed=True))
+        warm = yield from drive(held, decoder)
         both = objective.minimise(warm.points, most=MOST_ITERATIONS, tolerance=TOLERANCE)
-        return (yield from drive(both, objective.begin))
+        return (yield from drive(both, over_all_rows(objective.begin)))
 
     def refine(
         self, solved: Solved, place: int

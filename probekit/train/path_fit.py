@@ -17,6 +17,7 @@ from probekit.fitters.linear import Problems
 from probekit.fitters.losses import Binary, Loss, Softmax, Squares
 from probekit.fitters.minimise import Evaluation, Minimisation, Minimum, Request
 from probekit.fitters.path import first_strengths, weaker_strengths
+from probekit.fitters.sampled import Evaluating
 from probekit.metrics import Metric, Scorer
 from probekit.train.member import Member
 from probekit.train.parts import Parts, check_two_classes, make_parts
@@ -320,21 +321,36 @@ class _Predicted:
         return [scorer.score(self._fit.target.named(own))[metric.name] for own in chosen]
 
 
+def over_all_rows(begin: Callable[[Request], Sums]) -> Callable[[Request], Evaluating]:
+    """Return what evaluates in one visit to the rows, given what begins to sum over them."""
+
+    def evaluate(request: Request) -> Evaluating:
+        found = begin(request)
+        yield found.add
+        return found.finish()
+
+    return evaluate
+
+
 def drive(
-    minimisation: Minimisation, begin: Callable[[Request], Sums]
+    minimisation: Minimisation, evaluate: Callable[[Request], Evaluating]
 ) -> Generator[Visit, None, Minimum]:
-    """Run a minimisation, each of its evaluations a visit to the rows of train.
+    """Run a minimisation over the rows of train.
 
     Args:
         minimisation: asks for evaluations.
-        begin: returns an evaluation to which rows can be added.
+        evaluate: asks for rows, and returns an evaluation.
     """
     try:
         request = next(minimisation)
         while True:
-            found = begin(request)
-            yield Visit("train", found.add)
-            request = minimisation.send(found.finish())
+            steps = evaluate(request)
+            try:
+                while True:
+                    yield Visit("train", next(steps))
+            except StopIteration as found:
+                evaluation: Evaluation = found.value
+            request = minimisation.send(evaluation)
     except StopIteration as end:
         minimum: Minimum = end.value
         return minimum

@@ -7,7 +7,8 @@ in Johnson & Zhang 2013 and Shamir et al. 2014), so that a minimisation, which d
 to time and before it ends, ends at the minimum over all rows.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Float64
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from probekit.fitters.linear import LinearObjective, Pass, Problems
 from probekit.fitters.losses import RowLoss
-from probekit.fitters.minimise import Evaluation, Request
+from probekit.fitters.minimise import Evaluation, Minimisation, Request
 
 RENEWAL = 20
 """Iterations after which a sample is drawn anew."""
@@ -34,11 +35,63 @@ Take = Callable[[slice, Tensor], None]
 Evaluating = Generator[Take, None, Evaluation]
 """What is to be done with all rows, block by block, once or several times; then the evaluation."""
 
+Evaluate = Callable[[Request], Evaluating]
+
+
+@runtime_checkable
+class Sums(Protocol):
+    """An evaluation that is summed up over blocks of rows."""
+
+    def add(self, rows: slice, z: Tensor, /) -> None:
+        """Add some rows."""
+
+    def finish(self) -> Evaluation:
+        """Return the evaluation over all rows that were added."""
+
+
+def minimisation_of(
+    objective: LinearObjective, *, sampled: bool = True
+) -> tuple[Minimisation, Evaluate]:
+    """Return the minimisation of an objective, and what evaluates for it.
+
+    Args:
+        objective: of all problems.
+        sampled: whether rows may be sampled, where there are enough and the loss allows it.
+    """
+    size = sample_size(objective.problems.parts.shape[1], len(objective.spectrum))
+    if size is None or not sampled or not isinstance(objective.loss, RowLoss):
+        return objective.minimise(), over_all_rows(objective.begin)
+    return objective.minimise(renewal=RENEWAL), SampledObjective(objective, size).evaluate
+
 
 def sample_size(n_rows: int, width: int) -> int | None:
     """Return the rows of a sample; None where it is not worth the trouble."""
     size = max(_PER_WIDTH * width, int(_SHARE * n_rows))
     return size if _WORTH * size <= n_rows else None
+
+
+def over_all_rows(begin: Callable[[Request], Sums]) -> Evaluate:
+    """Return what evaluates in one pass, given what begins to sum over rows."""
+
+    def evaluate(request: Request) -> Evaluating:
+        found = begin(request)
+        yield found.add
+        return found.finish()
+
+    return evaluate
+
+
+def answer(steps: Evaluating, blocks: Iterable[tuple[slice, Float[Tensor, "n r"]]]) -> Evaluation:
+    """Return an evaluation over rows in memory."""
+    rows = list(blocks)
+    try:
+        while True:
+            take = next(steps)
+            for place, z in rows:
+                take(place, z)
+    except StopIteration as end:
+        found: Evaluation = end.value
+        return found
 
 
 class SampledObjective:

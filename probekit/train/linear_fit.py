@@ -5,12 +5,12 @@ from collections.abc import Generator
 from probekit.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.fitters.closed_form import RidgeSums
 from probekit.fitters.linear import LinearObjective, Problems
-from probekit.fitters.losses import Loss, RowLoss
+from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import Minimum
 from probekit.fitters.path import TRANSITIONS
-from probekit.fitters.sampled import RENEWAL, SampledObjective, sample_size
+from probekit.fitters.sampled import minimisation_of
 from probekit.heads.moments import Moments
-from probekit.train.path_fit import Objective, PathFit, Solved, drive, over_all_rows
+from probekit.train.path_fit import Objective, PathFit, Solved, drive
 from probekit.train.solver import Visit, Visits
 
 
@@ -41,12 +41,7 @@ class LinearFit(PathFit):
             ridge = RidgeSums(problems, self.target.values)
             yield Visit("train", ridge.add)
             return objective, ridge.finish()
-        size = sample_size(len(self.rows.view("train")), len(self._basis.spectrum))
-        if size is None or not isinstance(objective.loss, RowLoss) or not self.rows.held:
-            minimum = yield from drive(objective.minimise(), over_all_rows(objective.begin))
-        else:
-            sampled = SampledObjective(objective, size)
-            minimum = yield from drive(objective.minimise(renewal=RENEWAL), sampled.evaluate)
+        minimum = yield from drive(*minimisation_of(objective, sampled=self.rows.held))
         return objective, minimum
 
     def load(self, solved: Solved, place: int) -> None:

@@ -14,9 +14,10 @@ from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import Minimum, Request
 from probekit.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
 from probekit.fitters.path import TRANSITIONS
+from probekit.fitters.sampled import over_all_rows
 from probekit.heads.moments import Moments
 from probekit.once import warn_once
-from probekit.train.path_fit import Objective, PathFit, Solved, drive, over_all_rows
+from probekit.train.path_fit import Objective, PathFit, Solved, drive
 from probekit.train.solver import Visit, Visits
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Solve along the path of strengths, and choose one of them: what all fits to the optimum share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,23 +17,12 @@ from probekit.fitters.linear import Problems
 from probekit.fitters.losses import Binary, Loss, Softmax, Squares
 from probekit.fitters.minimise import Evaluation, Minimisation, Minimum, Request
 from probekit.fitters.path import first_strengths, weaker_strengths
-from probekit.fitters.sampled import Evaluating
+from probekit.fitters.sampled import Evaluate, Sums
 from probekit.metrics import Metric, Scorer
 from probekit.train.member import Member
 from probekit.train.parts import Parts, check_two_classes, make_parts
 from probekit.train.scoring import ScoredSplit, gold_of
 from probekit.train.solver import SplitRows, Visit, Visits, offsets_of
-
-
-@runtime_checkable
-class Sums(Protocol):
-    """An evaluation that is summed up over blocks of rows."""
-
-    def add(self, rows: slice, z: Tensor, /) -> None:
-        """Add some rows."""
-
-    def finish(self) -> Evaluation:
-        """Return the evaluation over all rows that were added."""
 
 
 @runtime_checkable
@@ -321,20 +310,7 @@ class _Predicted:
         return [scorer.score(self._fit.target.named(own))[metric.name] for own in chosen]
 
 
-def over_all_rows(begin: Callable[[Request], Sums]) -> Callable[[Request], Evaluating]:
-    """Return what evaluates in one visit to the rows, given what begins to sum over them."""
-
-    def evaluate(request: Request) -> Evaluating:
-        found = begin(request)
-        yield found.add
-        return found.finish()
-
-    return evaluate
-
-
-def drive(
-    minimisation: Minimisation, evaluate: Callable[[Request], Evaluating]
-) -> Generator[Visit, None, Minimum]:
+def drive(minimisation: Minimisation, evaluate: Evaluate) -> Generator[Visit, None, Minimum]:
     """Run a minimisation over the rows of train.
 
     Args:

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from probekit.fitters.linear import LinearObjective, Problems, solve
 from probekit.fitters.losses import Binary, Softmax, Squares
 from probekit.fitters.minimise import Request
-from probekit.fitters.sampled import SampledObjective, sample_size
+from probekit.fitters.sampled import SampledObjective, answer, sample_size
 from tests.fitters.cases import basis_of, rows_of
 
 N, DIM, BOUNDS = 4_000, 12, (0, 1_500, 1_501, 4_000)
@@ -28,17 +28,6 @@ def made(n_classes, parts=None):
     problems = Problems.of(STRENGTHS, torch.ones(1, N) if parts is None else parts)
     blocks = [(slice(a, b), z[a:b]) for a, b in itertools.pairwise(BOUNDS)]
     return blocks, y, LinearObjective(loss, problems, basis.spectrum)
-
-
-def answer(steps, blocks):
-    """Return an evaluation, which may take several passes over all rows."""
-    try:
-        while True:
-            take = next(steps)
-            for rows, z in blocks:
-                take(rows, z)
-    except StopIteration as end:
-        return end.value
 
 
 def both(n_classes, size, parts=None):

@@ -24,8 +24,8 @@ RENEWAL = 20
 _PER_WIDTH, _SHARE = 6, 0.1
 """Rows of a sample: so many per column, and at least this share of all."""
 
-_WORTH = 3
-"""How many times as many rows there must be."""
+_WORTH, _LEAST = 3, 10_000
+"""How many times as many rows there must be, and how many at least: passes over few are cheap."""
 
 _WORSE, _PATIENCE = 1e-6, 40
 """A sample is too small if the objective has grown by this share when all rows are read again, or
@@ -67,7 +67,7 @@ def minimisation_of(
 def sample_size(n_rows: int, width: int) -> int | None:
     """Return the rows of a sample; None where it is not worth the trouble."""
     size = max(_PER_WIDTH * width, int(_SHARE * n_rows))
-    return size if _WORTH * size <= n_rows else None
+    return size if n_rows >= max(_WORTH * size, _LEAST) else None
 
 
 def over_all_rows(begin: Callable[[Request], Sums]) -> Evaluate:

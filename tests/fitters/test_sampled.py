@@ -104,5 +104,6 @@ def test_a_sample_is_exact_where_it_was_drawn_and_right_on_average_elsewhere(n_c
 
 def test_few_rows_are_not_sampled():
     assert sample_size(10_000, 768) is None
+    assert sample_size(9_000, 10) is None
     assert sample_size(20_000, 768) == 4_608
     assert sample_size(200_000, 768) == 20_000

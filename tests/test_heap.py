@@ -99,7 +99,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 for _ in range(3):
     faults()
-print(faults())
+print(min(faults() for _ in range(4)))  # the system may take pages back meanwhile
 """
 
 

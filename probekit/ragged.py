@@ -22,6 +22,17 @@ def ragged_arange(
     return np.repeat(starts - bounds[:-1], lengths) + np.arange(bounds[-1])
 
 
+def block_bounds(offsets: Int64[np.ndarray, " bounds"], rows: int) -> list[int]:
+    """Cut consecutive examples into runs of at most ``rows`` rows (or one example)."""
+    bounds = [0]
+    while bounds[-1] < offsets[-1]:
+        last = int(np.searchsorted(offsets, bounds[-1] + rows, side="right")) - 1
+        if offsets[last] == bounds[-1]:  # one example longer than a block
+            last = int(np.searchsorted(offsets, bounds[-1], side="right"))
+        bounds.append(int(offsets[last]))
+    return bounds
+
+
 @dataclass(frozen=True, eq=False)
 class Ragged:
     """Runs of values of different lengths, one after the other.

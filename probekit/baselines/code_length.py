@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Bool, Float64
 
 from probekit.decoders import IGNORED
 from probekit.features import FeatureView
@@ -108,30 +109,39 @@ def online_code(
             evals=evals,
             members=tuple(members),
         )
-        scored, beside = following, 0.0
-        if stream.solved:
-            scored, beside = _without_new(following, sent, n_classes)
-        (fitted,) = fit_group(
-            [stream],
-            dev,
-            {_NEXT: scored},
-            metric=METRICS["perplexity"](),
-            device=device,
-            memory=memory,
-        )
-        losses = np.array([result.scores[f"{_NEXT}/loss"] for result in fitted])
-        nats += losses * len(following) + beside
-        diverged |= [result.diverged for result in fitted]
-    n_rows = len(train.take(order))
+        cost, failed = _send(following, stream, dev, n_classes, device=device, memory=memory)
+        nats += cost
+        diverged |= failed
+    uniform = len(train) * math.log2(n_classes)
     return [
-        CodeLength(
-            bits=cost / math.log(2),
-            uniform_bits=n_rows * math.log2(n_classes),
-            n_rows=n_rows,
-            diverged=failed,
-        )
-        for cost, failed in zip(nats.tolist(), diverged.tolist(), strict=True)
+        CodeLength(bits=bits, uniform_bits=uniform, n_rows=len(train), diverged=failed)
+        for bits, failed in zip((nats / math.log(2)).tolist(), diverged.tolist(), strict=True)
     ]
+
+
+def _send(
+    following: FeatureView,
+    stream: StreamSpec,
+    dev: FeatureView,
+    n_classes: int,
+    *,
+    device: str,
+    memory: int | None,
+) -> tuple[Float64[np.ndarray, " members"], Bool[np.ndarray, " members"]]:
+    """Return the nats of a block's labels by each probe of a stream, and whether it diverged."""
+    scored, beside = following, 0.0
+    if stream.solved:
+        scored, beside = _without_new(following, stream.train, n_classes)
+    (fitted,) = fit_group(
+        [stream],
+        dev,
+        {_NEXT: scored},
+        metric=METRICS["perplexity"](),
+        device=device,
+        memory=memory,
+    )
+    losses = np.array([result.scores[f"{_NEXT}/loss"] for result in fitted])
+    return losses * len(following) + beside, np.array([result.diverged for result in fitted])
 
 
 def _without_new(

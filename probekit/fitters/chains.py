@@ -5,7 +5,6 @@ objective is convex in emissions, transitions and the scores of first and last t
 """
 
 import itertools
-import math
 from collections.abc import Iterable
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 from probekit.decoders.chain import Chain, best_paths
 from probekit.decoders.packing import Packing, pack
 from probekit.fitters.losses import MOST_CURVED, Derivatives, log_shares
+from probekit.ragged import block_bounds
 
 LEAST_ROWS = 2048
 """Words that are worth a loop over the words of the longest sentence."""
@@ -39,13 +39,10 @@ class ChainLoss:
 
     def pieces(self, rows: slice, most: int) -> Iterable[slice]:
         """Yield whole sentences: about ``LEAST_ROWS`` rows of them, or more."""
-        inside = (self._offsets > rows.start) & (self._offsets <= rows.stop)
-        ends = torch.unique(self._offsets[inside]).tolist()
-        start = rows.start
-        for end, following in itertools.pairwise([*ends, math.inf]):
-            if following - start > max(most, LEAST_ROWS):
-                yield slice(start, end)
-                start = end
+        inside = (self._offsets >= rows.start) & (self._offsets <= rows.stop)
+        offsets = (self._offsets[inside] - rows.start).cpu().numpy()
+        for start, stop in itertools.pairwise(block_bounds(offsets, max(most, LEAST_ROWS))):
+            yield slice(rows.start + start, rows.start + stop)
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the logarithms of the tags' shares."""

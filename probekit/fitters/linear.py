@@ -13,7 +13,6 @@ from torch import Tensor
 
 from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import (
-    MOST_ITERATIONS,
     TOLERANCE,
     Evaluation,
     Minimisation,
@@ -73,16 +72,10 @@ class LinearObjective:
         self._width = len(spectrum) + 1
         self._n_weights = loss.n_logits * self._width
 
-    def minimise(
-        self, tolerance: float = TOLERANCE, renewal: int = MOST_ITERATIONS
-    ) -> Minimisation:
+    def minimise(self, tolerance: float = TOLERANCE) -> Minimisation:
         """Return the minimisation of all problems, which asks for evaluations.
 
         A chain's is judged more strictly: along transitions the curvature is known less well.
-
-        Args:
-            tolerance: relative to the objective.
-            renewal: iterations after which exact evaluations are asked for.
         """
         loss, problems = self.loss, self.problems
         tolerance = tolerance / 100 if loss.n_extra else tolerance
@@ -92,7 +85,7 @@ class LinearObjective:
         weights[:, :, -1] = loss.start(problems.parts)[problems.part]
         beside = [loss.n_extra] if loss.n_extra else []
         inverse = KroneckerInverse(self.spectrum, problems.l2, loss.n_logits, beside=beside)
-        return minimise(start, inverse, tolerance=tolerance, renewal=renewal)
+        return minimise(start, inverse, tolerance=tolerance)
 
     def unpack(
         self, points: Float64[Tensor, "some values"]

@@ -162,12 +162,11 @@ class Binary(RowLoss):
 
     def __init__(self, targets: Int64[Tensor, " n"]) -> None:
         """Keep the sign of each row."""
-        self._targets = targets
         self._signs = (2 * targets - 1).float()
 
     def at(self, places: Int64[Tensor, " m"]) -> "Binary":
         """Return the loss of some of the rows."""
-        return Binary(self._targets[places])
+        return Binary((self._signs[places] > 0).long())
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the log odds of the second class."""

@@ -18,6 +18,9 @@ TOLERANCE = 1e-7
 """Largest decrease that is still to be expected at the end, relative to the objective."""
 
 MOST_ITERATIONS = 1000
+_RENEWAL = 20
+"""Iterations without an exact evaluation, at most."""
+
 _MEMORY = 20
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _MOST_TRIALS = 20
@@ -114,17 +117,17 @@ def minimise(
     *,
     tolerance: float = TOLERANCE,
     most: int = MOST_ITERATIONS,
-    renewal: int = MOST_ITERATIONS,
 ) -> Minimisation:
     """Minimise all problems; yields where they are to be evaluated, and is sent the evaluations.
+
+    Where these are not exact, it asks for exact ones every ``_RENEWAL`` iterations, and before a
+    problem leaves.
 
     Args:
         start: where each problem begins.
         preconditioner: of the same problems.
         tolerance: relative to the objective.
         most: iterations of each problem, at most.
-        renewal: iterations after which exact evaluations are asked for; they are as well before
-            a problem may leave.
 
     Returns:
         Where each problem ended (the generator's value).
@@ -134,7 +137,7 @@ def minimise(
     exact = True
     for iteration in range(1, most + 1):
         direction, done = state.directions()
-        if iteration % renewal == 0 or (not exact and bool(done.any())):
+        if not exact and (iteration % _RENEWAL == 0 or bool(done.any())):
             state.found = yield Request(state.active, state.points, exact=True)
             direction, done = state.directions()
         direction = state.leave(direction, done)

@@ -16,10 +16,7 @@ from torch import Tensor
 
 from probekit.fitters.linear import LinearObjective, Pass, Problems
 from probekit.fitters.losses import RowLoss
-from probekit.fitters.minimise import Evaluation, Minimisation, Request
-
-RENEWAL = 20
-"""Iterations after which a sample is drawn anew."""
+from probekit.fitters.minimise import Evaluation, Request
 
 _PER_WIDTH, _SHARE = 6, 0.1
 """Rows of a sample: so many per column, and at least this share of all."""
@@ -49,10 +46,8 @@ class Sums(Protocol):
         """Return the evaluation over all rows that were added."""
 
 
-def minimisation_of(
-    objective: LinearObjective, *, sampled: bool = True
-) -> tuple[Minimisation, Evaluate]:
-    """Return the minimisation of an objective, and what evaluates for it.
+def evaluation_of(objective: LinearObjective, *, sampled: bool = True) -> Evaluate:
+    """Return what evaluates an objective.
 
     Args:
         objective: of all problems.
@@ -60,8 +55,8 @@ def minimisation_of(
     """
     size = sample_size(objective.problems.parts.shape[1], len(objective.spectrum))
     if size is None or not sampled or not isinstance(objective.loss, RowLoss):
-        return objective.minimise(), over_all_rows(objective.begin)
-    return objective.minimise(renewal=RENEWAL), SampledObjective(objective, size).evaluate
+        return over_all_rows(objective.begin)
+    return SampledObjective(objective, size).evaluate
 
 
 def sample_size(n_rows: int, width: int) -> int | None:
@@ -112,15 +107,16 @@ class SampledObjective:
 
     def evaluate(self, request: Request) -> Evaluating:
         """Evaluate over the sample, or over all rows, of which another sample is drawn then."""
-        if self._sample is not None and not request.exact:
-            return self._sample.evaluate(request)
-        found = self._objective.begin(request, weigh=request.exact)
+        if not request.exact:
+            if self._sample is not None:
+                return self._sample.evaluate(request)
+            return (yield from over_all_rows(self._objective.begin)(request))
+        self._sample = None
+        found = self._objective.begin(request, weigh=True)
         yield found.add
         evaluation = found.finish()
-        if request.exact:
-            self._sample = None
-            self._judge(request, evaluation)
-        if request.exact and self._size * _WORTH <= found.sizes.shape[1]:
+        self._judge(request, evaluation)
+        if self._size * _WORTH <= found.sizes.shape[1]:
             sample = _Sample(self._objective, *self._draw(found))
             yield sample.add
             sample.anchor(request, evaluation)

@@ -8,7 +8,7 @@ from probekit.fitters.linear import LinearObjective, Problems
 from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import Minimum
 from probekit.fitters.path import TRANSITIONS
-from probekit.fitters.sampled import minimisation_of
+from probekit.fitters.sampled import evaluation_of
 from probekit.heads.moments import Moments
 from probekit.train.path_fit import Objective, PathFit, Solved, drive
 from probekit.train.solver import Visit, Visits
@@ -30,18 +30,21 @@ class LinearFit(PathFit):
         self._basis = builder.finish()
         self.rows.turn(self._basis.apply)
 
-    def objective(self, loss: Loss, problems: Problems, *, extra_l2: float) -> LinearObjective:
+    def objective(
+        self, loss: Loss, problems: Problems, extra_l2: float = TRANSITIONS
+    ) -> LinearObjective:
         """Return the objective of a linear layer."""
         return LinearObjective(loss, problems, self._basis.spectrum, extra_l2=extra_l2)
 
     def solve(self, problems: Problems) -> Generator[Visit, None, tuple[Objective, Minimum]]:
         """Solve problems by L-BFGS, or at once."""
-        objective = self.objective(self.target.loss, problems, extra_l2=TRANSITIONS)
+        objective = self.objective(self.target.loss, problems)
         if self.member.spec.fitter == "ridge":
             ridge = RidgeSums(problems, self.target.values)
             yield Visit("train", ridge.add)
             return objective, ridge.finish()
-        minimum = yield from drive(*minimisation_of(objective, sampled=self.rows.held))
+        evaluate = evaluation_of(objective, sampled=self.rows.held)
+        minimum = yield from drive(objective.minimise(), evaluate)
         return objective, minimum
 
     def load(self, solved: Solved, place: int) -> None:

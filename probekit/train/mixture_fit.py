@@ -79,14 +79,13 @@ class MixtureFit(PathFit):
     def solve(self, problems: Problems) -> Generator[Visit, None, tuple[Objective, Minimum]]:
         """Solve problems from the uniform mixture."""
         uniform = self._mixture.starts()[0].to(self.rows.device)
-        objective = self._objective(problems)
+        objective = self.objective(self.target.loss, problems)
         minimum = yield from self._descend(objective, uniform.expand(len(problems.l2), -1))
         return objective, minimum
 
-    def _objective(self, problems: Problems) -> MixtureObjective:
-        return self.objective(self.target.loss, problems, extra_l2=TRANSITIONS)
-
-    def objective(self, loss: Loss, problems: Problems, *, extra_l2: float) -> MixtureObjective:
+    def objective(
+        self, loss: Loss, problems: Problems, extra_l2: float = TRANSITIONS
+    ) -> MixtureObjective:
         """Return the objective of a mixture and a linear layer."""
         return MixtureObjective(loss, self._mixture, problems, self._spectrum, extra_l2=extra_l2)
 
@@ -114,7 +113,7 @@ class MixtureFit(PathFit):
 
     def _residual(self, solved: Solved, place: int) -> Generator[Visit, None, float]:
         """Return the projected gradient of the mixture of a solution over all drawn rows."""
-        objective = self._objective(self.problems((solved.strengths[place],)))
+        objective = self.objective(self.target.loss, self.problems((solved.strengths[place],)))
         point = solved.minimum.points[place : place + 1]
         evaluation = objective.begin(Request(torch.zeros_like(point[:, 0]).long(), point))
         yield Visit("train", evaluation.add)
@@ -127,7 +126,7 @@ class MixtureFit(PathFit):
         """Fit from other starts; return the best solution, and what a record says of them."""
         strengths = (solved.strengths[place],) * len(starts)
         problems = self.problems(strengths)
-        objective = self._objective(problems)
+        objective = self.objective(self.target.loss, problems)
         mixtures = torch.stack(list(starts)).repeat(len(problems.parts), 1)
         minimum = yield from self._descend(objective, mixtures)
         others = Solved(strengths, objective, minimum)

@@ -16,8 +16,8 @@ from probekit.fitters.chains import ChainLoss
 from probekit.fitters.linear import Problems
 from probekit.fitters.losses import Binary, Loss, Softmax, Squares
 from probekit.fitters.minimise import Evaluation, Minimisation, Minimum, Request
-from probekit.fitters.path import first_strengths, weaker_strengths
-from probekit.fitters.sampled import Evaluate, Sums
+from probekit.fitters.path import TRANSITIONS, first_strengths, weaker_strengths
+from probekit.fitters.sampled import Evaluate, Evaluating, Sums
 from probekit.metrics import Metric, Scorer
 from probekit.train.member import Member
 from probekit.train.parts import Parts, check_two_classes, make_parts
@@ -161,7 +161,7 @@ class PathFit(ABC):
         """Look at the rows, and turn them into a basis."""
 
     @abstractmethod
-    def objective(self, loss: Loss, problems: Problems, *, extra_l2: float) -> Objective:
+    def objective(self, loss: Loss, problems: Problems, extra_l2: float = TRANSITIONS) -> Objective:
         """Return what is minimised: a loss, with L2 of some strength on values of its own."""
 
     @abstractmethod
@@ -320,13 +320,17 @@ def drive(minimisation: Minimisation, evaluate: Evaluate) -> Generator[Visit, No
     try:
         request = next(minimisation)
         while True:
-            steps = evaluate(request)
-            try:
-                while True:
-                    yield Visit("train", next(steps))
-            except StopIteration as found:
-                evaluation: Evaluation = found.value
-            request = minimisation.send(evaluation)
+            request = minimisation.send((yield from _visits(evaluate(request))))
     except StopIteration as end:
         minimum: Minimum = end.value
         return minimum
+
+
+def _visits(steps: Evaluating) -> Generator[Visit, None, Evaluation]:
+    """Evaluate, each pass over all rows a visit to those of train."""
+    try:
+        while True:
+            yield Visit("train", next(steps))
+    except StopIteration as end:
+        evaluation: Evaluation = end.value
+        return evaluation

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.features import FeatureView
+from probekit.ragged import block_bounds
 from probekit.store import StoredRows
 
 _BLOCK_VALUES = 2**19
@@ -109,14 +110,3 @@ def block_rows(view: FeatureView) -> int:
     array = view.array
     fitting = _BLOCK_BYTES // (array.dim * len(array.layers) * torch.float32.itemsize)
     return max(min(_BLOCK_VALUES // array.dim, fitting), _LEAST_BLOCK)
-
-
-def block_bounds(offsets: Int64[np.ndarray, " bounds"], rows: int) -> list[int]:
-    """Cut consecutive examples into runs of at most ``rows`` rows (or one example)."""
-    bounds = [0]
-    while bounds[-1] < offsets[-1]:
-        last = int(np.searchsorted(offsets, bounds[-1] + rows, side="right")) - 1
-        if offsets[last] == bounds[-1]:  # one example longer than a block
-            last = int(np.searchsorted(offsets, bounds[-1], side="right"))
-        bounds.append(int(offsets[last]))
-    return bounds

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from probekit.features import FeatureView
 from probekit.precision import full
+from probekit.ragged import block_bounds
 from probekit.train.inputs import Inputs
 from probekit.train.member import Member
-from probekit.train.rows import block_bounds
 from probekit.train.source import Source
 from probekit.train.stopwatch import Stopwatch
 

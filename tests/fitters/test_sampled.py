@@ -41,7 +41,7 @@ def both(n_classes, size, parts=None):
         kinds.append(found.exact)
         return found
 
-    found = solve(objective.minimise(renewal=20), evaluate)
+    found = solve(objective.minimise(), evaluate)
     assert {True, False} == set(kinds)
     return exact, found
 
@@ -67,7 +67,7 @@ def test_predictions_are_scikit_learns():
     blocks, y, objective = made(5)
     sampled = SampledObjective(objective, 400)
     found = solve(
-        objective.minimise(renewal=20),
+        objective.minimise(),
         lambda request: answer(sampled.evaluate(request), blocks),
     )
     z = torch.cat([block for _, block in blocks])

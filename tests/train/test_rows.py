@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from probekit.decoders import DECODERS
 from probekit.features import Location, open_features
 from probekit.heads import HEADS
+from probekit.ragged import block_bounds
 from probekit.store.codec import TORCH_DTYPES
 from probekit.train.feed import feed
 from probekit.train.inputs import select
 from probekit.train.member import MemberSpec
 from probekit.train.order import batches
 from probekit.train.residency import Residency, decoded_bytes, resident_bytes
-from probekit.train.rows import Rows, block_bounds, block_rows
+from probekit.train.rows import Rows, block_rows
 from probekit.train.stream import StreamSpec
 from tests.planted import MODEL, TASK, plant
 

@@ -30,7 +30,6 @@ from probekit.features import FeatureView
 from probekit.fitters.basis import BasisBuilder, Scale
 from probekit.fitters.linear import LinearObjective, Problems, solve
 from probekit.fitters.losses import Binary, Softmax
-from probekit.fitters.sampled import answer, evaluation_of
 from probekit.heads.moments import Moments
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))
@@ -118,8 +117,7 @@ def ours(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     objective = LinearObjective(loss, problems, basis.spectrum)
     starts = range(0, len(z), BLOCK)
     rows = [(slice(n, min(n + BLOCK, len(z))), z[n : n + BLOCK]) for n in starts]
-    evaluate = evaluation_of(objective)
-    minimum = solve(objective.minimise(), lambda request: answer(evaluate(request), rows))
+    minimum = solve(objective.minimise(), lambda request: objective.evaluate(request, rows))
     return minimum.value.numpy()
 
 

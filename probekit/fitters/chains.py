@@ -23,6 +23,8 @@ LEAST_ROWS = 2048
 class ChainLoss:
     """Negative log-likelihood of sentences' tags; a row's weight stands for its sentence's."""
 
+    even = False
+
     def __init__(
         self, targets: Int64[Tensor, " n"], n_tags: int, offsets: Int64[Tensor, " bounds"]
     ) -> None:

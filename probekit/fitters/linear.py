@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
+from torch.nn import functional
 
-from probekit.fitters.losses import Loss
+from probekit.fitters.losses import Loss, bends
 from probekit.fitters.minimise import (
     TOLERANCE,
     Evaluation,
@@ -20,10 +21,14 @@ from probekit.fitters.minimise import (
     Request,
     minimise,
 )
-from probekit.fitters.preconditioner import KroneckerInverse
+from probekit.fitters.preconditioner import BlockInverse, KroneckerInverse
 
-_BLOCK_VALUES = 2**21
-"""Logits of all problems that are computed at a time, so that they stay in a processor's cache."""
+_BLOCK_VALUES, _BLOCK_ROWS = 2**21, 4096
+"""Logits of all problems that are computed at a time, and rows: they stay in a processor's cache
+between the two products of an evaluation."""
+
+_DRAWN = 20
+"""Rows that a block of the Hessian is summed over on average, per column of theirs, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +89,8 @@ class LinearObjective:
         weights, _, _ = self._split(start)
         weights[:, :, -1] = loss.start(problems.parts)[problems.part]
         beside = [loss.n_extra] if loss.n_extra else []
-        inverse = KroneckerInverse(self.spectrum, problems.l2, loss.n_logits, beside=beside)
+        kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
+        inverse = kind(self.spectrum, problems.l2, loss.n_logits, beside=beside)
         return minimise(start, inverse, tolerance=tolerance)
 
     def unpack(
@@ -120,9 +126,9 @@ class LinearObjective:
         logits = torch.addmm(bias.reshape(-1, 1).float(), flat, z.t())
         return self.loss.predict(logits.view(len(points), -1, len(z)), extra, offsets)
 
-    def begin(self, request: Request, *, weigh: bool = False) -> "Pass":
-        """Return an evaluation to which rows can be added; ``weigh`` notes their sizes."""
-        return Pass(self, request, weigh=weigh)
+    def begin(self, request: Request) -> "Pass":
+        """Return an evaluation to which rows can be added."""
+        return Pass(self, request)
 
     def evaluate(
         self, request: Request, blocks: Iterable[tuple[slice, Float[Tensor, "n r"]]]
@@ -135,15 +141,9 @@ class LinearObjective:
 
 
 class Pass:
-    """One evaluation of some problems, row block by row block.
+    """One evaluation of some problems, row block by row block."""
 
-    Attributes:
-        sizes: the largest derivative by a row's logits, for each problem, where they are wanted.
-    """
-
-    sizes: Float[Tensor, "problems n"]
-
-    def __init__(self, objective: LinearObjective, request: Request, *, weigh: bool) -> None:
+    def __init__(self, objective: LinearObjective, request: Request) -> None:
         """Start with the penalty, before any row."""
         self._objective = objective
         self._loss, problems = objective.loss, objective.problems
@@ -159,13 +159,11 @@ class Pass:
         self._by_weights = weights.new_zeros(self._n * n_logits, width)
         self._by_extra = torch.zeros_like(self._extra)
         self._curvature: Tensor | None = None
-        self._weigh = weigh
-        if weigh:
-            self.sizes = problems.parts.new_zeros(self._n, problems.parts.shape[1])
+        self._blocks = None if request.curvature is None else _Blocks(request.curvature, width)
 
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
-        most = max(_BLOCK_VALUES // max(len(self._matrix), 1), 64)
+        most = min(max(_BLOCK_VALUES // max(len(self._matrix), 1), 64), _BLOCK_ROWS)
         for piece in self._loss.pieces(rows, most):
             self._add(piece, z[piece.start - rows.start : piece.stop - rows.start])
 
@@ -173,8 +171,8 @@ class Pass:
         logits = torch.addmm(self._bias, self._matrix, z.t())
         weights = self._objective.problems.parts[:, rows][self._part]
         found = self._loss.derive(logits.view(self._n, -1, len(z)), self._extra, weights, rows)
-        if self._weigh:
-            self.sizes[:, rows] = found.by_logits.abs().amax(1)
+        if self._blocks is not None:
+            self._blocks.add(bends(found.by_logits, weights), z)
         by_logits = found.by_logits.reshape(len(self._matrix), len(z))
         self._by_weights[:, :-1] += by_logits @ z
         self._by_weights[:, -1] += by_logits.double().sum(1)
@@ -192,7 +190,35 @@ class Pass:
         by_weights[:, :, :-1] += self._l2.view(-1, 1, 1) * own
         by_extra = self._by_extra + extra_l2 * self._extra
         gradient = torch.cat([by_weights.flatten(1), by_extra], 1)
-        return Evaluation(value, gradient, self._curvature)
+        blocks = None if self._blocks is None else self._blocks.found
+        return Evaluation(value, gradient, self._curvature, blocks)
+
+
+class _Blocks:
+    """Sums of second derivatives by the weights and bias of each logit, over rows that are drawn.
+
+    The more a row's logit bends the loss, the likelier it is drawn, and what is drawn is weighted
+    so that the sum is right on average.
+
+    Attributes:
+        found: the sums so far.
+    """
+
+    def __init__(self, curvature: Float64[Tensor, "problems logits"], width: int) -> None:
+        self.found = curvature.new_zeros(*curvature.shape, width, width, dtype=torch.float32)
+        self._step = (curvature / (_DRAWN * width)).clamp(min=1e-30).float().unsqueeze(2)
+        self._generator = torch.Generator().manual_seed(0)
+
+    def add(self, bent: Float[Tensor, "problems logits n"], z: Float[Tensor, "n r"]) -> None:
+        chances = bent / self._step
+        scales = torch.maximum(bent, self._step.expand_as(bent)).sqrt()
+        drawn = chances > torch.rand(len(z), generator=self._generator).to(z.device)
+        for sums, own, scale in zip(
+            self.found.flatten(0, 1), drawn.flatten(0, 1), scales.flatten(0, 1), strict=True
+        ):
+            places = own.nonzero().squeeze(1)
+            rows = functional.pad(z[places], (0, 1), value=1.0) * scale[places].unsqueeze(1)
+            sums.addmm_(rows.t(), rows)
 
 
 def solve(minimisation: Minimisation, evaluate: Callable[[Request], Evaluation]) -> Minimum:

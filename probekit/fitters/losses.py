@@ -3,7 +3,6 @@
 Everything is laid out (problems, logits, rows): a sum over the logits then runs along the rows.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -42,10 +41,12 @@ class Loss(Protocol):
     Attributes:
         n_logits: logits of a row.
         n_extra: values of its own, such as the transitions of a chain.
+        even: whether every row bends it alike.
     """
 
     n_logits: int
     n_extra: int
+    even: bool
 
     def pieces(self, rows: slice, most: int) -> Iterable[slice]:
         """Yield a block of whole sentences in pieces of about so many rows at most."""
@@ -84,14 +85,10 @@ class Loss(Protocol):
         """
 
 
-class RowLoss(ABC):
+class RowLoss:
     """A loss that is a sum over rows."""
 
-    n_extra = 0
-
-    @abstractmethod
-    def at(self, places: Int64[Tensor, " m"]) -> Loss:
-        """Return the loss of some of the rows."""
+    n_extra, even = 0, False
 
     def pieces(self, rows: slice, most: int) -> Iterable[slice]:
         """Yield pieces of equal length."""
@@ -106,10 +103,6 @@ class Softmax(RowLoss):
         """Keep the class of each row."""
         self._targets = targets
         self.n_logits = n_classes
-
-    def at(self, places: Int64[Tensor, " m"]) -> "Softmax":
-        """Return the loss of some of the rows."""
-        return Softmax(self._targets[places], self.n_logits)
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the logarithms of the classes' shares."""
@@ -164,10 +157,6 @@ class Binary(RowLoss):
         """Keep the sign of each row."""
         self._signs = (2 * targets - 1).float()
 
-    def at(self, places: Int64[Tensor, " m"]) -> "Binary":
-        """Return the loss of some of the rows."""
-        return Binary((self._signs[places] > 0).long())
-
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the log odds of the second class."""
         second = ((self._signs > 0) * weights.double()).sum(1, keepdim=True)
@@ -204,15 +193,11 @@ class Binary(RowLoss):
 class Squares(RowLoss):
     """Half the squared error of one number."""
 
-    n_logits = 1
+    n_logits, even = 1, True
 
     def __init__(self, targets: Float64[Tensor, " n"]) -> None:
         """Keep the number of each row."""
         self._targets = targets
-
-    def at(self, places: Int64[Tensor, " m"]) -> "Squares":
-        """Return the loss of some of the rows."""
-        return Squares(self._targets[places])
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the means."""
@@ -242,6 +227,17 @@ class Squares(RowLoss):
     ) -> Float[Tensor, "problems n"]:
         """Return the numbers."""
         return logits.squeeze(1)
+
+
+def bends(
+    by_logits: Float[Tensor, "problems logits n"], weights: Float[Tensor, "problems n"]
+) -> Float[Tensor, "problems logits n"]:
+    """Return every row's second derivative by each logit, of losses by probabilities.
+
+    With a row's weight w the gradient is w p or -w (1 - p), and the second derivative w p (1 - p).
+    """
+    size = by_logits.abs()
+    return (size - size.square() / weights.clamp(min=1e-30).unsqueeze(1)).clamp(min=0)
 
 
 def log_shares(

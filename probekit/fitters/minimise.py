@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
-TOLERANCE = 1e-7
+TOLERANCE = 3e-8
 """Largest decrease that is still to be expected at the end, relative to the objective."""
 
 MOST_ITERATIONS = 1000
-_RENEWAL = 20
-"""Iterations without an exact evaluation, at most."""
 
 _MEMORY = 20
 _ARMIJO, _WOLFE = 1e-4, 0.9
@@ -36,13 +34,13 @@ class Evaluation:
         value: of each problem.
         gradient: of each problem.
         curvature: what the preconditioner can use of the points, problem by problem.
-        exact: whether all rows were read.
+        blocks: of the Hessian, one per logit, where they were asked for.
     """
 
     value: Float64[Tensor, " problems"]
     gradient: Float64[Tensor, "problems values"]
     curvature: Tensor | None = None
-    exact: bool = True
+    blocks: Float[Tensor, "problems logits width width"] | None = None
 
     def take(self, places: Tensor) -> "Evaluation":
         """Return those of some problems."""
@@ -57,12 +55,12 @@ class Request:
     Attributes:
         which: number of each problem, ascending.
         points: one per problem.
-        exact: whether all rows are to be read.
+        curvature: by each logit, summed over the rows, where blocks of the Hessian are wanted.
     """
 
     which: Int64[Tensor, " some"]
     points: Float64[Tensor, "some values"]
-    exact: bool = False
+    curvature: Float64[Tensor, "some logits"] | None = None
 
 
 @runtime_checkable
@@ -76,6 +74,14 @@ class Preconditioner(Protocol):
         found: Evaluation,
     ) -> None:
         """Take in the newest points of some problems, and what was found there."""
+
+    def wanted(
+        self, which: Int64[Tensor, " some"], points: Float64[Tensor, "some values"]
+    ) -> Request | None:
+        """Return where blocks of the Hessian are worth another pass, if anywhere."""
+
+    def sharpen(self, which: Int64[Tensor, " some"], found: Evaluation) -> None:
+        """Take in blocks of the Hessian."""
 
     def reset(self, which: Int64[Tensor, " some"]) -> None:
         """Forget what was learned from the steps of some problems."""
@@ -120,9 +126,6 @@ def minimise(
 ) -> Minimisation:
     """Minimise all problems; yields where they are to be evaluated, and is sent the evaluations.
 
-    Where these are not exact, it asks for exact ones every ``_RENEWAL`` iterations, and before a
-    problem leaves.
-
     Args:
         start: where each problem begins.
         preconditioner: of the same problems.
@@ -133,22 +136,18 @@ def minimise(
         Where each problem ended (the generator's value).
     """
     state = _State(start, preconditioner, tolerance)
-    state.begin((yield Request(state.active, start, exact=True)))
-    exact = True
-    for iteration in range(1, most + 1):
-        direction, done = state.directions()
-        if not exact and (iteration % _RENEWAL == 0 or bool(done.any())):
-            state.found = yield Request(state.active, state.points, exact=True)
-            direction, done = state.directions()
-        direction = state.leave(direction, done)
+    state.begin((yield Request(state.active, start)))
+    for _ in range(most):
+        direction = state.directions()
         if not len(state.active):
             break
         search = _LineSearch(state.points, state.found, direction)
         while len(search.open):
-            found = yield Request(state.active[search.open], search.trial())
-            exact = found.exact
-            search.note(found)
+            search.note((yield Request(state.active[search.open], search.trial())))
         state.move(search)
+        wanted = preconditioner.wanted(state.active, state.points)
+        if wanted is not None:
+            preconditioner.sharpen(wanted.which, (yield wanted))
     return state.minimum()
 
 
@@ -176,8 +175,8 @@ class _State:
         self.found = found
         self.preconditioner.update(self.active, self.points, found)
 
-    def directions(self) -> tuple[Float64[Tensor, "active values"], Bool[Tensor, " active"]]:
-        """Return where each problem goes next, and which of them have converged."""
+    def directions(self) -> Float64[Tensor, "active values"]:
+        """Return where each problem goes next; those that have converged leave."""
         gradient = self.found.gradient
         plain = self.preconditioner.apply(self.active, gradient)
         direction = -self.memory.apply(
@@ -191,12 +190,7 @@ class _State:
         self.gradient[self.active] = expected.clamp(min=0).sqrt()
         self.bound[self.active] = bound.sqrt()
         self.value[self.active] = self.found.value
-        return direction, expected <= bound
-
-    def leave(
-        self, direction: Float64[Tensor, "active values"], done: Bool[Tensor, " active"]
-    ) -> Float64[Tensor, "active values"]:
-        """Let problems that have converged leave; return where the others go next."""
+        done = expected <= bound
         self.converged[self.active[done]] = True
         self._keep(~done)
         return direction[~done]

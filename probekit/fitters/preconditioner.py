@@ -3,17 +3,27 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from probekit.fitters.losses import MOST_CURVED
-from probekit.fitters.minimise import Evaluation
+from probekit.fitters.minimise import Evaluation, Request
 
 _FLOOR = 1e-9
 """Eigenvalues of a curvature below this share of the largest are those of its null space."""
 
 _LEAST, _MOST = 1e-8, 1e3
 """Bounds of the curvature that is assumed along values beside weights and biases."""
+
+_FIRST, _LATER = 40, 3
+"""Steps after which a problem's blocks are worth their cost, and how many times as many there are
+before they are computed again."""
+
+_ROOM = 2**25
+"""Values of all blocks that are kept at a time."""
+
+_RIDGE = 1e-5
+"""Share of each block's diagonal that is added to it, since its rows are a sample."""
 
 
 class KroneckerInverse:
@@ -93,6 +103,14 @@ class KroneckerInverse:
         for kept, one in zip(self._last, here, strict=True):
             kept[which] = one
 
+    def wanted(
+        self, which: Int64[Tensor, " some"], points: Float64[Tensor, "some values"]
+    ) -> Request | None:
+        """Return None: what `update` is given is all that is used."""
+
+    def sharpen(self, which: Int64[Tensor, " some"], found: Evaluation) -> None:
+        """Take in nothing."""
+
     def reset(self, which: Int64[Tensor, " some"]) -> None:
         """Return to the first curvature along values beside weights and biases."""
         for own in self._own:
@@ -116,3 +134,99 @@ class KroneckerInverse:
         ]
         back = turned if vectors is None else vectors @ turned
         return torch.cat([back.flatten(1), *others], 1)
+
+
+class BlockInverse(KroneckerInverse):
+    """Of problems that take long: the inverse of the Hessian's blocks, one per logit.
+
+    Where strengths are weak, rows bend the loss very unequally, and each logit by rows of its own.
+    What couples the logits is left out, save that nothing changes if all of them grow alike.
+    """
+
+    def __init__(
+        self,
+        spectrum: Float64[Tensor, " r"],
+        l2: Float64[Tensor, " problems"],
+        n_logits: int,
+        *,
+        beside: Sequence[int] = (),
+    ) -> None:
+        """Start without blocks."""
+        super().__init__(spectrum, l2, n_logits, beside=beside)
+        self._steps = torch.zeros_like(l2, dtype=torch.int64)
+        self._next = torch.full_like(self._steps, _FIRST)
+        self._total = self._values.clone()
+        self._blocks: dict[int, Float[Tensor, "logits width width"]] = {}
+
+    def update(
+        self,
+        which: Int64[Tensor, " some"],
+        points: Float64[Tensor, "some values"],
+        found: Evaluation,
+    ) -> None:
+        """Take in how each logit bends the loss; forget problems that have left."""
+        super().update(which, points, found)
+        self._steps[which] += 1
+        if found.curvature is not None:
+            whole = self._vectors is not None
+            self._total[which] = found.curvature.diagonal(0, 1, 2) if whole else found.curvature
+        going = set(which.tolist())
+        self._blocks = {n: block for n, block in self._blocks.items() if n in going}
+
+    def wanted(
+        self, which: Int64[Tensor, " some"], points: Float64[Tensor, "some values"]
+    ) -> Request | None:
+        """Return the points of the problems that have taken so long, as many as there is room for.
+
+        Those with the weakest strengths come first.
+        """
+        due = (self._steps[which] >= self._next[which]).nonzero().squeeze(1).tolist()
+        new = [place for place in due if int(which[place]) not in self._blocks]
+        new.sort(key=lambda place: float(self._l2[which[place], 0]))
+        room = _ROOM // (self._total.shape[1] * len(self._spectrum) ** 2) - len(self._blocks)
+        chosen = sorted(set(due).difference(new[max(room, 0) :]))
+        if not chosen:
+            return None
+        return Request(which[chosen], points[chosen], self._total[which[chosen]])
+
+    def sharpen(self, which: Int64[Tensor, " some"], found: Evaluation) -> None:
+        """Invert the blocks, in units of their diagonals."""
+        assert found.blocks is not None, "asked for blocks"
+        for n, blocks in zip(which.tolist(), found.blocks, strict=True):
+            self._blocks[n] = _inverses(blocks, self._l2[n].float())
+        self._next[which] *= _LATER
+
+    def apply(
+        self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
+    ) -> Float64[Tensor, "some values"]:
+        """Return the inverse times the gradients."""
+        found = super().apply(which, gradient)
+        n_logits, width = self._total.shape[1], len(self._spectrum)
+        for place, n in enumerate(which.tolist()):
+            if n in self._blocks:
+                own = gradient[place, : self._n_weights].view(n_logits, width)
+                common = own.mean(0) if n_logits > 1 else torch.zeros_like(own[0])
+                # One product per logit: a batch of them is several times as slow.
+                pairs = zip(self._blocks[n], (own - common).float(), strict=True)
+                apart = torch.stack([block @ row for block, row in pairs]).double()
+                if n_logits > 1:
+                    apart -= apart.mean(0)
+                own = apart + torch.where(self._l2[n] > 0, common / self._l2[n], 0.0)
+                found[place, : self._n_weights] = own.flatten()
+        return found
+
+
+def _inverses(
+    blocks: Float[Tensor, "logits width width"], l2: Float[Tensor, " width"]
+) -> Float[Tensor, "logits width width"]:
+    """Return the inverses of blocks with L2; of the diagonal, where rounding leaves no more."""
+    blocks = blocks + torch.diag(l2)
+    diagonal = blocks.diagonal(0, 1, 2)
+    unit = diagonal.clamp(min=_FLOOR * float(diagonal.max())).rsqrt()
+    blocks *= unit.unsqueeze(2)
+    blocks *= unit.unsqueeze(1)
+    diagonal += _RIDGE
+    factors, failed = torch.linalg.cholesky_ex(blocks)
+    factors[failed > 0] = torch.eye(len(l2), device=blocks.device)
+    half = torch.linalg.solve_triangular(factors, torch.diag_embed(unit), upper=False)
+    return half.transpose(1, 2) @ half

@@ -8,7 +8,6 @@ from probekit.fitters.linear import LinearObjective, Problems
 from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import Minimum
 from probekit.fitters.path import TRANSITIONS
-from probekit.fitters.sampled import evaluation_of
 from probekit.heads.moments import Moments
 from probekit.train.path_fit import Objective, PathFit, Solved, drive
 from probekit.train.solver import Visit, Visits
@@ -43,8 +42,7 @@ class LinearFit(PathFit):
             ridge = RidgeSums(problems, self.target.values)
             yield Visit("train", ridge.add)
             return objective, ridge.finish()
-        evaluate = evaluation_of(objective, sampled=self.rows.held)
-        minimum = yield from drive(objective.minimise(), evaluate)
+        minimum = yield from drive(objective.minimise(), objective.begin)
         return objective, minimum
 
     def load(self, solved: Solved, place: int) -> None:

@@ -14,7 +14,6 @@ from probekit.fitters.losses import Loss
 from probekit.fitters.minimise import Minimum, Request
 from probekit.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
 from probekit.fitters.path import TRANSITIONS
-from probekit.fitters.sampled import over_all_rows
 from probekit.heads.moments import Moments
 from probekit.once import warn_once
 from probekit.train.path_fit import Objective, PathFit, Solved, drive
@@ -94,10 +93,9 @@ class MixtureFit(PathFit):
     ) -> Generator[Visit, None, Minimum]:
         """Fit the decoders under the mixtures that are given, then both."""
         held = objective.minimise(objective.start(mixtures), most=_WARM_UP, tolerance=TOLERANCE)
-        decoder = over_all_rows(lambda request: objective.begin(request, fixed=True))
-        warm = yield from drive(held, decoder)
+        warm = yield from drive(held, lambda request: objective.begin(request, fixed=True))
         both = objective.minimise(warm.points, most=MOST_ITERATIONS, tolerance=TOLERANCE)
-        return (yield from drive(both, over_all_rows(objective.begin)))
+        return (yield from drive(both, objective.begin))
 
     def refine(
         self, solved: Solved, place: int

@@ -1,7 +1,7 @@
 """Solve along the path of strengths, and choose one of them: what all fits to the optimum share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,12 +17,22 @@ from probekit.fitters.linear import Problems
 from probekit.fitters.losses import Binary, Loss, Softmax, Squares
 from probekit.fitters.minimise import Evaluation, Minimisation, Minimum, Request
 from probekit.fitters.path import TRANSITIONS, first_strengths, weaker_strengths
-from probekit.fitters.sampled import Evaluate, Evaluating, Sums
 from probekit.metrics import Metric, Scorer
 from probekit.train.member import Member
 from probekit.train.parts import Parts, check_two_classes, make_parts
 from probekit.train.scoring import ScoredSplit, gold_of
 from probekit.train.solver import SplitRows, Visit, Visits, offsets_of
+
+
+@runtime_checkable
+class Sums(Protocol):
+    """An evaluation that is summed up over blocks of rows."""
+
+    def add(self, rows: slice, z: Tensor, /) -> None:
+        """Add some rows."""
+
+    def finish(self) -> Evaluation:
+        """Return the evaluation over all rows that were added."""
 
 
 @runtime_checkable
@@ -310,27 +320,21 @@ class _Predicted:
         return [scorer.score(self._fit.target.named(own))[metric.name] for own in chosen]
 
 
-def drive(minimisation: Minimisation, evaluate: Evaluate) -> Generator[Visit, None, Minimum]:
-    """Run a minimisation over the rows of train.
+def drive(
+    minimisation: Minimisation, begin: Callable[[Request], Sums]
+) -> Generator[Visit, None, Minimum]:
+    """Run a minimisation, each of its evaluations a visit to the rows of train.
 
     Args:
         minimisation: asks for evaluations.
-        evaluate: asks for rows, and returns an evaluation.
+        begin: returns an evaluation to which rows can be added.
     """
     try:
         request = next(minimisation)
         while True:
-            request = minimisation.send((yield from _visits(evaluate(request))))
+            found = begin(request)
+            yield Visit("train", found.add)
+            request = minimisation.send(found.finish())
     except StopIteration as end:
         minimum: Minimum = end.value
         return minimum
-
-
-def _visits(steps: Evaluating) -> Generator[Visit, None, Evaluation]:
-    """Evaluate, each pass over all rows a visit to those of train."""
-    try:
-        while True:
-            yield Visit("train", next(steps))
-    except StopIteration as end:
-        evaluation: Evaluation = end.value
-        return evaluation

@@ -18,6 +18,9 @@ class Plain:
     def reset(self, which):
         pass
 
+    def wanted(self, which, points):
+        return None
+
     def apply(self, which, gradient):
         return gradient
 

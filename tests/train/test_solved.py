@@ -97,20 +97,6 @@ def test_rows_on_the_disk_give_what_rows_in_memory_give(splits, head, decoder, l
     assert streamed.diagnosis["objective"] == pytest.approx(held.diagnosis["objective"], rel=1e-3)
 
 
-def test_a_fit_by_samples_of_the_rows_ends_where_one_by_all_does(splits, monkeypatch):
-    specs = [spec(layers=(layer,), select="cv:3") for layer in LAYERS]
-    whole = fit(splits, *specs)
-    monkeypatch.setattr("probekit.fitters.sampled._LEAST", 0)
-    n_rows = len(splits.view("train", valid_only=True))
-    sampled = fit(splits, *specs)
-    values = [[one.diagnosis["objective"] for one in found] for found in (whole, sampled)]
-    assert values[0] != values[1]  # other rows were read on the way
-    for one, other in zip(whole, sampled, strict=True):
-        assert other.diagnosis["converged"]
-        scores = [result.diagnosis["strength_scores"][:6] for result in (one, other)]
-        np.testing.assert_allclose(*scores, atol=3.5 / n_rows)
-
-
 def test_several_depths_share_their_passes_and_differ_in_nothing(splits):
     specs = [spec(layers=(layer,), select="hold-out:0.2") for layer in LAYERS]
     together = fit(splits, *specs, memory=0)

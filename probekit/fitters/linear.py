@@ -30,6 +30,9 @@ between the two products of an evaluation."""
 _DRAWN = 20
 """Rows that a block of the Hessian is summed over on average, per column of theirs, at most."""
 
+_FLAT = 1e-12
+"""Curvature by a logit below which rows are not told apart."""
+
 
 @dataclass(frozen=True, eq=False)
 class Problems:
@@ -206,7 +209,7 @@ class _Blocks:
 
     def __init__(self, curvature: Float64[Tensor, "problems logits"], width: int) -> None:
         self.found = curvature.new_zeros(*curvature.shape, width, width, dtype=torch.float32)
-        self._step = (curvature / (_DRAWN * width)).clamp(min=1e-30).float().unsqueeze(2)
+        self._step = (curvature.clamp(min=_FLAT) / (_DRAWN * width)).float().unsqueeze(2)
         self._generator = torch.Generator().manual_seed(0)
 
     def add(self, bent: Float[Tensor, "problems logits n"], z: Float[Tensor, "n r"]) -> None:

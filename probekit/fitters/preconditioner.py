@@ -193,8 +193,17 @@ class BlockInverse(KroneckerInverse):
         """Invert the blocks, in units of their diagonals."""
         assert found.blocks is not None, "asked for blocks"
         for n, blocks in zip(which.tolist(), found.blocks, strict=True):
-            self._blocks[n] = _inverses(blocks, self._l2[n].float())
-        self._next[which] *= _LATER
+            self._blocks[n] = blocks
+            floor = _FLOOR * float(blocks.diagonal(0, 1, 2).max())
+            for block in blocks:
+                block.copy_(_inverse(block, self._l2[n].float(), floor))
+        self._next[which] = _LATER * self._steps[which]
+
+    def reset(self, which: Int64[Tensor, " some"]) -> None:
+        """Return to the first curvature along values beside weights and biases; drop blocks."""
+        super().reset(which)
+        for n in which.tolist():
+            self._blocks.pop(n, None)
 
     def apply(
         self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
@@ -216,17 +225,19 @@ class BlockInverse(KroneckerInverse):
         return found
 
 
-def _inverses(
-    blocks: Float[Tensor, "logits width width"], l2: Float[Tensor, " width"]
-) -> Float[Tensor, "logits width width"]:
-    """Return the inverses of blocks with L2; of the diagonal, where rounding leaves no more."""
-    blocks = blocks + torch.diag(l2)
-    diagonal = blocks.diagonal(0, 1, 2)
-    unit = diagonal.clamp(min=_FLOOR * float(diagonal.max())).rsqrt()
-    blocks *= unit.unsqueeze(2)
-    blocks *= unit.unsqueeze(1)
-    diagonal += _RIDGE
-    factors, failed = torch.linalg.cholesky_ex(blocks)
-    factors[failed > 0] = torch.eye(len(l2), device=blocks.device)
-    half = torch.linalg.solve_triangular(factors, torch.diag_embed(unit), upper=False)
-    return half.transpose(1, 2) @ half
+def _inverse(
+    block: Float[Tensor, "width width"], l2: Float[Tensor, " width"], floor: float
+) -> Float[Tensor, "width width"]:
+    """Return the inverse of a block with L2, 0 along what no row bends.
+
+    Where rounding leaves no more, it is that of the diagonal.
+    """
+    diagonal = block.diagonal() + l2
+    unit = torch.where(diagonal > floor, diagonal.clamp(min=floor).rsqrt(), 0.0)
+    scaled = block * unit * unit.unsqueeze(1)
+    scaled.diagonal().fill_(1 + _RIDGE)
+    factor, failed = torch.linalg.cholesky_ex(scaled)
+    if failed:
+        return torch.diag(unit.square())
+    half = torch.linalg.solve_triangular(factor, torch.diag(unit), upper=False)
+    return half.t() @ half

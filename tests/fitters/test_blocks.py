@@ -93,6 +93,17 @@ def test_the_minimum_is_no_higher_and_found_sooner(n_classes, monkeypatch):
         assert sharp.iterations[2] < plain.iterations[2] / 1.5
 
 
+def test_a_class_that_a_part_of_the_rows_lacks_takes_no_longer():
+    x, y = rare_columns(4)
+    y = torch.where(y == 3, 0, y)
+    y[11] = 3
+    parts = torch.ones(1, len(y))
+    parts[0, 11] = 0
+    _, _, lacking = solved(x, Softmax(y, 4), (1e-6,), parts=parts)
+    assert lacking.converged.all()
+    assert lacking.iterations[0] < 200
+
+
 def inverse_of(l2, n_logits=2, width=4):
     inverse = BlockInverse(torch.ones(width, dtype=torch.float64), l2, n_logits)
     which, points = torch.arange(len(l2)), torch.zeros(len(l2), n_logits * (width + 1)).double()
@@ -127,6 +138,18 @@ def test_where_there_is_little_room_the_weakest_strengths_come_first(monkeypatch
         eye = torch.eye(5).expand(len(request.which), 2, -1, -1).clone()
         inverse.sharpen(request.which, Evaluation(found.value, found.gradient, blocks=eye))
     assert served == [[1], [2], [0]]
+
+
+def test_a_problem_that_begins_anew_has_no_blocks():
+    inverse, which, points, found = inverse_of(torch.tensor([0.5], dtype=torch.float64))
+    inverse.update(which, points, found)
+    gradient = torch.arange(10, dtype=torch.float64).unsqueeze(0)
+    before = inverse.apply(which, gradient)
+    blocks = torch.rand(1, 2, 5, 5) + 5 * torch.eye(5)
+    inverse.sharpen(which, Evaluation(found.value, found.gradient, blocks=blocks))
+    assert not torch.equal(inverse.apply(which, gradient), before)
+    inverse.reset(which)
+    assert torch.equal(inverse.apply(which, gradient), before)
 
 
 def test_blocks_that_cannot_be_inverted_are_taken_for_their_diagonals():

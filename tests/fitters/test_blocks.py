@@ -69,11 +69,11 @@ def test_rows_that_are_drawn_give_the_blocks_on_average(monkeypatch):
     assert error.diagonal(0, 2, 3).mean().abs() < 0.02
 
 
-def rare_columns(n_classes):
+def rare_columns(n_classes, n=4_000):
     """Return rows like those of words' embeddings: most columns tell of few rows."""
     rng = np.random.default_rng(0)
-    present = rng.random((4_000, 120)) < 0.3 * np.arange(1, 121) ** -0.8
-    logits = present @ rng.normal(0, 4, (120, n_classes)) + rng.gumbel(0, 1, (4_000, n_classes))
+    present = rng.random((n, 120)) < 0.3 * np.arange(1, 121) ** -0.8
+    logits = present @ rng.normal(0, 4, (120, n_classes)) + rng.gumbel(0, 1, (n, n_classes))
     return torch.from_numpy(present).float(), torch.from_numpy(logits.argmax(1))
 
 
@@ -94,14 +94,14 @@ def test_the_minimum_is_no_higher_and_found_sooner(n_classes, monkeypatch):
 
 
 def test_a_class_that_a_part_of_the_rows_lacks_takes_no_longer():
-    x, y = rare_columns(4)
+    x, y = rare_columns(4, n=3_000)
     y = torch.where(y == 3, 0, y)
     y[11] = 3
     parts = torch.ones(1, len(y))
     parts[0, 11] = 0
-    _, _, lacking = solved(x, Softmax(y, 4), (1e-6,), parts=parts)
+    _, _, lacking = solved(x, Softmax(y, 4), (1e-6, 3e-6, 1e-5), parts=parts)
     assert lacking.converged.all()
-    assert lacking.iterations[0] < 200
+    assert lacking.iterations.max() < 200
 
 
 def inverse_of(l2, n_logits=2, width=4):

@@ -66,8 +66,8 @@ class TrainSpec:
             ``standardize`` for a mixture of layers that is solved (L2 favours layers with large
             rows), else ``none``.
         pooling: which row stands for a whole text, ``cls``, ``mean`` or ``last``; ``None`` is the
-            first token of a bidirectional model and the last one of a causal model. Labels of
-            words have rows of their own.
+            last token of a causal model; of a bidirectional one the mean of all tokens, or the
+            first under a pooler and ``as_published``. Labels of words have rows of their own.
         shots: K; K x C sentences of the train split are drawn. With 0, the saved head of
             ``init_from`` is scored as it is.
         fraction: share of the train split that is drawn, in (0, 1]; or 0, as for shots.
@@ -89,8 +89,8 @@ class TrainSpec:
         rates: peak learning rates of named groups of parameters (``mixing``, ``transitions``),
             sorted by name. A group that is not named has the default of its head or decoder, else
             ``lr``.
-        as_published: decode whole texts, and set the rates of groups, as the papers do: by a pooler
-            for encoders, and ``lr`` for all; and fit by ``adam``.
+        as_published: read and decode whole texts, and set the rates of groups, as the papers do: by
+            a pooler over the first token for encoders, and ``lr`` for all; and fit by ``adam``.
         batch_size: sentences per step.
         evals: number of evenly spaced points at which dev is scored.
         optimizer: ``adamw``, or ``adam``, which has no weight decay.

@@ -1,4 +1,4 @@
-"""Pooler decoder: dense, tanh, dropout and a linear layer; the default for encoders' sentences."""
+"""Pooler decoder: dense, tanh, dropout and a linear layer; the papers' for encoders' sentences."""
 
 from dataclasses import dataclass
 from typing import ClassVar

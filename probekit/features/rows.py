@@ -24,8 +24,8 @@ def choose_array(entry: Entry, kind: Kind, pooling: str | None) -> str:
     Args:
         entry: of some split.
         kind: of the label column.
-        pooling: one of ``POOLED``, for labels of whole texts; ``None`` is the first token of a
-            bidirectional model and the last token of a causal one.
+        pooling: one of ``POOLED``, for labels of whole texts; ``None`` is the mean of all
+            tokens of a bidirectional model and the last token of a causal one.
 
     Raises:
         OptionError: a pooling that does not exist, or for labels of single words.
@@ -39,7 +39,7 @@ def choose_array(entry: Entry, kind: Kind, pooling: str | None) -> str:
         )
     if pooling is not None and pooling not in POOLED:
         raise OptionError(f"--pooling {pooling!r} is none of: {', '.join(POOLED)}.")
-    array = fixed or pooling or ("last" if entry.manifest.causal else "cls")
+    array = fixed or pooling or ("last" if entry.manifest.causal else "mean")
     if array not in entry.arrays:
         raise DataError(f"the cache has no {array!r} rows: {missing_array(entry, array)}")
     return array

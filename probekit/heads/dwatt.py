@@ -38,7 +38,7 @@ class DWAtt(HeadSpec):
 
     name: ClassVar[str] = "dwatt"
     default_layers: ClassVar[str] = "1:"
-    learning_rate: ClassVar[float] = 3e-3
+    learning_rate: ClassVar[float] = 1e-3
     group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": None}
     source: ClassVar[str] = "DWAtt, eq. 3-11"
     summary: ClassVar[str] = "depth-wise attention over a learned value per layer"

@@ -14,6 +14,7 @@ from probekit.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.errors import DataError, OptionError
 from probekit.features import (
     CLASS_KINDS,
+    OWN_ROWS,
     FeatureView,
     Splits,
     choose_array,
@@ -202,7 +203,7 @@ def _fill(spec: TrainSpec, head: HeadSpec, n_values: int, splits: Splits) -> Tra
         settle_fit(spec, head, parsed, values=n_values, splits=splits),
         label=splits.column,
         decoder=decoder,
-        pooling=text_array(spec, splits),
+        pooling=text_array(replace(spec, decoder=parsed.name), splits),
     )
 
 
@@ -256,8 +257,14 @@ def default_decoder(head: HeadSpec, splits: Splits, *, as_published: bool = Fals
 
 
 def text_array(spec: TrainSpec, splits: Splits) -> str | None:
-    """Return the array that stands for whole texts; None for labels with rows of their own."""
-    array = choose_array(splits.entries["train"], splits.kind, spec.pooling)
+    """Return the array that stands for whole texts; None for labels with rows of their own.
+
+    Of an encoder's text the papers read the first token, and so does BERT's pooler.
+    """
+    published = spec.as_published or spec.decoder == "pooler"
+    by_first = published and not splits.manifest.causal and splits.kind not in OWN_ROWS
+    pooling = spec.pooling or ("cls" if by_first else None)
+    array = choose_array(splits.entries["train"], splits.kind, pooling)
     return array if array in POOLED else None
 
 

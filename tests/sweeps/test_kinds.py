@@ -36,7 +36,7 @@ def test_every_head_finds_a_planted_signal(cache, task, tmp_path):
     records = sweep(plan, out=tmp_path / "r.jsonl", location=Location(cache=cache))
     scores = {record.head: record.test_score for record in records}
     assert min(scores.values()) > 0.85, scores
-    assert {record.pooling for record in records} == {"cls"}
+    assert {record.pooling for record in records} == {"mean"}
 
 
 @pytest.mark.parametrize("task", KINDS)
@@ -143,7 +143,7 @@ def test_a_saved_head_knows_what_it_reads(cache, head, tmp_path):
     out = tmp_path / "r.jsonl"
     (record,) = sweep([spec], out=out, location=Location(cache=cache), save=tmp_path / "head")
     saved = TrainedHead.from_pretrained(tmp_path / "head")
-    assert (saved.kind, saved.text_kind, saved.array) == ("regression", "pair", "cls")
+    assert (saved.kind, saved.text_kind, saved.array) == ("regression", "pair", "mean")
     assert saved.config["test_score"] == record.test_score
 
 
@@ -172,3 +172,23 @@ def test_a_draw_of_one_class_is_refused_before_anything_is_trained(tmp_path):
         except OptionError as error:
             found.append(str(error))
     assert found and all("have one class" in message for message in found)
+
+
+@pytest.mark.parametrize(
+    ("options", "causal", "read"),
+    [
+        ({}, False, "mean"),
+        ({}, True, "last"),
+        ({"decoder": "pooler"}, False, "cls"),
+        ({"decoder": "pooler:dropout=0"}, False, "cls"),
+        ({"decoder": "pooler"}, True, "last"),
+        ({"as_published": True}, False, "cls"),
+        ({"decoder": "pooler", "pooling": "mean"}, False, "mean"),
+    ],
+)
+def test_which_row_stands_for_a_text(options, causal, read, tmp_path):
+    location = Location(cache=plant_all_texts(tmp_path, causal=causal))
+    (record,) = sweep(
+        [base("glue/sst2", epochs=1, **options)], out=tmp_path / "r.jsonl", location=location
+    )
+    assert record.pooling == read

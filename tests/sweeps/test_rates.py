@@ -32,7 +32,7 @@ def settled(head="p32", decoder="linear", **options):
         ("concat", "mlp", {}, 1e-3, {}),
         ("p32", "linear", {}, 1e-2, {"mixing": 0.2}),
         ("scalar-mix", "crf", {}, 1e-2, {"mixing": 0.2, "transitions": 0.1}),
-        ("dwatt", "crf", {}, 3e-3, {"mixing": 3e-3, "transitions": 0.1}),
+        ("dwatt", "crf", {}, 1e-3, {"mixing": 1e-3, "transitions": 0.1}),
         # A number is the rate of weights, and of groups without a default.
         ("dwatt", "crf", {"lr": 2e-3}, 2e-3, {"mixing": 2e-3, "transitions": 0.1}),
         ("p32", "linear", {"lr": 1e-3}, 1e-3, {"mixing": 0.2}),

@@ -89,8 +89,9 @@ def rm(
     cache: options.Cache = Path("cache"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove entries, finished or not."""
-    from probekit.maintenance import remove, select_folders
+    """Remove entries, finished or not; nothing else, whatever it is called."""
+    from probekit.maintenance import Removable, select_folders
+    from probekit.quantities import human_bytes
 
     paths = select_folders(entry, cache)
     if yes and len(entry) == 1 and len(paths) > 1:
@@ -98,11 +99,15 @@ def rm(
             f"{entry[0]} has {len(paths)} entries, of all its tasks: name a TASK as well, or leave "
             "--yes out to be asked of each."
         )
-    for path in paths:
-        if not yes:
-            typer.confirm(f"Remove {path}?", abort=True, err=True)
-        remove(path)
-        typer.echo(f"removed {path}", err=True)
+    for found in [Removable.of(path) for path in paths]:
+        state = "" if found.complete else "unfinished, "
+        what = f"{found.path} ({state}{human_bytes(found.nbytes)})"
+        if yes:
+            typer.echo(f"removing {what}", err=True)
+        else:
+            typer.confirm(f"Remove {what}?", abort=True, err=True)
+        found.remove()
+        typer.echo(f"removed {found.path}", err=True)
 
 
 @app.command()

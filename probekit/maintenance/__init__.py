@@ -4,18 +4,18 @@ from probekit.maintenance.entries import (
     check_chunks,
     describe,
     list_cache,
-    remove,
     select_folders,
 )
+from probekit.maintenance.removal import Removable
 from probekit.maintenance.rows import TAIL, RowErrors, verify_against, verify_rows
 
 __all__ = [
     "TAIL",
+    "Removable",
     "RowErrors",
     "check_chunks",
     "describe",
     "list_cache",
-    "remove",
     "select_folders",
     "verify_against",
     "verify_rows",

@@ -1,19 +1,17 @@
-"""List, describe, select and remove the entries of a cache."""
+"""List, describe, select and check the entries of a cache."""
 
 import logging
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from probekit.errors import EntryError, EntryNotFoundError, OptionError, StorageError
+from probekit.errors import EntryError, EntryNotFoundError, OptionError
 from probekit.quantities import human_bytes
 from probekit.store.checksums import DamagedChunk
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.files import disk_bytes
 from probekit.store.labels import label_columns
 from probekit.store.layout import EntryFolder, list_entries, model_slug
-from probekit.store.lock import EntryLock
 from probekit.store.names import MANIFEST, PARTIAL
 from probekit.store.verify import verify_checksums
 from probekit.tasks import slug_of
@@ -77,10 +75,12 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
     if len(names) > 3:
         raise OptionError(f"give paths of entries, or MODEL TASK [SPLIT]; found {' '.join(names)}.")
     wanted = [model_slug(names[0]), *map(slug_of, names[1:2]), *names[2:]]
+    above = {root.resolve(), *(parent for path in listed for parent in list(path.parents)[:2])}
     found = [
         folder.path
         for folder in folders
-        if [folder.model, folder.task][: len(wanted)] == wanted[:2]
+        if paths[0].resolve() not in above  # a folder of the cache is no model
+        and [folder.model, folder.task][: len(wanted)] == wanted[:2]
         and (len(wanted) < 3 or wanted[2] in (folder.split, folder.key8, folder.path.name))
     ]
     if not found:
@@ -168,20 +168,3 @@ def _damage(path: Path, damaged: Sequence[DamagedChunk]) -> str:
         f"{path}: {damaged[0]}{others}. The entry cannot be trusted: extract it again with "
         "--overwrite."
     )
-
-
-def remove(path: Path) -> None:
-    """Remove an entry, finished or not.
-
-    Raises:
-        EntryLockedError: another process is writing it.
-        StorageError: a file of it cannot be removed.
-    """
-    final = path.with_name(path.name.removesuffix(PARTIAL))
-    lock = EntryLock(final)
-    try:
-        shutil.rmtree(path)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be removed ({error}).") from error
-    finally:
-        lock.release()

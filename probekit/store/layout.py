@@ -74,6 +74,12 @@ def entry_folder(root: Path, model: str, task: str, split: str, key: str) -> Pat
     return root / model / task / f"{split}-{key[:_KEY_DIGITS]}"
 
 
+def split_and_key(name: str) -> tuple[str, str] | None:
+    """Return split and first digits of the key from an entry's folder name, finished or not."""
+    found = _ENTRY_NAME.fullmatch(name.removesuffix(PARTIAL))
+    return None if found is None else (found["split"], found["key8"])
+
+
 def labels_folder(entry: Path) -> Path:
     """Return the folder of the labels that belong to an entry's task."""
     return entry.parent / LABELS
@@ -87,14 +93,14 @@ def list_entries(root: Path) -> list[EntryFolder]:
 def _scan(root: Path) -> Iterator[EntryFolder]:
     for path in root.glob("*/*/*"):
         complete = not path.name.endswith(PARTIAL)
-        name = _ENTRY_NAME.fullmatch(path.name.removesuffix(PARTIAL))
+        name = split_and_key(path.name)
         if name is None or not path.is_dir() or path.parent.name == LABELS:
             continue
         yield EntryFolder(
             path=path,
             model=path.parent.parent.name,
             task=path.parent.name,
-            split=name["split"],
-            key8=name["key8"],
+            split=name[0],
+            key8=name[1],
             complete=complete and (path / MANIFEST).is_file(),
         )

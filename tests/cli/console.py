@@ -49,9 +49,9 @@ def refused(*arguments: object, text: str | bytes | None = None) -> str:
     return the_error(outcome.err)
 
 
-def the_error(err: str) -> str:
-    """Return the message of the one line that stderr must hold."""
-    lines = err.splitlines()
+def the_error(err: str, *, after: int = 0) -> str:
+    """Return the message of the one line that stderr must hold, after some others."""
+    lines = err.splitlines()[after:]
     assert len(lines) == 1, err
     assert lines[0].startswith("error: "), err
     return lines[0].removeprefix("error: ")

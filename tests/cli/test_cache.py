@@ -105,6 +105,8 @@ def test_rm(bert, corpus, cache):
     path = relative(cache, "dev")
     outcome = done("cache", "rm", bert, corpus, "dev", "--yes")
     assert outcome.out == ""
-    assert outcome.err == f"removed {path}\n"
+    first, second = outcome.err.splitlines()
+    assert first.startswith(f"removing {path} (") and first.endswith("kB)")
+    assert second == f"removed {path}"
     assert not path.exists()
     assert relative(cache, "train").exists()

@@ -109,7 +109,9 @@ def test_a_second_process_on_the_same_entry(bert, corpus, cache):
             f"{socket.gethostname()}, started "
         )
         assert message.endswith("(finished units are kept).")
-        assert "is being written by" in refused("cache", "rm", bert, corpus, "train", "--yes")
+        outcome = run("cache", "rm", bert, corpus, "train", "--yes")
+        assert outcome.code == 1 and "is being written by" in the_error(outcome.err, after=1)
+        assert final.is_dir()
         holder.stdin.close()
     done("extract", bert, corpus, *FLOAT32, "--overwrite")
 
@@ -184,7 +186,9 @@ def test_a_disk_that_fills_up_keeps_what_is_finished(bert, corpus, here, monkeyp
 
 @pytest.mark.parametrize("target", ["--out", "--save"])
 def test_results_that_cannot_be_written(bert, corpus, cache, here, target):
-    message = refused("train", bert, corpus, *TRAIN, target, "/dev/null/x/y")
+    outcome = run("train", bert, corpus, *TRAIN, target, "/dev/null/x/y")
+    message = outcome.err.splitlines()[-1].removeprefix("error: ")
+    assert outcome.code == 1
     told = {
         "--out": "/dev/null/x/y: cannot ",
         "--save": "--save /dev/null/x/y: /dev/null is a file",

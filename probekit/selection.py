@@ -70,7 +70,8 @@ class Selection:
         if self.kind == "cv" and most < self.folds:
             raise OptionError(
                 f"--select {self}: no class has {self.folds} examples among those drawn (the most "
-                f"frequent one has {most}); draw more, or give --select dev."
+                f"frequent one has {most}); draw more, or give --select "
+                f"{f'cv:{most}' if most > 1 else 'dev'}."
             )
 
 

@@ -207,10 +207,10 @@ class TrainSpec:
                 "leave it out, or give --fit adam."
             )
         if self.l2 is not None and (self.fit == "adam" or self.descent):
+            remedy = f"leave out {_option(self.descent[0])}" if self.descent else "give --fit lbfgs"
             raise OptionError(
                 "--l2 is the strength of a solver's penalty, and this run descends by steps; give "
-                "--weight-decay, or --fit lbfgs without "
-                f"{_option(next(iter(self.descent), 'fit'))}."
+                f"--weight-decay, or {remedy}."
             )
 
     @property

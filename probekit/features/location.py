@@ -25,6 +25,12 @@ class Location:
     text: str | None = None
 
     @property
+    def typed(self) -> list[str]:
+        """The options that say what the user's own data is, as they are typed."""
+        given = {"--kind": self.kind, "--text": self.text}
+        return [word for name, value in given.items() if value for word in (name, value)]
+
+    @property
     def root(self) -> Path:
         """The cache, as a path."""
         return Path(self.cache)

@@ -220,6 +220,7 @@ def _entry(model: str, task: Task, split: str, location: Location, kind: Kind) -
         location.entry,
         task_slug=task.slug,
         arrays=arrays,
+        typed=location.typed,
     )
 
 

@@ -2,7 +2,8 @@
 
 A record's ``diagnosis`` holds plain values by name, all of them optional. Of every fitter:
 ``one_class`` (all dev predictions are one class), ``absent`` and ``single`` (classes of train
-without an example in the draw, and with just one). Of a solver: ``converged``, ``iterations``,
+without an example in the draw, and with just one). Of a solver: ``folds`` (where a draw allowed
+fewer than the default), ``converged``, ``iterations``,
 ``gradient``, ``tolerance``, ``strength`` (of L2, the chosen one), ``edge`` (``strongest`` or
 ``weakest``, where that is an end of the path), ``objective``, ``starts``, ``starts_gap`` (relative
 gap of the objective between the best and the worst start), ``strengths`` and ``strength_scores``.
@@ -73,6 +74,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     """
     troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
     lines = [f"{MARK} {troubles}" if troubles else "", drawn_text(records), same_text(records)]
+    lines.append(_folds_text(records))
     return [line for line in lines if line]
 
 
@@ -124,6 +126,17 @@ def drawn_text(records: Sequence[Record]) -> str:
         _classes_text(records, "single", lambda classes, have: f"{classes} {have} one example"),
     ]
     return "; ".join(part for part in parts if part)
+
+
+def _folds_text(records: Sequence[Record]) -> str:
+    """Return how many runs had fewer folds than the others, for want of examples; or nothing."""
+    counts = [_count(record.diagnosis, "folds") for record in records]
+    few = sorted({count for count in counts if count})
+    if not few:
+        return ""
+    number = str(few[0]) if len(few) == 1 else f"{few[0]} to {few[-1]}"
+    runs = f"{sum(map(bool, counts))} of {len(counts)} runs"
+    return f"{number} folds in {runs}, whose draws have no class with more examples"
 
 
 def same_text(records: Sequence[Record]) -> str:

@@ -1,5 +1,6 @@
 """The append-only file of records: one JSON line each, safe against kills and other writers."""
 
+import glob
 import json
 import logging
 import os
@@ -147,7 +148,11 @@ def _files(path: Path) -> list[Path]:
     found = sorted(path.rglob("*.jsonl"))
     if not found:
         what = "this folder holds no results file (*.jsonl)" if path.is_dir() else "no such file"
-        raise MissingFileError(f"{path}: {what}; run `probekit train` or `probekit sweep` first.")
+        near = sorted(map(str, path.parent.glob(f"{glob.escape(path.stem)}*.jsonl")))
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise MissingFileError(
+            f"{path}: {what}; run `probekit train`, `sweep` or `depth` first.{hint}"
+        )
     return found
 
 

@@ -24,6 +24,7 @@ def find_entries(
     *,
     task_slug: str | None = None,
     arrays: Collection[str] = (),
+    typed: Sequence[str] = (),
 ) -> Entry:
     """Return the entry of a model, task and split; exactly one must match.
 
@@ -37,6 +38,7 @@ def find_entries(
         task_slug: the task's folder name, where it is not ``task`` with ``-`` for ``/``.
         arrays: of several entries, those that hold one of these are meant, and of entries that
             differ in what they keep alone, the one that keeps all that the others do.
+        typed: options that say what the task is, for the command in a message.
 
     Raises:
         EntryNotFoundError: none matches, or several do and ``entry`` does not choose.
@@ -55,7 +57,7 @@ def find_entries(
         raise EntryNotFoundError(_several(complete, model, task, split))
     if matching:
         return Entry.open((complete or matching)[0].path)
-    raise EntryNotFoundError(_none(root, model, task, split, entry, of_task, folders))
+    raise EntryNotFoundError(_none(root, model, task, split, entry, of_task, folders, typed))
 
 
 def _chosen(
@@ -137,6 +139,7 @@ def _none(
     entry: str | None,
     of_task: Sequence[EntryFolder],
     folders: Sequence[EntryFolder],
+    typed: Sequence[str],
 ) -> str:
     if entry is not None and of_task:
         keys = ", ".join(f.path.name for f in of_task)
@@ -148,16 +151,16 @@ def _none(
         other = ", or fit on another: --fit-on SPLIT --hold-out 0.1" if split == "train" else ""
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
-            f"Type: {_command(root, model, task)} --split {split}{other}"
+            f"Type: {_command(root, model, task, typed)} --split {split}{other}"
         )
     near = _near(model, task, folders)
     hint = f" The cache holds {near}." if near else ""
-    command = _command(root, model, task)
+    command = _command(root, model, task, typed)
     return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
 
 
-def _command(root: Path, model: str, task: str) -> str:
-    words = ["probekit", "extract", model, task]
+def _command(root: Path, model: str, task: str, typed: Sequence[str]) -> str:
+    words = ["probekit", "extract", model, task, *typed]
     return shlex.join(words if root == Path("cache") else [*words, "--cache", str(root)])
 
 

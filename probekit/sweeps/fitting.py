@@ -44,7 +44,12 @@ def settle_fit(
     fitter = FITTERS[fit]
     frozen = spec.freeze_fusion
     if reason := fitter.unsuited(head, decoder, frozen=frozen):
-        raise OptionError(f"--fit {fit}: {reason}; give --fit adam, or leave --fit out.")
+        other = (
+            "lbfgs"
+            if fit == "ridge" and not FITTERS["lbfgs"].unsuited(head, decoder, frozen=frozen)
+            else "adam"
+        )
+        raise OptionError(f"--fit {fit}: {reason}; give --fit {other}, or leave --fit out.")
     start = "--init-from" if spec.init_from is not None else "--fusion-from"
     if fitter.solves and (spec.init_from or (spec.fusion_from and not frozen)):
         raise OptionError(

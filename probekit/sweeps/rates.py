@@ -37,7 +37,7 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
     defaults = group_rates(spec, head, decoder)
     named = dict(spec.rates)
     if unknown := [name for name in named if name not in defaults]:
-        raise OptionError(_unknown(unknown[0], named[unknown[0]], spec, defaults))
+        raise OptionError(_unknown(unknown[0], named[unknown[0]], spec, decoder, defaults))
     lr = default_rate(head, decoder) if spec.lr is None else float(spec.lr)
     shared = {
         name: lr if spec.as_published or rate is None else rate for name, rate in defaults.items()
@@ -68,10 +68,16 @@ def group_rates(
     return {**of_head, **decoder.group_rates}
 
 
-def _unknown(name: str, rate: float, spec: TrainSpec, defaults: Mapping[str, float | None]) -> str:
+def _unknown(
+    name: str,
+    rate: float,
+    spec: TrainSpec,
+    decoder: DecoderSpec,
+    defaults: Mapping[str, float | None],
+) -> str:
     groups = " and ".join([WEIGHTS, *defaults])
     frozen = ", its fusion frozen," if spec.freeze_fusion else ""
     return (
-        f"--lr {name}={rate:g}: {spec.head} with decoder {spec.decoder or 'of its labels'}{frozen} "
+        f"--lr {name}={rate:g}: {spec.head} with decoder {decoder.name}{frozen} "
         f"has no parameters called {name}; it trains {groups}. Leave that rate out."
     )

@@ -17,6 +17,7 @@ from probekit.heads import HEADS
 from probekit.metrics import METRICS
 from probekit.registry import parse
 from probekit.results import Record
+from probekit.selection import Selection
 from probekit.specs import DEFAULT_EVALS, TrainSpec
 from probekit.sweeps.groups import fit_key, stream_key
 from probekit.sweeps.resolve import (
@@ -242,7 +243,7 @@ def make_record(
         raw_weights=result.raw_weights,
         class_weights=result.class_weights,
         diverged=result.diverged,
-        diagnosis=result.diagnosis,
+        diagnosis={**result.diagnosis, **_fewer_folds(run)},
         environment=describe_environment(device),
         seen=_seen(run, splits),
         confusion=result.confusion,
@@ -252,6 +253,13 @@ def make_record(
         version=__version__,
         key=run.options.key,
     )
+
+
+def _fewer_folds(run: Run) -> dict[str, Any]:
+    """Return the folds that a draw allowed, where these are fewer than the default."""
+    if run.spec.select is None or run.spec.select == run.selects_by:
+        return {}
+    return {"folds": Selection.parse(run.spec.select).folds}
 
 
 def _seen(run: Run, splits: Splits) -> dict[str, Any]:
@@ -290,7 +298,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "init": run.init,
         "freeze": spec.freeze_fusion,
         "fitter": spec.fit,
-        "select": spec.select,
+        "select": run.selects_by,
         "l2": spec.l2,
         "epochs": spec.epochs,
         "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,

@@ -126,3 +126,10 @@ def test_heads_that_no_seed_changes_are_said():
     assert same_text(solved[:1]) == ""
     assert same_text([replace(one, shots=8) for one in solved]) == ""
     assert same_text([replace(one, fitter="adam") for one in solved]) == ""
+
+
+def test_fewer_folds_are_counted():
+    records = [diagnosed(seed=0, folds=3), diagnosed(seed=1, folds=4), diagnosed(seed=2)]
+    assert notes(records) == [
+        "3 to 4 folds in 2 of 3 runs, whose draws have no class with more examples"
+    ]

@@ -8,6 +8,8 @@ from probekit.decoders import DECODERS
 from probekit.errors import DataError, OptionError, UnknownNameError
 from probekit.features import Location, open_features
 from probekit.heads import HEADS
+from probekit.report.rows import summarise
+from probekit.results.diagnosis import notes
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
 from probekit.sweeps.resolve import resolve
@@ -157,8 +159,25 @@ def test_small_draws_have_fewer_folds_unless_some_were_asked_for(tmp_path):
     assert resolve(replace(few, shots=20), splits).spec.select == "cv:5"
     assert resolve(few, splits).spec.select in ("cv:2", "cv:3", "dev")
     assert fit(few, location=location).diagnosis["converged"]
-    with pytest.raises(OptionError, match="--select cv:5: no class has 5 examples"):
+    with pytest.raises(
+        OptionError, match=r"cv:5: no class has 5 examples.*give --select (cv|dev)"
+    ):
         resolve(replace(few, select="cv:5"), splits)
+
+
+def test_seeds_whose_draws_allow_fewer_folds_belong_to_one_setting(tmp_path):
+    for split in ("train", "dev"):
+        plant_texts(tmp_path, split=split)
+    few = base("glue/sst2", epochs=None, lr=None, shots=4)
+    plan = product(few, {"seed": range(6)})
+    records = sweep(plan, out=tmp_path / "r.jsonl", location=Location(cache=tmp_path))
+    assert {record.select for record in records} == {"cv:5"}
+    folds = [record.diagnosis.get("folds", 5) for record in records]
+    assert len(set(folds)) > 1 and min(folds) == 4, "of eight texts, one class has four or more"
+    (row,) = summarise(records)
+    assert row.seeds == tuple(range(6))
+    few_folds = sum(n < 5 for n in folds)
+    assert f"folds in {few_folds} of 6 runs, whose draws have no" in notes(records)[-1]
 
 
 def test_a_draw_of_one_class_is_refused_before_anything_is_trained(tmp_path):

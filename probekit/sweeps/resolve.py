@@ -71,7 +71,6 @@ class Run:
             as it is scored; an estimate.
         init: what the saved head that it starts from was trained on, if there is one.
         classes: label names that its decoder knows.
-        selects_by: what chooses in every seed of this setting; a small draw may allow fewer folds.
     """
 
     options: ResolvedOptions
@@ -83,7 +82,6 @@ class Run:
     n_scored: float = 0.0
     init: str | None = None
     classes: tuple[str, ...] = ()
-    selects_by: str | None = None
 
     @property
     def spec(self) -> TrainSpec:
@@ -120,8 +118,8 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     layers = choose_layers(spec, head, splits.n_blocks)
     drawn = sample(spec, splits)
     n_values = count_values(len(drawn), len(layers), splits)
-    wanted = _fill(spec, head, n_values, splits)
-    filled = replace(wanted, select=_check_draw(spec, wanted, splits, drawn))
+    filled = _fill(spec, head, n_values, splits)
+    filled = replace(filled, select=_check_draw(spec, filled, splits, drawn))
     used = used_splits(spec, splits)
     _check_stored(layers, head, splits, filled.pooling, used)
     assert filled.decoder is not None and filled.normalize is not None
@@ -156,7 +154,6 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         n_scored=count_scored(filled, splits),
         init=None if start is None else start.name,
         classes=splits.label_map.names,
-        selects_by=filled.select if filled.select == "dev" else wanted.select,
     )
 
 
@@ -173,7 +170,7 @@ def _check_draw(
     select = None if filled.select is None else Selection.parse(filled.select)
     most = _most_frequent(splits, filled.pooling, drawn.tobytes())
     if select is not None and select.folds > most and spec.select is None:
-        return f"cv:{most}" if most > 1 else "dev"
+        return str(replace(select, folds=most, of=select.folds)) if most > 1 else "dev"
     if select is not None:
         select.check_classes(most)
     return filled.select

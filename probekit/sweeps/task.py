@@ -257,9 +257,8 @@ def make_record(
 
 def _fewer_folds(run: Run) -> dict[str, Any]:
     """Return the folds that a draw allowed, where these are fewer than the default."""
-    if run.spec.select is None or run.spec.select == run.selects_by:
-        return {}
-    return {"folds": Selection.parse(run.spec.select).folds}
+    select = None if run.spec.select is None else Selection.parse(run.spec.select)
+    return {"folds": select.folds} if select is not None and select.of else {}
 
 
 def _seen(run: Run, splits: Splits) -> dict[str, Any]:
@@ -298,7 +297,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "init": run.init,
         "freeze": spec.freeze_fusion,
         "fitter": spec.fit,
-        "select": run.selects_by,
+        "select": None if spec.select is None else Selection.parse(spec.select).asked,
         "l2": spec.l2,
         "epochs": spec.epochs,
         "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,

@@ -2,7 +2,8 @@
 
 Heads are trained by steps at every rate of a grid with 8 shots, light ones with 32 too, over two
 seeds that no table reports. What a rate costs is the points of dev by which it lies below the
-head's best rate on the same subject; the default is the rate that costs least on average, rounded.
+head's best rate on the same subject; the default is the rate that costs least on average, rounded
+(of `dwatt` the one below it, at which no single run fails).
 The trials of ``fewshot_fits.py`` count too: they try the same rates of a head until the best lies
 inside. Finished runs are skipped, so the script can be stopped and resumed.
 

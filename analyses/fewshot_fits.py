@@ -2,9 +2,9 @@
 
 Three ways to fit each head: by steps at the papers' learning rates (attention fusion's for the
 light heads, DWAtt's for the large ones); by steps at rates that were searched on two other seeds
-(``--lr search``); and, where head and decoder allow it, solved to the optimum. Dev chooses
-checkpoint, rate and strength of L2; test is reported. Finished runs are skipped, so the script can
-be stopped and resumed.
+(``--lr search``); and by default, without any option: light heads solved to the optimum, large ones
+by steps at their default rate. Dev chooses checkpoint, rate and strength of L2; test is reported.
+Finished runs are skipped, so the script can be stopped and resumed.
 
     probekit extract MODEL conll --data DATA --split train,dev,test
     python analyses/fewshot_fits.py MODEL --workers 2 [--shots 8]
@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shared import (
-    LIGHT,
     PUBLISHED,
     RESULTS,
     argument_parser,
@@ -32,7 +31,7 @@ from probekit import Record, TrainSpec, plot_fewshot, plot_weights, product, sav
 HEADS = tuple(PUBLISHED)
 SHOTS = (8, 128)
 SEEDS = range(5)
-WAYS = ("published rates", "searched rates", "solved")
+WAYS = ("published rates", "searched rates", "defaults")
 
 
 def main() -> None:
@@ -47,7 +46,7 @@ def main() -> None:
         base = TrainSpec(model=args.model, task="conll", head="last", shots=shots)
         steps = replace(base, fit="adam", epochs=50, evals=5)
         plans = {
-            "solved": product(base, {"head": LIGHT, "fit": ["lbfgs"], "seed": SEEDS}),
+            "defaults": product(base, {"head": HEADS, "seed": SEEDS}),
             "published rates": with_rates(steps, HEADS, SEEDS, PUBLISHED),
             "searched rates": product(steps, {"head": HEADS, "seed": SEEDS, "lr": ["search"]}),
         }
@@ -58,7 +57,7 @@ def main() -> None:
 
 def tabulate(found: dict[str, list[Record]]) -> None:
     """Write the tables and the figures."""
-    model = found["solved"][0].model
+    model = found["defaults"][0].model
     write(
         "fewshot_fits",
         [
@@ -68,15 +67,15 @@ def tabulate(found: dict[str, list[Record]]) -> None:
             *(section(way.capitalize(), records) for way, records in found.items()),
         ],
     )
-    best = found["solved"] + [r for r in found["searched rates"] if r.head not in LIGHT]
-    save_figure(plot_fewshot(best), RESULTS / "fewshot_fits.png")
-    many = [record for record in best if record.shots == max(r.shots or 0 for r in best)]
+    defaults = found["defaults"]
+    save_figure(plot_fewshot(defaults), RESULTS / "fewshot_fits.png")
+    many = [record for record in defaults if record.shots == max(r.shots or 0 for r in defaults)]
     save_figure(plot_weights(many), RESULTS / "fewshot_fits_weights.png")
 
 
 def overview(found: dict[str, list[Record]]) -> str:
     """Return one line per head: test scores at both sizes, fitted in three ways."""
-    sizes = sorted({record.shots for record in found["solved"] if record.shots})
+    sizes = sorted({record.shots for record in found["defaults"] if record.shots})
     columns = [(way, shots) for shots in sizes for way in WAYS]
     lines = []
     for head in HEADS:

@@ -174,14 +174,16 @@ def scores_text(records: "Sequence[Record]", style: "Style" = "text") -> str:
 
 
 def depths_text(
-    records: "Sequence[Record]", split: "Scored" = "dev", style: "Style" = "text"
+    records: "Sequence[Record]", split: "Scored | None" = None, style: "Style" = "text"
 ) -> str:
     """Return the table of scores by depth, and below it what they are; JSON lines stand alone."""
     from probekit.comparison import best_depths
     from probekit.report import caption, depth_table, footnotes, summarise
-    from probekit.results.scored import SCORE_OF, scored_on
+    from probekit.results.scored import SCORE_OF, reported_split, scored_on
 
-    records = scored_on([record for record in records if record.depth is not None], split)
+    records = [record for record in records if record.depth is not None]
+    split = split or reported_split(records)
+    records = scored_on(records, split)
     best = best_depths(records)
     text = depth_table(records, SCORE_OF[split], style, best)
     if style == "jsonl":

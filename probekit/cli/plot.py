@@ -38,7 +38,9 @@ def plot(
     split: Annotated[
         str | None,
         typer.Option(
-            "--split", help="depth, fewshot, fraction, classes: dev (the default) or test."
+            "--split",
+            help="depth, fewshot, fraction: dev, or test (the default where there is one); "
+            "classes: dev (the default) or test.",
         ),
     ] = None,
     classes: Annotated[

@@ -22,7 +22,8 @@ def table(
         typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
     ] = None,
     split: Annotated[
-        str | None, typer.Option("--split", help="depth: dev (the default) or test.")
+        str | None,
+        typer.Option("--split", help="depth: dev, or test (the default where all have one)."),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")] = False,
     style: Annotated[
@@ -48,7 +49,7 @@ def table(
     if of == "weights":
         text = weights_text(records, raw=raw, style=layout)
     elif of == "depth":
-        text = depths_text(records, cast("Scored", split or "dev"), layout)
+        text = depths_text(records, cast("Scored | None", split), layout)
     else:
         text = scores_text(records, layout)
     typer.echo(text, nl=False)

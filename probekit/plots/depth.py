@@ -17,12 +17,12 @@ from probekit.results.diagnosis import marks
 from probekit.results.groups import grouped
 from probekit.results.interval import Interval
 from probekit.results.record import Record
-from probekit.results.scored import SCORE_OF, Scored, mean_score, scored_on
+from probekit.results.scored import SCORE_OF, Scored, mean_score, reported_split, scored_on
 
 _BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
 
 
-def plot_depth(records: Sequence[Record], split: Scored = "dev") -> Figure:
+def plot_depth(records: Sequence[Record], split: Scored | None = None) -> Figure:
     """Draw the score against the truncated depth, one curve per head and normalisation.
 
     Scores are the best ones on dev, or those of the same checkpoints on test. A ring marks the
@@ -32,14 +32,16 @@ def plot_depth(records: Sequence[Record], split: Scored = "dev") -> Figure:
 
     Args:
         records: records; those that are not of a truncated depth are left out.
-        split: whose scores.
+        split: whose scores; None is test where all the records have one, else dev.
 
     Raises:
         UnknownNameError: there is no such split.
         RecordError: no record has such scores, there are fewer than two depths, or a point
             would average over more than seeds.
     """
-    records = scored_on([record for record in records if record.depth is not None], split)
+    records = [record for record in records if record.depth is not None]
+    split = split or reported_split(records)
+    records = scored_on(records, split)
     if len({record.depth for record in records}) < 2:
         raise RecordError(
             "a depth curve needs records of at least two depths; run `probekit depth` first."

@@ -8,24 +8,26 @@ from probekit.errors import RecordError
 from probekit.plots.amount import draw_amounts
 from probekit.plots.axis import shots_axis
 from probekit.results.record import Record
-from probekit.results.scored import Scored, scored_on
+from probekit.results.scored import Scored, reported_split, scored_on
 
 
-def plot_fewshot(records: Sequence[Record], split: Scored = "dev") -> Figure:
+def plot_fewshot(records: Sequence[Record], split: Scored | None = None) -> Figure:
     """Draw the score against shots (logarithmic), with 95 % intervals over seeds.
 
     Scores are the best ones on dev, or those of the same checkpoints on test.
 
     Args:
         records: records; those that are not few-shot are left out.
-        split: whose scores.
+        split: whose scores; None is test where all the records have one, else dev.
 
     Raises:
         UnknownNameError: there is no such split.
         RecordError: no record has such scores, there are fewer than two numbers of shots, or
             a point would average over more than seeds.
     """
-    records = scored_on([one for one in records if one.shots is not None], split)
+    records = [one for one in records if one.shots is not None]
+    split = split or reported_split(records)
+    records = scored_on(records, split)
     if len({record.shots for record in records}) < 2:
         raise RecordError(
             "a few-shot curve needs records of at least two numbers of shots; run "

@@ -35,6 +35,12 @@ def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
     return found
 
 
+def reported_split(records: Sequence[Record]) -> Scored:
+    """Return the split whose scores are shown: test, which chose nothing, where all have one."""
+    tested = [record.test_score is not None for record in records]
+    return "test" if tested and all(tested) else "dev"
+
+
 def has_two_scores(records: Sequence[Record]) -> bool:
     """Say whether the best and the last dev score are two things in some of the records.
 

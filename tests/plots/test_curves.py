@@ -1,6 +1,8 @@
 """Curves over depth, shots, fractions and training: points, intervals, axes."""
 
 import json
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -26,7 +28,7 @@ def test_depth_curve_and_its_best():
         for depth, score in scores.items()
         for seed in (0, 1)
     ]
-    axes = plot_depth(records).axes[0]
+    axes = plot_depth(records, split="dev").axes[0]
     curve, ring, within = axes.lines
     assert curve.get_xdata().tolist() == [0, 1, 2]
     assert within.get_xydata().tolist() == ring.get_xydata().tolist()
@@ -57,7 +59,7 @@ def test_the_ring_is_at_the_best_depth_of_dev_whatever_is_drawn(split):
 def test_ties_are_ties_and_stand_apart_or_together():
     scores = [0.5, 0.75, 0.7, 0.75, 0.75]
     records = [make_record("last", depth=d, eval_score=s) for d, s in enumerate(scores)]
-    axes = plot_depth(records).axes[0]
+    axes = plot_depth(records, split="dev").axes[0]
     curve, ring, alone, together = axes.lines
     assert ring.get_xdata() == [1]
     assert alone.get_xydata().tolist() == [[1, 75]] and alone.get_marker() == "o"
@@ -75,7 +77,7 @@ def test_depths_within_noise_are_those_of_the_table():
         for seed in range(5)
         for depth, noise in enumerate(rng.normal(0, 0.01, 9))
     ]
-    figure = plot_depth(records)
+    figure = plot_depth(records, split="dev")
     best = best_depths(records)
     lines = iter(figure.axes[0].lines)
     for found in best.values():
@@ -96,7 +98,7 @@ def test_points_of_runs_with_a_trouble_are_hollow():
         for depth in range(4)
         for seed in range(3)
     ]
-    figure = plot_depth(records)
+    figure = plot_depth(records, split="dev")
     curve, hollow, *_ = figure.axes[0].lines
     assert hollow.get_xdata().tolist() == [2]
     assert hollow.get_ydata().tolist() == [curve.get_ydata()[2]]
@@ -170,14 +172,14 @@ def _perplexities(low, high):
 
 
 def test_perplexity_is_raw_and_best_where_it_is_lowest():
-    axes = plot_depth(_perplexities(20.0, 100.0)).axes[0]
+    axes = plot_depth(_perplexities(20.0, 100.0), split="dev").axes[0]
     curve, ring, _ = axes.lines
     assert axes.get_ylabel() == "dev perplexity" and axes.get_yscale() == "linear"
     assert curve.get_ydata()[0] == pytest.approx(101.25)
     assert ring.get_xdata() == [4]
 
 
-@pytest.mark.parametrize("plot", [plot_depth, plot_learning])
+@pytest.mark.parametrize("plot", [partial(plot_depth, split="dev"), plot_learning])
 def test_perplexities_far_apart_have_a_logarithmic_axis(plot):
     records = _perplexities(20.0, 30000.0)
     if plot is plot_learning:
@@ -193,7 +195,7 @@ def test_perplexities_far_apart_have_a_logarithmic_axis(plot):
 @pytest.mark.parametrize("decades", [1.5, 3.0, 3.5, 3.7, 5, 9, 12, 25, 40, 150])
 @pytest.mark.parametrize("start", [1.0, 3.0, 27.5])
 def test_a_logarithmic_axis_has_a_few_labels_that_do_not_collide(decades, start):
-    axes = plot_depth(_perplexities(start, start * 10**decades)).axes[0]
+    axes = plot_depth(_perplexities(start, start * 10**decades), split="dev").axes[0]
     axes.figure.draw_without_rendering()
     low, high = axes.get_ylim()
     ticks = zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
@@ -249,7 +251,7 @@ def test_interval_of_few_seeds_stays_within_what_a_score_can_be():
         for k in (8, 16)
         for seed, score in enumerate((0.1, 0.9))
     ]
-    for line in plot_fewshot(records).axes[0].lines[1:]:
+    for line in plot_fewshot(records, split="dev").axes[0].lines[1:]:
         assert line.get_ydata().tolist() == [0.0, 100.0]
 
 
@@ -259,7 +261,7 @@ def test_interval_of_a_correlation_may_be_negative():
         for k in (8, 16)
         for seed, score in enumerate((0.05, 0.06))
     ]
-    for line in plot_fewshot(records).axes[0].lines[1:]:
+    for line in plot_fewshot(records, split="dev").axes[0].lines[1:]:
         assert line.get_ydata()[0] == pytest.approx(5.5 - 6.353, abs=0.001)
 
 
@@ -343,3 +345,12 @@ def test_curves_of_test_scores(draw):
         draw(untested, split="test")
     with pytest.raises(UnknownNameError, match="unknown split 'tset'"):
         draw(records, split="tset")
+
+
+def test_test_is_shown_where_all_the_records_have_it():
+    """Dev chose strengths and checkpoints, so that its scores are too good."""
+    deep = sample_records(("last",), depths=range(3))
+    for plot, records in ((plot_depth, deep), (plot_fewshot, fewshot_records(heads=("last",)))):
+        assert plot(records).axes[0].get_ylabel() == "test span F1 (%)"
+        some = [replace(records[0], test_score=None), *records[1:]]
+        assert plot(some).axes[0].get_ylabel() == "dev span F1 (%)"

@@ -128,9 +128,9 @@ def test_panels_never_mix_tasks_or_metrics():
         "tiny-model, wnut17, ner",
     ]
     assert [axes.get_ylabel() for axes in figure.axes] == [
-        "dev span F1 (%)",
-        "dev accuracy (%)",
-        "dev span F1 (%)",
+        "test span F1 (%)",
+        "test accuracy (%)",
+        "test span F1 (%)",
     ]
 
 

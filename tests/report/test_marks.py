@@ -109,10 +109,11 @@ def test_a_table_by_depth_marks_the_best_of_dev_and_troubles(split):
 
 
 def test_depths_as_markdown_and_json_lines():
-    text = depths_text(deep_records(), style="markdown")
+    text = depths_text(deep_records(), "dev", style="markdown")
     assert "| 1 | 75.00~* |" in text and "| 3 | 75.00~ |" in text
     assert "\n\nbest on dev: layer 1; \\~ within" in text and "\n\n\\* one class" in text
-    rows = [json.loads(line) for line in depths_text(deep_records(), style="jsonl").splitlines()]
+    lines = depths_text(deep_records(), "dev", style="jsonl").splitlines()
+    rows = list(map(json.loads, lines))
     assert [row["marks"] for row in rows] == [["one class predicted"]] * 2 + [[], []]
     assert [row["best"] for row in rows] == [False, True, False, False]
     assert [row["within_noise"] for row in rows] == [False, True, False, True]

@@ -6,12 +6,16 @@ strengths each, from rows in memory in float32. Theirs: StandardScaler, then for
 strong to weak LogisticRegression (lbfgs, ``warm_start``) with the loosest tolerance of a few at
 which the objectives, summed over three layers or so, are at most ours. Ours: moments, components
 and all strengths side by side, layer by layer. Both use all threads. The middle layer of the full
-train split of CoNLL is timed as well.
+train split of CoNLL is timed as well. ``--profile`` says instead where our time goes in a middle
+layer: of CoNLL's, half is matrix products (``addmm``, ``addmm_`` and that of ``_add``), most of
+them of few logits with all rows, far below a processor's peak.
 
     python benchmarks/depth_sklearn.py --models MODELS --data DATA [--work FOLDER] [--rounds 1]
 """
 
 import argparse
+import cProfile
+import pstats
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,19 +66,29 @@ SUBJECTS = (
 
 def main() -> None:
     """Measure and report."""
-    args = parser(__doc__).parse_args()
+    options = parser(__doc__)
+    options.add_argument("--profile", action="store_true", help="say where our time goes")
+    args = options.parse_args()
     with work_folder(args) as folder:
         for subject in SUBJECTS:
-            report([measure(subject, args, folder)], args)
+            if args.profile:
+                profile(subject, args, folder)
+            else:
+                report([measure(subject, args, folder)], args)
+
+
+def profile(subject: Subject, args: argparse.Namespace, folder: Path) -> None:
+    """Print the functions of our fit of a middle layer that take longest."""
+    layers, y = read(subject, rows_of(subject, args, folder))
+    with cProfile.Profile() as found:
+        ours(layers[len(layers) // 2], y)
+    pstats.Stats(found).sort_stats("tottime").print_stats(12)
 
 
 def measure(subject: Subject, args: argparse.Namespace, folder: Path) -> Claim:
     """Return the claim for a subject."""
     view = rows_of(subject, args, folder)
-    n_rows = min(subject.rows or len(view), len(view))
-    layers = [view.array.read(torch.from_numpy(view.rows[:n_rows]), (n,))[:, 0].float()
-              for n in view.array.layers[:: subject.every]]  # fmt: skip
-    y = torch.unique(torch.from_numpy(view.targets[:n_rows]), return_inverse=True)[1]
+    layers, y = read(subject, view)
     tolerance = equal_tolerance(layers[1 :: max(len(layers) // 3, 2)], y)
     sides = {
         "theirs": timed(lambda: [theirs(x, y, tolerance) for x in layers]),
@@ -101,6 +115,14 @@ def rows_of(subject: Subject, args: argparse.Namespace, folder: Path) -> Feature
     extract(model, subject.task, data=data, splits=["train"], device=args.device, cache=cache)
     splits = open_features(Path(model).stem, subject.task, None, Location(cache=cache))
     return splits.view("train", valid_only=True)
+
+
+def read(subject: Subject, view: FeatureView) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Return the rows of every layer that is probed, and their classes."""
+    n_rows = min(subject.rows or len(view), len(view))
+    layers = [view.array.read(torch.from_numpy(view.rows[:n_rows]), (n,))[:, 0].float()
+              for n in view.array.layers[:: subject.every]]  # fmt: skip
+    return layers, torch.unique(torch.from_numpy(view.targets[:n_rows]), return_inverse=True)[1]
 
 
 def ours(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:

@@ -58,7 +58,7 @@ def test_a_depth_curve_is_scikit_learns(tmp_path, name, task):
         for l2, found in zip(
             *map(record.diagnosis.get, ("strengths", "strength_scores")), strict=True
         ):
-            judge = LogisticRegression(C=1 / (len(x) * l2), tol=1e-6, max_iter=20_000)
+            judge = LogisticRegression(C=1 / (len(x) * l2), tol=1e-8, max_iter=20_000)
             judge.fit(scaler.transform(x), train.targets)
             expected = scorer.score(judge.predict(scaler.transform(z)))[metric.name]
             assert abs(found - expected) <= max(1.5 / dev.n_examples, 0.003), (record.depth, l2)

@@ -26,18 +26,18 @@ class Selection:
     Attributes:
         kind: ``dev``, ``cv`` or ``hold-out``.
         folds: K of ``cv``; 0 elsewhere.
-        of: folds by default, where the drawn examples allow fewer; else 0.
+        default: folds by default, where the drawn examples allow fewer; else 0.
         share: F of ``hold-out``; 0 elsewhere.
     """
 
     kind: str
     folds: int = 0
     share: float = 0.0
-    of: int = 0
+    default: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the selection that a user typed.
+        """Return the selection of a text: what a user typed, or what ``str`` wrote.
 
         Raises:
             OptionError: the text is none.
@@ -46,9 +46,9 @@ class Selection:
         try:
             if kind == "dev" and not value:
                 return cls("dev")
-            folds, _, of = value.partition(" of ")
-            if kind == "cv" and int(folds) >= 2:
-                return cls("cv", folds=int(folds), of=int(of or 0))
+            folds, _, default = value.partition(" of ")
+            if kind == "cv" and int(folds) >= 2 and (not default or int(default) > int(folds)):
+                return cls("cv", folds=int(folds), default=int(default or 0))
             if kind == "hold-out" and 0 < float(value) < 1:
                 return cls("hold-out", share=float(value))
         except ValueError:
@@ -58,13 +58,14 @@ class Selection:
     def __str__(self) -> str:
         """Return the text that `parse` reads."""
         if self.kind == "cv":
-            return f"cv:{self.folds} of {self.of}" if self.of else f"cv:{self.folds}"
+            fewer = f" of {self.default}" if self.default else ""
+            return f"cv:{self.folds}{fewer}"
         return f"hold-out:{self.share:g}" if self.kind == "hold-out" else "dev"
 
     @property
     def asked(self) -> str:
         """What chooses in every run of a setting, whatever its draw allows."""
-        return f"cv:{self.of}" if self.of else str(self)
+        return f"cv:{self.default}" if self.default else str(self)
 
     def check_classes(self, most: int) -> None:
         """Refuse folds that no class can fill.

@@ -67,7 +67,7 @@ class TrainSpec:
             rows), else ``none``.
         pooling: which row stands for a whole text, ``cls``, ``mean`` or ``last``; ``None`` is the
             last token of a causal model; of a bidirectional one the mean of all tokens, or the
-            first under a pooler and ``as_published``. Labels of words have rows of their own.
+            first under a pooler or ``as_published``. Labels of words have rows of their own.
         shots: K; K x C sentences of the train split are drawn. With 0, the saved head of
             ``init_from`` is scored as it is.
         fraction: share of the train split that is drawn, in (0, 1]; or 0, as for shots.
@@ -207,10 +207,11 @@ class TrainSpec:
                 "leave it out, or give --fit adam."
             )
         if self.l2 is not None and (self.fit == "adam" or self.descent):
-            remedy = f"leave out {_option(self.descent[0])}" if self.descent else "give --fit lbfgs"
+            given = ["--fit adam"] if self.fit == "adam" else []
+            given += map(_option, self.descent)
             raise OptionError(
                 "--l2 is the strength of a solver's penalty, and this run descends by steps; give "
-                f"--weight-decay, or {remedy}."
+                f"--weight-decay, or leave out {' and '.join(given)}."
             )
 
     @property

@@ -179,11 +179,10 @@ def depths_text(
     """Return the table of scores by depth, and below it what they are; JSON lines stand alone."""
     from probekit.comparison import best_depths
     from probekit.report import caption, depth_table, footnotes, summarise
-    from probekit.results.scored import SCORE_OF, reported_split, scored_on
+    from probekit.results.scored import SCORE_OF, shown
 
     records = [record for record in records if record.depth is not None]
-    split = split or reported_split(records)
-    records = scored_on(records, split)
+    records, split = shown(records, split)
     best = best_depths(records)
     text = depth_table(records, SCORE_OF[split], style, best)
     if style == "jsonl":

@@ -39,7 +39,7 @@ def plot(
         str | None,
         typer.Option(
             "--split",
-            help="depth, fewshot, fraction: dev, or test (the default where there is one); "
+            help="depth, fewshot, fraction: dev, or test (the default where all have one); "
             "classes: dev (the default) or test.",
         ),
     ] = None,

@@ -115,7 +115,7 @@ PooledRow = Annotated[
     typer.Option(
         "--pooling",
         help="For labels of whole texts: cls, mean or last row.",
-        show_default="mean, cls under a pooler, last for a causal model",
+        show_default="mean, cls under a pooler or a protocol, last for a causal model",
     ),
 ]
 Optimizer = Annotated[

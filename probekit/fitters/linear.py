@@ -23,9 +23,9 @@ from probekit.fitters.minimise import (
 )
 from probekit.fitters.preconditioner import BlockInverse, KroneckerInverse
 
-_BLOCK_VALUES, _BLOCK_ROWS = 2**21, 4096
-"""Logits of all problems that are computed at a time, and rows: they stay in a processor's cache
-between the two products of an evaluation."""
+_PIECE_VALUES, _PIECE_ROWS = 2**21, 4096
+"""Logits of all problems, and rows, of one piece: they stay in a processor's cache between the two
+products of an evaluation."""
 
 _DRAWN = 20
 """Rows that a block of the Hessian is summed over on average, per column of theirs, at most."""
@@ -166,7 +166,7 @@ class Pass:
 
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
-        most = min(max(_BLOCK_VALUES // max(len(self._matrix), 1), 64), _BLOCK_ROWS)
+        most = min(max(_PIECE_VALUES // max(len(self._matrix), 1), 64), _PIECE_ROWS)
         for piece in self._loss.pieces(rows, most):
             self._add(piece, z[piece.start - rows.start : piece.stop - rows.start])
 
@@ -210,6 +210,7 @@ class _Blocks:
     def __init__(self, curvature: Float64[Tensor, "problems logits"], width: int) -> None:
         self.found = curvature.new_zeros(*curvature.shape, width, width, dtype=torch.float32)
         self._step = (curvature.clamp(min=_FLAT) / (_DRAWN * width)).float().unsqueeze(2)
+        # The same draw in every pass: a fit can be repeated, and differs by its points alone.
         self._generator = torch.Generator().manual_seed(0)
 
     def add(self, bent: Float[Tensor, "problems logits n"], z: Float[Tensor, "n r"]) -> None:

@@ -43,7 +43,7 @@ class Evaluation:
     blocks: Float[Tensor, "problems logits width width"] | None = None
 
     def take(self, places: Tensor) -> "Evaluation":
-        """Return those of some problems."""
+        """Return those of some problems, without blocks, which are used at once."""
         curvature = None if self.curvature is None else self.curvature[places]
         return Evaluation(self.value[places], self.gradient[places], curvature)
 

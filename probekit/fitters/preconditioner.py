@@ -29,7 +29,7 @@ _RIDGE = 1e-5
 class KroneckerInverse:
     """Inverse of A x diag(spectrum) + L2, A the mean curvature by the logits of each problem.
 
-    It is the Hessian where every row has the same curvature, as at the start of a fit. Blocks of
+    It is the Hessian where every row has the same curvature, as at the start of a fit. Groups of
     values beside weights and biases (a chain's transitions, a mixture) have one curvature each,
     that of the last step along them.
     """
@@ -49,7 +49,7 @@ class KroneckerInverse:
             spectrum: mean square of each column of the rows.
             l2: strength of each problem; the bias has none.
             n_logits: K.
-            beside: sizes of the blocks of values beside weights and biases.
+            beside: sizes of the groups of values beside weights and biases.
             curvature: of these, at the start.
         """
         self._spectrum = torch.cat([spectrum, spectrum.new_ones(1)])
@@ -85,7 +85,7 @@ class KroneckerInverse:
             self._measure(which, points, found.gradient)
 
     def _measure(self, which: Tensor, points: Tensor, gradient: Tensor) -> None:
-        """Set the curvature of each block to that of the last step, where it was positive."""
+        """Set the curvature of each group to that of the last step, where it was positive."""
         here = torch.stack([points[:, self._n_weights :], gradient[:, self._n_weights :]])
         if self._last is None:
             self._last = (torch.zeros_like(here[0]), torch.zeros_like(here[0]))
@@ -212,16 +212,16 @@ class BlockInverse(KroneckerInverse):
         found = super().apply(which, gradient)
         n_logits, width = self._total.shape[1], len(self._spectrum)
         for place, n in enumerate(which.tolist()):
-            if n in self._blocks:
-                own = gradient[place, : self._n_weights].view(n_logits, width)
-                common = own.mean(0) if n_logits > 1 else torch.zeros_like(own[0])
-                # One product per logit: a batch of them is several times as slow.
-                pairs = zip(self._blocks[n], (own - common).float(), strict=True)
-                apart = torch.stack([block @ row for block, row in pairs]).double()
-                if n_logits > 1:
-                    apart -= apart.mean(0)
-                own = apart + torch.where(self._l2[n] > 0, common / self._l2[n], 0.0)
-                found[place, : self._n_weights] = own.flatten()
+            if n not in self._blocks:
+                continue
+            own = gradient[place, : self._n_weights].view(n_logits, width)
+            common = own.mean(0) * (n_logits > 1)  # a single logit has nothing in common
+            # One product per logit: a batch of them is several times as slow.
+            pairs = zip(self._blocks[n], (own - common).float(), strict=True)
+            apart = torch.stack([block @ row for block, row in pairs]).double()
+            apart -= apart.mean(0) * (n_logits > 1)
+            out = apart + torch.where(self._l2[n] > 0, common / self._l2[n], 0.0)
+            found[place, : self._n_weights] = out.flatten()
         return found
 
 

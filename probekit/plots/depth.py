@@ -17,7 +17,7 @@ from probekit.results.diagnosis import marks
 from probekit.results.groups import grouped
 from probekit.results.interval import Interval
 from probekit.results.record import Record
-from probekit.results.scored import SCORE_OF, Scored, mean_score, reported_split, scored_on
+from probekit.results.scored import SCORE_OF, Scored, mean_score, shown
 
 _BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
 
@@ -40,8 +40,7 @@ def plot_depth(records: Sequence[Record], split: Scored | None = None) -> Figure
             would average over more than seeds.
     """
     records = [record for record in records if record.depth is not None]
-    split = split or reported_split(records)
-    records = scored_on(records, split)
+    records, split = shown(records, split)
     if len({record.depth for record in records}) < 2:
         raise RecordError(
             "a depth curve needs records of at least two depths; run `probekit depth` first."

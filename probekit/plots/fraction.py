@@ -8,7 +8,7 @@ from probekit.errors import RecordError
 from probekit.plots.amount import draw_amounts
 from probekit.plots.axis import fraction_axis
 from probekit.results.record import Record
-from probekit.results.scored import Scored, reported_split, scored_on
+from probekit.results.scored import Scored, shown
 
 
 def plot_fraction(records: Sequence[Record], split: Scored | None = None) -> Figure:
@@ -26,8 +26,7 @@ def plot_fraction(records: Sequence[Record], split: Scored | None = None) -> Fig
             a point would average over more than seeds.
     """
     records = [one for one in records if one.fraction is not None]
-    split = split or reported_split(records)
-    records = scored_on(records, split)
+    records, split = shown(records, split)
     if len({record.fraction for record in records}) < 2:
         raise RecordError(
             "a curve over fractions needs records of at least two; run `probekit sweep` with "

@@ -35,10 +35,14 @@ def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
     return found
 
 
-def reported_split(records: Sequence[Record]) -> Scored:
-    """Return the split whose scores are shown: test, which chose nothing, where all have one."""
+def shown(records: Sequence[Record], split: Scored | None) -> tuple[list[Record], Scored]:
+    """Return the records with a score on a split, and the split.
+
+    Unset it is test, which chose nothing, where all of them have a score there, else dev.
+    """
     tested = [record.test_score is not None for record in records]
-    return "test" if tested and all(tested) else "dev"
+    split = split or ("test" if tested and all(tested) else "dev")
+    return scored_on(records, split), split
 
 
 def has_two_scores(records: Sequence[Record]) -> bool:

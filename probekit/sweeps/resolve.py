@@ -170,7 +170,7 @@ def _check_draw(
     select = None if filled.select is None else Selection.parse(filled.select)
     most = _most_frequent(splits, filled.pooling, drawn.tobytes())
     if select is not None and select.folds > most and spec.select is None:
-        return str(replace(select, folds=most, of=select.folds)) if most > 1 else "dev"
+        return str(replace(select, folds=most, default=select.folds)) if most > 1 else "dev"
     if select is not None:
         select.check_classes(most)
     return filled.select
@@ -203,7 +203,7 @@ def _fill(spec: TrainSpec, head: HeadSpec, n_values: int, splits: Splits) -> Tra
         settle_fit(spec, head, parsed, values=n_values, splits=splits),
         label=splits.column,
         decoder=decoder,
-        pooling=text_array(replace(spec, decoder=parsed.name), splits),
+        pooling=text_array(replace(spec, decoder=decoder), splits),
     )
 
 
@@ -261,7 +261,7 @@ def text_array(spec: TrainSpec, splits: Splits) -> str | None:
 
     Of an encoder's text the papers read the first token, and so does BERT's pooler.
     """
-    published = spec.as_published or spec.decoder == "pooler"
+    published = spec.as_published or (spec.decoder or "").partition(":")[0] == "pooler"
     by_first = published and not splits.manifest.causal and splits.kind not in OWN_ROWS
     pooling = spec.pooling or ("cls" if by_first else None)
     array = choose_array(splits.entries["train"], splits.kind, pooling)

@@ -258,7 +258,7 @@ def make_record(
 def _fewer_folds(run: Run) -> dict[str, Any]:
     """Return the folds that a draw allowed, where these are fewer than the default."""
     select = None if run.spec.select is None else Selection.parse(run.spec.select)
-    return {"folds": select.folds} if select is not None and select.of else {}
+    return {"folds": select.folds} if select is not None and select.default else {}
 
 
 def _seen(run: Run, splits: Splits) -> dict[str, Any]:

@@ -110,3 +110,10 @@ def test_rm(bert, corpus, cache):
     assert second == f"removed {path}"
     assert not path.exists()
     assert relative(cache, "train").exists()
+
+
+def test_a_model_is_found_by_name_from_inside_the_cache(bert, corpus, cache, monkeypatch):
+    monkeypatch.chdir(cache)
+    outcome = done("cache", "path", "bert", corpus, "dev", "--cache", ".")
+    assert outcome.out.strip() == str(relative(cache, "dev").relative_to("cache"))
+    assert "no cache entry matches" in refused("cache", "path", "./bert", "--cache", ".")

@@ -21,6 +21,9 @@ class Plain:
     def wanted(self, which, points):
         return None
 
+    def sharpen(self, which, found):
+        raise AssertionError("nothing was asked for")
+
     def apply(self, which, gradient):
         return gradient
 

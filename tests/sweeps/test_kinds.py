@@ -10,6 +10,7 @@ from probekit.features import Location, open_features
 from probekit.heads import HEADS
 from probekit.report.rows import summarise
 from probekit.results.diagnosis import notes
+from probekit.selection import Selection
 from probekit.specs import TrainSpec, product
 from probekit.sweeps import fit, sweep
 from probekit.sweeps.resolve import resolve
@@ -209,3 +210,11 @@ def test_which_row_stands_for_a_text(options, causal, read, tmp_path):
         [base("glue/sst2", epochs=1, **options)], out=tmp_path / "r.jsonl", location=location
     )
     assert record.pooling == read
+
+
+def test_fewer_folds_are_written_as_they_are_read():
+    few = Selection.parse("cv:3 of 5")
+    assert (few.folds, few.asked, str(few)) == (3, "cv:5", "cv:3 of 5")
+    for text in ("cv:3 of 2", "cv:3 of 3", "cv:3 of", "cv:1 of 5", "cv:3 of five"):
+        with pytest.raises(OptionError, match="choose dev, cv:K"):
+            Selection.parse(text)

@@ -76,7 +76,7 @@ class LinearObjective:
             extra_l2: strength of L2 on the loss's own values.
         """
         self.loss, self.problems = loss, problems
-        self.spectrum, self._extra_l2 = spectrum, extra_l2
+        self._spectrum, self._extra_l2 = spectrum, extra_l2
         self._width = len(spectrum) + 1
         self._n_weights = loss.n_logits * self._width
 
@@ -93,7 +93,7 @@ class LinearObjective:
         weights[:, :, -1] = loss.start(problems.parts)[problems.part]
         beside = [loss.n_extra] if loss.n_extra else []
         kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
-        inverse = kind(self.spectrum, problems.l2, loss.n_logits, beside=beside)
+        inverse = kind(self._spectrum, problems.l2, loss.n_logits, beside=beside)
         return minimise(start, inverse, tolerance=tolerance)
 
     def unpack(

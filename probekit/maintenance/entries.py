@@ -77,12 +77,11 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
     wanted = [model_slug(names[0]), *map(slug_of, names[1:2]), *names[2:]]
     above = {root.resolve(), *(parent for path in listed for parent in list(path.parents)[:2])}
     written = names[0] != paths[0].name  # a path; one of the cache itself is no model
-    of_cache = written and paths[0].resolve() in above
+    named = [] if written and paths[0].resolve() in above else folders
     found = [
         folder.path
-        for folder in folders
-        if not of_cache
-        and [folder.model, folder.task][: len(wanted)] == wanted[:2]
+        for folder in named
+        if [folder.model, folder.task][: len(wanted)] == wanted[:2]
         and (len(wanted) < 3 or wanted[2] in (folder.split, folder.key8, folder.path.name))
     ]
     if not found:

@@ -3,10 +3,10 @@
 A record's ``diagnosis`` holds plain values by name, all of them optional. Of every fitter:
 ``one_class`` (all dev predictions are one class), ``absent`` and ``single`` (classes of train
 without an example in the draw, and with just one). Of a solver: ``folds`` (where a draw allowed
-fewer than the default), ``converged``, ``iterations``,
-``gradient``, ``tolerance``, ``strength`` (of L2, the chosen one), ``edge`` (``strongest`` or
-``weakest``, where that is an end of the path), ``objective``, ``starts``, ``starts_gap`` (relative
-gap of the objective between the best and the worst start), ``strengths`` and ``strength_scores``.
+fewer than the default), ``converged``, ``iterations``, ``gradient``, ``tolerance``, ``strength``
+(of L2, the chosen one), ``edge`` (``strongest`` or ``weakest``, where that is an end of the path),
+``objective``, ``starts``, ``starts_gap`` (relative gap of the objective between the best and the
+worst start), ``strengths`` and ``strength_scores``.
 Of descent: ``best_is_last`` (the best dev score is that of the last step), ``falling`` (the loss
 still fell at the end), ``edge`` (``lowest`` or ``highest`` rate of a search).
 """
@@ -73,8 +73,8 @@ def notes(records: Sequence[Record]) -> list[str]:
         records: all that the table is made of.
     """
     troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
-    lines = [f"{MARK} {troubles}" if troubles else "", drawn_text(records), same_text(records)]
-    lines.append(_folds_text(records))
+    marked = f"{MARK} {troubles}" if troubles else ""
+    lines = [marked, drawn_text(records), same_text(records), _folds_text(records)]
     return [line for line in lines if line]
 
 
@@ -131,12 +131,11 @@ def drawn_text(records: Sequence[Record]) -> str:
 def _folds_text(records: Sequence[Record]) -> str:
     """Return how many runs had fewer folds than the others, for want of examples; or nothing."""
     counts = [_count(record.diagnosis, "folds") for record in records]
-    few = sorted({count for count in counts if count})
+    few = [count for count in counts if count]
     if not few:
         return ""
-    number = str(few[0]) if len(few) == 1 else f"{few[0]} to {few[-1]}"
-    runs = f"{sum(map(bool, counts))} of {len(counts)} runs"
-    return f"{number} folds in {runs}, whose draws have no class with more examples"
+    runs = f"{len(few)} of {len(counts)} runs"
+    return f"{_span(few)} folds in {runs}, whose draws have no class with more examples"
 
 
 def same_text(records: Sequence[Record]) -> str:
@@ -156,13 +155,17 @@ def _classes_text(
     records: Sequence[Record], name: str, phrase: Callable[[str, str], str]
 ) -> str | None:
     counts = [_count(record.diagnosis, name) for record in records]
-    some = sorted(count for count in counts if count)
+    some = [count for count in counts if count]
     if not some:
         return None
-    number = str(some[0]) if some[0] == some[-1] else f"{some[0]} to {some[-1]}"
-    one = some[-1] == 1
-    text = phrase(f"{number} {'class' if one else 'classes'}", "has" if one else "have")
+    one = max(some) == 1
+    text = phrase(f"{_span(some)} {'class' if one else 'classes'}", "has" if one else "have")
     return text if len(some) == len(counts) else f"{text} in {len(some)} of {len(counts)} runs"
+
+
+def _span(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _count(diagnosis: Mapping[str, object], name: str) -> int:

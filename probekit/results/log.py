@@ -1,6 +1,5 @@
 """The append-only file of records: one JSON line each, safe against kills and other writers."""
 
-import glob
 import json
 import logging
 import os
@@ -148,7 +147,8 @@ def _files(path: Path) -> list[Path]:
     found = sorted(path.rglob("*.jsonl"))
     if not found:
         what = "this folder holds no results file (*.jsonl)" if path.is_dir() else "no such file"
-        near = sorted(map(str, path.parent.glob(f"{glob.escape(path.stem)}*.jsonl")))
+        beside = sorted(path.parent.glob("*.jsonl"))
+        near = [str(file) for file in beside if file.name.startswith(path.stem)]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise MissingFileError(
             f"{path}: {what}; run `probekit train`, `sweep` or `depth` first.{hint}"

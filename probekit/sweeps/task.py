@@ -17,7 +17,6 @@ from probekit.heads import HEADS
 from probekit.metrics import METRICS
 from probekit.registry import parse
 from probekit.results import Record
-from probekit.selection import Selection
 from probekit.specs import DEFAULT_EVALS, TrainSpec
 from probekit.sweeps.groups import fit_key, stream_key
 from probekit.sweeps.resolve import (
@@ -257,7 +256,7 @@ def make_record(
 
 def _fewer_folds(run: Run) -> dict[str, Any]:
     """Return the folds that a draw allowed, where these are fewer than the default."""
-    select = None if run.spec.select is None else Selection.parse(run.spec.select)
+    select = run.member.select
     return {"folds": select.folds} if select is not None and select.default else {}
 
 
@@ -297,7 +296,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "init": run.init,
         "freeze": spec.freeze_fusion,
         "fitter": spec.fit,
-        "select": None if spec.select is None else Selection.parse(spec.select).asked,
+        "select": None if member.select is None else member.select.asked,
         "l2": spec.l2,
         "epochs": spec.epochs,
         "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,

@@ -14,7 +14,7 @@ class LBFGS(Fitter):
 
     name: ClassVar[str] = "lbfgs"
     summary: ClassVar[str] = "L-BFGS to the optimum, the strength of L2 chosen on a path"
-    numerics: ClassVar[int] = 1
+    numerics: ClassVar[int] = 2
     solves: ClassVar[bool] = True
 
     def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:

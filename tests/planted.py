@@ -24,6 +24,7 @@ DIM = 16
 CONFIG = BertConfig(
     hidden_size=DIM, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32, vocab_size=9
 ).to_dict()
+IDENTITY = {"weights": "0" * 64, "configuration": {}, "max_length": 64, "random_init": None}
 NAMES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
 
@@ -89,9 +90,9 @@ def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, reques
     root, model, split = place
     states = {"words": (rows, layers), "tokens": (with_specials(rows[-1:], lengths), layers[-1:])}
     specs = {name: _spec(name, block, chosen, dtype) for name, (block, chosen) in states.items()}
-    asked = {"split": split, "note": request, "text": digest([len(labels), split])}
-    if model != MODEL:
-        asked["weights"] = model
+    text = digest([len(labels), split])
+    asked = {"split": split, "note": request, "text": text, "keep": list(specs)}
+    asked["model"] = IDENTITY if model == MODEL else IDENTITY | {"weights": model}
     key = digest(asked)
     path = entry_folder(root, model, TASK, split, key)
     plan = {"arrays": [spec.to_json() for spec in specs.values()], "backend": "zarr", "units": [0]}
@@ -134,7 +135,7 @@ def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, reques
         final_norm=final_norm,
         counts={"examples": len(ids), "words": len(labels)},
         statistics={},
-        model_info={"source": "folder", "revision": None, "weights_sha256": "0" * 64},
+        model_info={"source": "folder", "revision": None, "identity": asked["model"]},
         origin="planted",
         versions={},
         created="2026-01-01T00:00:00Z",
@@ -144,7 +145,10 @@ def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, reques
         builder.write_unit(0, dict.fromkeys(blocks, 0), blocks)
         entry = builder.complete(manifest, examples.table, files)
     values = [labels[a:b] for a, b in pieces]
-    write_labels(labels_folder(path), split, "ner", ids, values, digest(labels))
+    about = {"text": text, "kind": "tagging", "metric": "span-f1"}
+    write_labels(
+        labels_folder(path), split, "ner", ids, values, fingerprint=digest(labels), **about
+    )
     return entry
 
 

@@ -11,7 +11,7 @@ from probekit.ragged import bounds_of
 from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
 from probekit.store.labels import labels_folder, write_labels
 from probekit.store.layout import entry_folder
-from tests.planted import CONFIG, DIM, LAYERS, MODEL
+from tests.planted import CONFIG, DIM, IDENTITY, LAYERS, MODEL
 
 KINDS = {
     "glue/sst2": ("sentence", ("0", "1")),
@@ -79,7 +79,17 @@ def plant_texts(
     if labelled:
         own = [(label,) for label in (values or labels)]
         folder = labels_folder(entry.path)
-        write_labels(folder, split, "label", entry.examples.ids, own, digest(own))
+        write_labels(
+            folder,
+            split,
+            "label",
+            entry.examples.ids,
+            own,
+            text=entry.manifest.request["text"],
+            kind=kind,
+            metric="spearman" if kind == "regression" else "accuracy",
+            fingerprint=digest(own),
+        )
     return entry
 
 
@@ -103,7 +113,13 @@ def _write(root, task, split, kind, blocks, lengths, causal):
         )
         for name, block in blocks.items()
     }
-    asked = {"task": task, "split": split, "arrays": sorted(blocks), "causal": causal}
+    asked = {
+        "model": IDENTITY,
+        "text": digest([task, split]),
+        "task": task,
+        "keep": sorted(blocks),
+        "causal": causal,
+    }
     path = entry_folder(root, MODEL, task.replace("/", "-"), split, digest(asked))
     ids = [f"{split}-{n}" for n in range(count)]
     pairs = kind != "sentence"
@@ -143,7 +159,7 @@ def _write(root, task, split, kind, blocks, lengths, causal):
         final_norm=False,
         counts={"examples": count},
         statistics={},
-        model_info={"source": "folder", "revision": None, "weights_sha256": "0" * 64},
+        model_info={"source": "folder", "revision": None, "identity": IDENTITY},
         origin="planted",
         versions={},
         created="2026-01-01T00:00:00Z",

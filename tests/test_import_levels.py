@@ -14,9 +14,11 @@ LEVELS = [
     | {"buffers", "heap", "progress", "sending", "once", "output_head", "final_norm", "blocks"}
     | {"initialization", "precision", "selection", "parameter_groups"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
-    {"fitters", "data", "features"},
+    {"fitters", "data"},
+    {"backbone"},
+    {"features"},
     {"specs", "protocols"},
-    {"backbone", "train", "engines"},
+    {"train", "engines"},
     {"extraction", "depth", "sweeps", "prediction", "maintenance", "comparison"},
     {"plots", "report", "baselines"},
     {"cli"},

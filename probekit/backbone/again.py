@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from probekit.backbone.facts import inspect_backbone
+from probekit.backbone.identity import Identity
 from probekit.backbone.model import Backbone, load_backbone
 from probekit.errors import BackboneError, HubError, MissingFileError
 
@@ -21,26 +22,23 @@ def load_again(
         made: what was made with it, for the message.
 
     Raises:
-        BackboneError: its weights or its tokenizer are others.
+        BackboneError: it is another model: weights, tokenizer, configuration, ...
         MissingFileError: no model lies at that path.
         HubError: the repository is missing, gated or unreachable.
     """
+    expected = Identity.from_json(about["identity"])
     revision = about["revision"] if model is None else None
     try:
         inspection = inspect_backbone(
-            model or about["name"], revision=revision, random_init=about.get("random_init")
+            model or about["name"], revision=revision, random_init=expected.random_init
         )
     except (MissingFileError, HubError) as error:
         if model is not None:
             raise
         raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
-    now = inspection.info.to_json()
-    for what in ("weights", "tokenizer"):
-        found, expected = now[f"{what}_sha256"], about[f"{what}_sha256"]
-        if found != expected:
-            raise BackboneError(
-                f"model {inspection.info.name!r}: its {what} have sha256 {found[:12]}..., but "
-                f"{made} was made with {about['name']!r}, whose {what} have {expected[:12]}.... "
-                "Give the right model with --model."
-            )
+    if differences := expected.differences(inspection.info.identity):
+        raise BackboneError(
+            f"model {inspection.info.name!r} is not the one that {made} was made with "
+            f"({about['name']!r}): {'; '.join(differences)}. Give the right model with --model."
+        )
     return load_backbone(inspection, device=device, compute_dtype=compute_dtype)

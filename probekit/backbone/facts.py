@@ -12,13 +12,19 @@ from transformers import AutoModel, PretrainedConfig, PreTrainedModel, PreTraine
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from probekit.backbone.config import load_config
-from probekit.backbone.gguf import require_gguf
-from probekit.backbone.identity import random_digest, tokenizer_digest, weights_digest
+from probekit.backbone.extras import require_extra
+from probekit.backbone.identity import (
+    Identity,
+    computing_options,
+    files_digest,
+    random_digest,
+    tokenizer_digest,
+)
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.source import ModelSource, resolve_source
 from probekit.backbone.structure import embedding_rows, final_norm_name, is_causal, position_limit
-from probekit.backbone.tokenizer import load_tokenizer, read_tokenizer
+from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.errors import BackboneError
 from probekit.reasons import reason_of
 
@@ -41,14 +47,12 @@ class Inspection:
         tokenizer: fast, and proven to keep pre-split words apart.
         config: transformers' configuration.
         source: where the files are.
-        token_types: whether the model is told which of two texts a subword belongs to (BERT).
     """
 
     info: BackboneInfo
     tokenizer: PreTrainedTokenizerFast
     config: PretrainedConfig
     source: ModelSource
-    token_types: bool
 
     @cached_property
     def text_tokenizer(self) -> PreTrainedTokenizerFast:
@@ -78,34 +82,40 @@ def inspect_backbone(
     """
     source = resolve_source(model, revision=revision, weights=random_init is None)
     if source.kind == "gguf":
-        require_gguf(model)
+        require_extra(model, "gguf")
+    if source.adapter:
+        require_extra(model, "adapters")
     config = load_config(source)
     skeleton = _skeleton(source, config)
-    tokenizer = load_tokenizer(source)
+    tokenizer = read_tokenizer(source)
+    text_tokenizer = tokenizer_digest(tokenizer)
+    keep_words_apart(tokenizer, model)
+    source.fetch_unlisted()
+    identity = Identity(
+        architecture=type(skeleton).__name__,
+        weights=files_digest(source.weights)
+        if random_init is None
+        else random_digest(config, random_init),
+        adapter=files_digest(source.adapter) if source.adapter else None,
+        configuration=computing_options(config),
+        word_tokenizer=tokenizer_digest(tokenizer),
+        text_tokenizer=text_tokenizer,
+        token_types=_takes_token_types(skeleton, tokenizer),
+        max_length=_max_length(model, tokenizer, position_limit(skeleton, config)),
+        random_init=random_init,
+    )
     info = BackboneInfo(
         name=model,
         source=source.kind,
         revision=source.revision,
-        architecture=type(skeleton).__name__,
         n_blocks=config.num_hidden_layers,
         dim=config.hidden_size,
-        max_length=_max_length(model, tokenizer, position_limit(skeleton, config)),
         causal=is_causal(skeleton, config),
         final_norm=final_norm_name(skeleton) is not None,
         vocab_size=embedding_rows(skeleton),
-        weights_sha256=weights_digest(source.fetch_unlisted_weights())
-        if random_init is None
-        else random_digest(config, random_init),
-        tokenizer_sha256=tokenizer_digest(tokenizer),
-        random_init=random_init,
+        identity=identity,
     )
-    return Inspection(
-        info=info,
-        tokenizer=tokenizer,
-        config=config,
-        source=source,
-        token_types=_takes_token_types(skeleton, tokenizer),
-    )
+    return Inspection(info=info, tokenizer=tokenizer, config=config, source=source)
 
 
 def _takes_token_types(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> bool:

@@ -17,6 +17,8 @@ SMALL_FILES = re.compile(
 
 _VOCABULARY = re.compile(r"(tokenizer|vocab|tekken)\.json|vocab\.txt|[^/]*\.(model|tiktoken)")
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_ADAPTER = "adapter_config.json"
+_ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,37 @@ def local_weights(folder: Path) -> tuple[WeightFile, ...]:
     """
     names = pick_weights(folder, {path.name for path in folder.iterdir()})
     return tuple(WeightFile(name=name, path=folder / name) for name in names)
+
+
+def local_adapter(folder: Path) -> tuple[WeightFile, ...]:
+    """Return the files of the PEFT adapter that lies beside the weights of a folder, if any.
+
+    Raises:
+        BackboneError: its weights are missing.
+    """
+    names = pick_adapter(str(folder), {path.name for path in folder.iterdir()})
+    return tuple(WeightFile(name=name, path=folder / name) for name in names)
+
+
+def pick_adapter(model: str, names: Collection[str]) -> tuple[str, ...]:
+    """Choose the files of the PEFT adapter that transformers would apply; none without one.
+
+    Args:
+        model: the model, for messages.
+        names: the files that lie beside its configuration.
+
+    Raises:
+        BackboneError: the adapter's weights are missing.
+    """
+    if _ADAPTER not in names:
+        return ()
+    for weights in _ADAPTER_WEIGHTS:
+        if weights in names:
+            return (_ADAPTER, weights)
+    raise BackboneError(
+        f"model {model!r}: {_ADAPTER} lies beside its weights without {_ADAPTER_WEIGHTS[0]}. Add "
+        "that file, or remove the adapter's configuration."
+    )
 
 
 def pick_weights(folder: Path, names: Collection[str]) -> tuple[str, ...]:

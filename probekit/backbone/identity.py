@@ -1,20 +1,118 @@
-"""Identity of weights and tokenizer: the same for a Hub repository and a local copy of it."""
+"""The identity of a backbone: all that decides its hidden states, and nothing that does not.
+
+Two models of one identity give the same states for the same text, wherever their files lie. An
+entry's key, its reuse, and the models of `predict` and `cache verify` are judged by it alone.
+"""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from probekit.backbone.config import plain_config
 from probekit.backbone.files import WeightFile
-from probekit.configuration import PROVENANCE, without
+from probekit.configuration import OUTPUTS, PROVENANCE, differing_entries, without
 from probekit.fingerprint import digest
 
+# Not `token_dropout` (ESM), which scales embeddings when nothing is being trained, too.
+_DROPOUT = re.compile(
+    r"((attention|hidden|resid|residual|activation|embedding|embed|mlp|ff|ffn|classifier|summary"
+    r"|seq_classif|qa|pooler|head|attention_probs|summary_first|summary_last)_)?dropout(_prob)?"
+    r"|(resid|embd|attn|summary_first)_pdrop|((encoder|decoder)_)?layerdrop"
+)
+_TRAINING = frozenset({"initializer_range", "initializer_factor", "gradient_checkpointing"})
+_IDLE = PROVENANCE | _TRAINING | (OUTPUTS - {"tie_word_embeddings"})
+"""What cannot change states, nor the output head that an entry may keep."""
 
-def weights_digest(files: Sequence[WeightFile]) -> str:
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What decides a backbone's hidden states; its JSON form is part of an entry's key.
+
+    Code of a model's own is no part of it, because probekit never runs any: the class is one of
+    transformers' own.
+
+    Attributes:
+        architecture: name of the transformers class, without a head ("BertModel").
+        weights: digest of the weights (``files_digest``; ``random_digest`` of drawn ones).
+        adapter: digest of the PEFT adapter beside them, which transformers applies; or None.
+        configuration: the options that differ from the defaults of their class, without those
+            that cannot change states (dropout, names of labels, where the model came from).
+        word_tokenizer: digest of the tokenizer that reads pre-split words.
+        text_tokenizer: digest of the one that reads running text.
+        token_types: whether the model is told which of two texts a subword belongs to.
+        max_length: the longest input in subwords, special tokens included.
+        random_init: seed of weights drawn at random in place of the model's own; None for those.
+    """
+
+    architecture: str
+    weights: str
+    adapter: str | None
+    configuration: Mapping[str, Any]
+    word_tokenizer: str
+    text_tokenizer: str
+    token_types: bool
+    max_length: int
+    random_init: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the identity as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Read ``to_json``'s form."""
+        return cls(**values)
+
+    def differences(self, other: "Identity") -> list[str]:
+        """Return in words what ``other`` has in another way; equal identities differ in nothing."""
+        one, two = asdict(self), asdict(other)
+        options = one.pop("configuration"), two.pop("configuration")
+        found = [
+            f"{name.replace('_', ' ')} {_short(one[name])}, now {_short(two[name])}"
+            for name in differing_entries(one, two)
+        ]
+        absent = "the default"
+        return found + [
+            f"{name} {_short(options[0].get(name, absent))}, now "
+            f"{_short(options[1].get(name, absent))}"
+            for name in sorted(options[0].keys() | options[1].keys())
+            if options[0].get(name, absent) != options[1].get(name, absent)
+        ]
+
+
+def _short(value: Any) -> str:
+    """Return a value for a message; twelve digits of a digest will do."""
+    text = str(value)
+    return f"{text[:12]}..." if re.fullmatch(r"[0-9a-f]{64}", text) else text
+
+
+def computing_options(config: PretrainedConfig) -> dict[str, Any]:
+    """Return the options of a configuration that its forward pass may depend on.
+
+    Those that equal the default of their class are left out: the next version of transformers may
+    have more of them.
+    """
+    options = without(_given(config), _IDLE)
+    return {name: value for name, value in options.items() if not _DROPOUT.fullmatch(name)}
+
+
+def _given(config: PretrainedConfig) -> dict[str, Any]:
+    """Return what a configuration says otherwise than its class does, and its type."""
+    default = plain_config(type(config)()).items()
+    options = plain_config(config).items()
+    return dict(option for option in options if option not in default) | {
+        "model_type": config.model_type
+    }
+
+
+def files_digest(files: Sequence[WeightFile]) -> str:
     """Return the identity of weights (64 hex digits).
 
-    One file: its sha256. Shards: a digest over their sha256s, in the order of their names.
+    One file: its sha256. Several: a digest over their sha256s, in the order of their names.
     """
     hashes = [file.digest() for file in files]
     return hashes[0] if len(hashes) == 1 else digest(hashes)
@@ -22,8 +120,7 @@ def weights_digest(files: Sequence[WeightFile]) -> str:
 
 def random_digest(config: PretrainedConfig, seed: int) -> str:
     """Return the identity of weights that a configuration and a seed draw (64 hex digits)."""
-    options = without(plain_config(config), PROVENANCE)
-    return digest({"random_init": seed, "config": options})
+    return digest({"random_init": seed, "config": without(_given(config), PROVENANCE)})
 
 
 def tokenizer_digest(tokenizer: PreTrainedTokenizerFast) -> str:
@@ -35,7 +132,8 @@ def tokenizer_digest(tokenizer: PreTrainedTokenizerFast) -> str:
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     for setting in ("padding", "truncation", "version"):
         state.pop(setting, None)
-    return digest({"backend": state, "roles": _special_roles(tokenizer)})
+    split = bool(tokenizer.split_special_tokens)
+    return digest({"backend": state, "roles": _special_roles(tokenizer), "split specials": split})
 
 
 def _special_roles(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:

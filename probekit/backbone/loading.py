@@ -1,5 +1,6 @@
 """Read a model's weights from disk, and check that they are all there and all used."""
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,6 +12,8 @@ from probekit.backbone.facts import Inspection, without_pooler
 from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import BackboneError
 from probekit.reasons import reason_of
+
+_log = logging.getLogger(__name__)
 
 _POOLER = re.compile(r"(.*\.)?pooler(\..*)?")
 _HEAD = re.compile(
@@ -35,6 +38,8 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
         BackboneError: the files are damaged; weights are missing, left over or of another shape.
     """
     options = without_pooler(inspection.config)
+    if inspection.source.adapter:
+        _log.info("%s: the adapter beside its weights is applied.", inspection.source.name)
     model, report = read_weights(inspection, AutoModel, dtype=dtype, options=options)
     check_report(inspection.source.name, report)
     return model

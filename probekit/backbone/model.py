@@ -85,7 +85,7 @@ class Backbone:
             keep: layer numbers to return, 0 (embeddings) to L, in any order; None means all. The
                 others are not kept in memory.
             token_types: which of two texts each subword belongs to, for a model that is told
-                (``inspection.token_types``); None is the first.
+                (``info.identity.token_types``); None is the first.
 
         Returns:
             One tensor per layer of ``keep``, on ``device`` in ``compute_dtype``: HuggingFace's
@@ -123,6 +123,10 @@ class Backbone:
     def compiled(self) -> bool:
         """Whether ``torch.compile`` has the blocks."""
         return self.compile_seconds is not None
+
+    def computing(self) -> dict[str, Any]:
+        """Return what moves the last bits of its states: the device, and whether it is compiled."""
+        return {"device": str(self.device), "compiled": self.compiled}
 
     def config_json(self) -> dict[str, Any]:
         """Return transformers' configuration as JSON values."""

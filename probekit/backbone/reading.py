@@ -30,5 +30,5 @@ def encode(
         examples,
         max_length=max_length or inspection.info.max_length,
         overlong=overlong,
-        token_types=inspection.token_types,
+        token_types=inspection.info.identity.token_types,
     )

@@ -1,6 +1,7 @@
 """Where a model comes from: a Hub repository, a local folder or a GGUF file."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,9 @@ from probekit.backbone.files import (
     SMALL_FILES,
     WeightFile,
     index_files,
+    local_adapter,
     local_weights,
+    pick_adapter,
     pick_weights,
 )
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
@@ -29,6 +32,7 @@ class ModelSource:
         folder: the folder with its configuration and tokenizer files (for a GGUF file, the
             folder it lies in).
         weights: the weight files, in the order in which they are read.
+        adapter: configuration and weights of the PEFT adapter that lies beside them, if any.
         revision: the commit of a Hub repository, else None.
     """
 
@@ -36,6 +40,7 @@ class ModelSource:
     kind: Kind
     folder: Path
     weights: tuple[WeightFile, ...]
+    adapter: tuple[WeightFile, ...] = ()
     revision: str | None = None
 
     @property
@@ -43,27 +48,30 @@ class ModelSource:
         """The name of the GGUF file inside ``folder``, or None for the other kinds."""
         return self.weights[0].name if self.kind == "gguf" else None
 
-    def fetch_unlisted_weights(self) -> tuple[WeightFile, ...]:
-        """Return ``weights``, after downloading those whose sha256 the Hub does not list.
+    def fetch_unlisted(self) -> None:
+        """Download the weights and adapter files whose sha256 the Hub does not list.
 
         Raises:
             HubError: the Hub cannot be reached, or refuses.
         """
-        unlisted = [file.name for file in self.weights if file.sha256 is None]
-        if self.kind == "hub" and unlisted:
-            assert self.revision is not None
-            hub.fetch(self.name, self.revision, unlisted)
-        return self.weights
+        self._fetch([file for file in self._files if file.sha256 is None])
 
     def fetch_weights(self) -> None:
-        """Download the weight files of a Hub repository that are not yet on this disk.
+        """Download the weights and adapter of a Hub repository that are not yet on this disk.
 
         Raises:
             HubError: the Hub cannot be reached, or refuses.
         """
-        if self.kind == "hub":
+        self._fetch(self._files)
+
+    @property
+    def _files(self) -> tuple[WeightFile, ...]:
+        return self.weights + self.adapter
+
+    def _fetch(self, files: Sequence[WeightFile]) -> None:
+        if self.kind == "hub" and files:
             assert self.revision is not None
-            hub.fetch(self.name, self.revision, [file.name for file in self.weights])
+            hub.fetch(self.name, self.revision, [file.name for file in files])
 
 
 def resolve_source(model: str, *, revision: str | None = None, weights: bool = True) -> ModelSource:
@@ -73,7 +81,7 @@ def resolve_source(model: str, *, revision: str | None = None, weights: bool = T
         model: a Hub id such as ``roberta-large``, a local folder, or a ``.gguf`` file. What looks
             like a path and does not exist is an error at once; the network is not asked.
         revision: branch, tag or commit of a Hub repository.
-        weights: look for the weight files; without, ``ModelSource.weights`` is empty (a ``.gguf``
+        weights: look for weights and adapter; without, ``ModelSource`` holds none (a ``.gguf``
             file, which holds the configuration too, is listed all the same).
 
     Raises:
@@ -82,12 +90,10 @@ def resolve_source(model: str, *, revision: str | None = None, weights: bool = T
         HubError: the repository is missing, gated or unreachable.
         OptionError: a revision was given for a local model, or the name is neither path nor id.
     """
-    path = Path(model).expanduser()
-    if path.is_file():
+    if (path := local_path(model)) is not None:
         _refuse_revision(model, revision)
-        return _gguf_source(model, path)
-    if path.is_dir() and (_looks_like_path(model) or (path / "config.json").exists()):
-        _refuse_revision(model, revision)
+        if path.is_file():
+            return _gguf_source(model, path)
         return _folder_source(model, path, weights)
     if _looks_like_path(model):
         raise MissingFileError(
@@ -100,6 +106,15 @@ def resolve_source(model: str, *, revision: str | None = None, weights: bool = T
             "id such as 'roberta-large' or 'org/name'."
         )
     return _hub_source(model, revision, weights)
+
+
+def local_path(model: str) -> Path | None:
+    """Return the file or folder on this disk that ``model`` means, or None if it means none."""
+    path = Path(model).expanduser()
+    if path.is_file():
+        return path
+    meant = path.is_dir() and (_looks_like_path(model) or (path / "config.json").exists())
+    return path if meant else None
 
 
 def _looks_like_path(model: str) -> bool:
@@ -135,26 +150,34 @@ def _folder_source(model: str, path: Path, weights: bool) -> ModelSource:
             f"save_pretrained, or name {file}."
         )
     folder = path.resolve()
-    found = local_weights(folder) if weights else ()
-    return ModelSource(name=model, kind="folder", folder=folder, weights=found)
+    return ModelSource(
+        name=model,
+        kind="folder",
+        folder=folder,
+        weights=local_weights(folder) if weights else (),
+        adapter=local_adapter(folder) if weights else (),
+    )
 
 
 def _hub_source(model: str, revision: str | None, weights: bool) -> ModelSource:
     listing = hub.list_files(model, revision)
     if listing.files is None:
-        folder, found = _cached_files(model, listing.commit, weights)
-    else:
-        folder, found = _hub_files(model, revision, listing.commit, listing.files, weights)
-    return ModelSource(
-        name=model, kind="hub", folder=folder, weights=found, revision=listing.commit
-    )
+        return _cached_source(model, listing.commit, weights)
+    return _listed_source(model, revision, listing.commit, listing.files, weights)
 
 
-def _cached_files(model: str, commit: str, weights: bool) -> tuple[Path, tuple[WeightFile, ...]]:
+def _cached_source(model: str, commit: str, weights: bool) -> ModelSource:
     """Find the files of a commit that the Hub cache holds."""
     folder = hub.cached_snapshot(model, commit)
     try:
-        return folder, local_weights(folder) if weights else ()
+        return ModelSource(
+            name=model,
+            kind="hub",
+            folder=folder,
+            weights=local_weights(folder) if weights else (),
+            adapter=local_adapter(folder) if weights else (),
+            revision=commit,
+        )
     except BackboneError as error:
         raise HubError(
             f"the Hub cannot be asked, and the cached copy of {model!r} at {commit[:8]} is "
@@ -163,9 +186,9 @@ def _cached_files(model: str, commit: str, weights: bool) -> tuple[Path, tuple[W
         ) from error
 
 
-def _hub_files(
+def _listed_source(
     model: str, revision: str | None, commit: str, files: dict[str, str | None], weights: bool
-) -> tuple[Path, tuple[WeightFile, ...]]:
+) -> ModelSource:
     """Fetch the small files of a repository, and say which weight files it would need."""
     if "config.json" not in files:
         raise BackboneError(
@@ -175,7 +198,17 @@ def _hub_files(
     hub.note_revision(model, revision)
     wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + index_files(files)
     folder = hub.fetch(model, commit, wanted)
-    names = pick_weights(folder, files) if weights else ()
-    return folder, tuple(
-        WeightFile(name=name, path=folder / name, sha256=files[name]) for name in names
+
+    def listed(names: Sequence[str]) -> tuple[WeightFile, ...]:
+        return tuple(
+            WeightFile(name=name, path=folder / name, sha256=files[name]) for name in names
+        )
+
+    return ModelSource(
+        name=model,
+        kind="hub",
+        folder=folder,
+        weights=listed(pick_weights(folder, files) if weights else ()),
+        adapter=listed(pick_adapter(model, files) if weights else ()),
+        revision=commit,
     )

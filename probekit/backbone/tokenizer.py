@@ -14,18 +14,21 @@ from probekit.errors import BackboneError
 from probekit.reasons import reason_of
 
 
-def load_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
-    """Load the tokenizer of a model; padding and truncation that its file may set are off.
+def keep_words_apart(tokenizer: PreTrainedTokenizerFast, model: str) -> None:
+    """Make a tokenizer that reads running text read pre-split words, and prove that it does.
 
     A byte-level tokenizer (RoBERTa, GPT-2, Llama 3) marks a word by the space before it, so each
     pre-split word gets one. The option ``add_prefix_space=True`` of ``from_pretrained`` does so
     for some classes only (not for generic ones, nor for GGUF files), so the rule is put into the
     tokenizer itself.
 
+    Args:
+        tokenizer: from ``read_tokenizer``; changed in place.
+        model: its model, for messages.
+
     Raises:
-        BackboneError: there is none, it has no fast version, or it glues words together.
+        BackboneError: it glues words together.
     """
-    tokenizer = read_tokenizer(source)
     if _glues(tokenizer):
         _put_space_before_words(tokenizer.backend_tokenizer)
         tokenizer.add_prefix_space = True
@@ -33,11 +36,10 @@ def load_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
         check_word_separation(tokenizer)
     except BackboneError as error:
         raise BackboneError(
-            f"model {source.name!r}: its tokenizer glues pre-split words together, and no rule "
+            f"model {model!r}: its tokenizer glues pre-split words together, and no rule "
             "that probekit knows separates them. Choose a model of another family."
         ) from error
     tokenizer.padding_side = "right"
-    return tokenizer
 
 
 def _put_space_before_words(inner: Tokenizer) -> None:
@@ -61,6 +63,8 @@ def _put_space_before_words(inner: Tokenizer) -> None:
 
 def read_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
     """Load the tokenizer of a model as its files describe it, for running text.
+
+    Padding and truncation that its file may set are off.
 
     Raises:
         BackboneError: there is none, or it has no fast version.

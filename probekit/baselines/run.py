@@ -1,16 +1,18 @@
 """Run the baselines of some heads, and put their scores beside those of the heads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from probekit.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
 from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location, Splits
 from probekit.results import Record
 from probekit.specs import TrainSpec
-from probekit.store.layout import list_entries, model_slug
+from probekit.store.entry import read_manifest
+from probekit.store.layout import list_entries
 from probekit.sweeps import sweep
 from probekit.sweeps.resolve import resolve
 from probekit.sweeps.start import open_splits, saved_classes
@@ -127,7 +129,8 @@ def _random(
     notes: list[str] = []
     first = plan[0]
     models = random_models(first.model, splits, location)
-    own = replace(location, entry=None)  # --entry chooses among the entries of the model itself
+    # --entry chooses among the entries of the model itself
+    own = replace(location, entry=None, identity=None)
     for model in models:
         try:
             records += train([replace(spec, model=model) for spec in plan], location=own)
@@ -187,17 +190,22 @@ def random_models(model: str, splits: Splits, location: Location) -> list[str]:
         splits: its features.
         location: the cache.
     """
-    beginning, task = f"{model_slug(model)}-random", splits.task.slug
-    return sorted(
-        {
-            folder.model
-            for folder in list_entries(location.root)
-            if folder.task == task
-            and folder.split == splits.fit_on
-            and folder.model.startswith(beginning)
-            and folder.model.removeprefix(beginning).isdigit()
-        }
-    )
+    own = splits.manifest.request
+    found = set()
+    for folder in list_entries(location.root):
+        if not folder.complete or folder.split != splits.fit_on:
+            continue
+        request = read_manifest(folder.path).request
+        if request["text"] == own["text"] and _is_random(request["model"], own["model"]):
+            found.add(folder.model)
+    return sorted(found)
+
+
+def _is_random(identity: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Say whether a model is another with random weights; that one may itself be such a model."""
+    drawn = {"weights": None, "adapter": None, "random_init": None}
+    same = {**identity, **drawn} == {**own, **drawn}
+    return same and identity["random_init"] is not None and identity != own
 
 
 def _held_against(record: Record, control: Record | None, code: Record | None) -> Record:

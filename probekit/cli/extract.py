@@ -15,6 +15,16 @@ Splits = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace a complete entry of the same key.")
 ]
+Restart = Annotated[
+    bool,
+    typer.Option(
+        "--restart", help="Throw away what an unfinished run with other options has finished."
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", help="Call the model NAME in the cache, and as MODEL from then on."),
+]
 DryRun = Annotated[
     bool,
     typer.Option(
@@ -45,6 +55,8 @@ def extract(
     compile: Compile = False,
     cache: options.Cache = Path("cache"),
     overwrite: Overwrite = False,
+    restart: Restart = False,
+    name: Name = None,
     revision: Revision = None,
     kind: options.Kind = None,
     text: options.TextColumn = None,
@@ -69,6 +81,8 @@ def extract(
         compile=compile,
         cache=cache,
         overwrite=overwrite,
+        restart=restart,
+        name=name,
         revision=revision,
         kind=kind,
         text=text,

@@ -39,7 +39,7 @@ class Target:
         from probekit.store.names import MANIFEST
 
         check_order(model, task)
-        cache, entry = shared.cache, shared.entry
+        cache, entry, identity = shared.cache, shared.entry, None
         if task is None:
             path = Path(model)
             if not (path / MANIFEST).is_file():
@@ -50,9 +50,14 @@ class Target:
             manifest = read_manifest(path)
             # Not the name that the user typed: as a path, it means nothing in another folder.
             model, task = manifest.model, manifest.task
-            cache, entry = path.resolve().parents[2], str(path)
+            cache, entry, identity = path.resolve().parents[2], str(path), manifest.request["model"]
         place = Location(
-            cache=cache, entry=entry, data=shared.data, kind=shared.kind, text=shared.text
+            cache=cache,
+            entry=entry,
+            data=shared.data,
+            kind=shared.kind,
+            text=shared.text,
+            identity=identity,
         )
         return cls(model=model, task=task, location=place)
 
@@ -65,17 +70,15 @@ class Target:
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""
-        from probekit.tasks import get_task
+        from probekit.features.wanted import find_task
 
-        place = self.location
-        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
+        task = find_task(self.task, label, self.location)
         return task.kind_of(task.columns[0]) if task.columns else task.kind
 
     def default_out(self, label: str | None) -> Path:
         """Return ``runs/<model>/<task>.jsonl``."""
+        from probekit.features.wanted import find_task
         from probekit.store.layout import model_slug
-        from probekit.tasks import get_task
 
-        place = self.location
-        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
+        task = find_task(self.task, label, self.location)
         return Path("runs") / model_slug(self.model) / f"{task.slug}.jsonl"

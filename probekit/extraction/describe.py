@@ -9,14 +9,13 @@ from typing import Any
 from probekit import __version__
 from probekit.backbone import Backbone
 from probekit.extraction.plan import Plan
-from probekit.extraction.request import entry_model
-from probekit.extraction.run import total_statistics
+from probekit.extraction.run import total_statistics, ways_of_computing
 from probekit.final_norm import FILE as FINAL_NORM_FILE
 from probekit.fingerprint import digest
 from probekit.output_head import FILE as OUTPUT_HEAD_FILE
 from probekit.output_head import OutputHead
 from probekit.store.manifest import Manifest
-from probekit.tasks import Split, Task
+from probekit.tasks import Split, Task, is_own
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "zarr", "h5py")
 
@@ -29,6 +28,7 @@ def make_manifest(
     request: Mapping[str, Any],
     backbone: Backbone,
     backend: str,
+    model: str,
     unit_stats: Sequence[Mapping[str, Any]],
 ) -> Manifest:
     """Describe a complete entry."""
@@ -37,8 +37,8 @@ def make_manifest(
     return Manifest(
         key=digest(dict(request)),
         request=request,
-        model=entry_model(info),
-        task=task.name,
+        model=model,
+        task=task.slug if is_own(task) else task.name,
         split=split.name,
         kind=task.kind,
         backend=backend,
@@ -57,9 +57,8 @@ def make_manifest(
         versions={"probekit": __version__, **{name: version(name) for name in _LIBRARIES}},
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         extra={
-            "batch_tokens": plan.batch_tokens,
-            "device": str(backbone.device),
-            "compiled": backbone.compiled,
+            "limit": split.limit,
+            "computed": ways_of_computing(unit_stats),
         },
     )
 

@@ -19,7 +19,7 @@ ARRAYS = ("words", "predicted", *POOLED, "tokens")
 OUTPUT_HEAD = "output-head"
 KEEP = (*ARRAYS, OUTPUT_HEAD)
 
-_REQUESTED = ("format", "dtype", "compute_dtype", "overlong", "max_length", "limit")
+_REQUESTED = ("format", "dtype", "compute_dtype", "overlong", "max_length")
 
 
 @dataclass(frozen=True, kw_only=True)

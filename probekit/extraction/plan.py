@@ -148,18 +148,15 @@ def exact_dtype(array: ArraySpec, compute_dtype: torch.dtype, pooling: Pooling) 
     return torch.float32 if averages else compute_dtype
 
 
-def plan_json(
-    plan: Plan, request: Mapping[str, Any], backbone: Backbone, configuration: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what a resumed run must share with the run that it continues."""
+def plan_json(plan: Plan, request: Mapping[str, Any], backbone: Backbone) -> dict[str, Any]:
+    """Return what a resumed run must share with the run that it continues.
+
+    Device, compilation and batch size move the last bits at most; units remember theirs.
+    """
     return {
         "request": dict(request),
         "backend": request["format"],
         "compute_dtype": backbone.compute_dtype_name,
-        "compiled": backbone.compiled,
-        "device": backbone.device.type,
-        "configuration": dict(configuration),
-        "batch_tokens": plan.batch_tokens,
         "arrays": [array.to_json() for array in plan.arrays.values()],
         "units": [[unit.start, unit.stop] for unit in plan.units],
     }

@@ -48,14 +48,12 @@ def make_request(
     """
     request = {
         "format_version": FORMAT_VERSION,
-        "weights": info.weights_sha256,
-        "tokenizer": info.tokenizer_sha256,
+        "model": info.identity.to_json(),
         "text": text_fingerprint,
         **options.requested(),
         "keep": sorted(keep),
         "layers": list(parse_layers(options.layers, info.n_blocks)),
         "pooling": word_pooling(options, info),
         "masking": None if masking is None else dict(masking),
-        "random_init": info.random_init,
     }
     return request if options.tie is None else request | {"tie": options.tie}

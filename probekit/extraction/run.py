@@ -15,6 +15,7 @@ from probekit.extraction.compute import ComputedUnit, batches_of, compute_unit
 from probekit.extraction.plan import Plan
 from probekit.extraction.statistics import LayerStatistics, check_range
 from probekit.extraction.writer import WriterThread
+from probekit.fingerprint import canonical_json
 from probekit.progress import ProgressBar
 from probekit.store.builder import EntryBuilder
 
@@ -102,9 +103,10 @@ def write_units(
     for index in builder.done_units & computed.keys():  # by an earlier run
         reused.give_back(computed.pop(index).memory)
     done = builder.done_units | computed.keys()
+    how = {**backbone.computing(), "batch_tokens": plan.batch_tokens}
     with (
         token_bar(plan, title, done=done, progress=progress) as bar,
-        WriterThread[ComputedUnit](lambda item: _write(builder, item, reused)) as writer,
+        WriterThread[ComputedUnit](lambda item: _write(builder, item, reused, how)) as writer,
     ):
         for unit in todo:
             item = computed.pop(unit.index, None)
@@ -137,32 +139,45 @@ def _guard(plan: Plan, item: ComputedUnit, remedy: str) -> None:
     check_range(item.statistics, layers, plan.dtype, place=place, remedy=remedy)
 
 
-def _write(builder: EntryBuilder, item: ComputedUnit, reused: ReusedMemory) -> None:
+def _write(
+    builder: EntryBuilder, item: ComputedUnit, reused: ReusedMemory, computed: Mapping[str, Any]
+) -> None:
+    statistics = {
+        name: {"max_abs": list(part.max_abs), "non_finite": list(part.non_finite)}
+        for name, part in item.statistics.items()
+    }
     builder.write_unit(
         item.unit.index,
         item.unit.row_start,
         item.blocks,
-        stats={
-            name: {"max_abs": list(part.max_abs), "non_finite": list(part.non_finite)}
-            for name, part in item.statistics.items()
-        },
+        stats={"statistics": statistics, "computed": computed},
     )
     reused.give_back(item.memory)
 
 
 def total_statistics(unit_stats: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
     """Combine the statistics of all units into the manifest's form."""
+    of_units = [stats["statistics"] for stats in unit_stats]
     arrays: dict[str, dict[str, list[float]]] = {"max_abs": {}, "non_finite": {}}
-    for name in sorted(unit_stats[0]):  # marks that are read again have another order
+    for name in sorted(of_units[0]):  # marks that are read again have another order
         merged = LayerStatistics.merge(
             [
                 LayerStatistics(
                     max_abs=tuple(stats[name]["max_abs"]),
                     non_finite=tuple(stats[name]["non_finite"]),
                 )
-                for stats in unit_stats
+                for stats in of_units
             ]
         )
         arrays["max_abs"][name] = list(merged.max_abs)
         arrays["non_finite"][name] = list(merged.non_finite)
     return arrays
+
+
+def ways_of_computing(unit_stats: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return how units were computed: each way once, with the numbers of its units."""
+    ways: dict[str, dict[str, Any]] = {}
+    for unit, stats in enumerate(unit_stats):
+        way = ways.setdefault(canonical_json(stats["computed"]), {**stats["computed"], "units": []})
+        way["units"].append(unit)
+    return list(ways.values())

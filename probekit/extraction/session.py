@@ -12,9 +12,8 @@ import torch
 from probekit.backbone import Backbone, Inspection, load_backbone
 from probekit.backbone.output_head import OutputHead, read_output_head, tied_to_input
 from probekit.buffers import ReusedMemory
-from probekit.errors import OptionError, StateRangeError
+from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
-from probekit.extraction.configuration import check_configuration, computing_options
 from probekit.extraction.describe import make_manifest, small_files
 from probekit.extraction.estimate import check_free_space, describe_cuts, describe_work
 from probekit.extraction.keep import arrays_of, resolve_keep
@@ -27,10 +26,10 @@ from probekit.extraction.run import token_bar, tokens_per_second, write_units
 from probekit.extraction.statistics import all_fit
 from probekit.extraction.table import example_table
 from probekit.fingerprint import digest
-from probekit.store.builder import EntryBuilder, check_buildable
+from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
-from probekit.store.layout import entry_folder, labels_folder
+from probekit.store.layout import entry_folder, folder_of_key, labels_folder
 from probekit.store.names import MANIFEST
 from probekit.store.unfinished import unfinished_bytes, unfinished_plan, unfinished_units
 from probekit.tasks import Split, Task
@@ -52,7 +51,9 @@ class Session:
         device: where the model runs.
         compile: whether ``torch.compile`` has its blocks.
         cache: root of the feature cache.
+        name: what to call the model in the cache; None is the name of its folder or repository.
         overwrite: replace a complete entry of the same key.
+        restart: throw away what an unfinished extraction with other options has finished.
         remedy: the command to rerun when a state does not fit the stored dtype.
         progress: show progress on stderr.
     """
@@ -63,7 +64,9 @@ class Session:
     device: str
     compile: bool
     cache: Path
+    name: str | None
     overwrite: bool
+    restart: bool
     remedy: str
     progress: bool
 
@@ -106,22 +109,24 @@ class Session:
             EntryLockedError: another process is writing the entry.
             StateRangeError: a hidden state does not fit the stored dtype.
             StorageError: the disk is full, or the folder cannot be written.
-            EntryError: the entry is damaged, or another configuration of the same weights made it.
+            EntryError: the entry is damaged, or a folder of its name holds another.
         """
         request, folder = self._place(split)
-        entry = None if self.overwrite else _complete(folder)
+        entry = None if self.overwrite else _complete(folder, digest(request))
         if entry is None:
             entry = self._build(split, request, folder)
         else:
-            check_configuration(entry, self.inspection)
-            logger.info("%s: complete already, at %s", split.name, folder)
+            logger.info("%s: complete already, at %s", split.name, entry.path)
         for column, labels in split.labels.items():
             write_labels(
-                labels_folder(folder),
+                labels_folder(entry.path),
                 split.name,
                 column,
                 ids=[example.id for example in split.examples],
                 values=labels,
+                text=entry.manifest.request["text"],
+                kind=self.task.kind_of(column),
+                metric=self.task.metrics[column],
                 fingerprint=split.labels_fingerprint(column),
             )
         if not split.labels and self.task.kind != "language-modelling":
@@ -139,8 +144,8 @@ class Session:
         Raises:
             EntryError: it is damaged.
         """
-        _, folder = self._place(split)
-        return folder, not self.overwrite and _complete(folder) is not None
+        request, folder = self._place(split)
+        return folder, not self.overwrite and _complete(folder, digest(request)) is not None
 
     def plan(self, split: Split) -> Plan:
         """Tokenise a split and lay out its entry.
@@ -167,38 +172,48 @@ class Session:
         return self._begun(plan, *self._place(split))
 
     def _begun(self, plan: Plan, request: Mapping[str, Any], folder: Path) -> float:
-        earlier = unfinished_plan(folder)
-        if earlier is None:
-            return 0.0
-        if self.options.dtype == "auto":
-            plan = plan.with_dtype(earlier["arrays"][0]["dtype"])
-        if digest(earlier) != digest(self._identity(plan, request)):
+        plan = self._in_dtype(plan, folder)
+        if digest(unfinished_plan(folder)) != digest(self._identity(plan, request)):
             return 0.0
         done = sum(plan.unit_tokens(plan.units[unit]) for unit in unfinished_units(folder))
         return done / sum(plan.unit_tokens(unit) for unit in plan.units)
 
     def _identity(self, plan: Plan, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a resumed run must share with the run that it continues."""
-        return plan_json(plan, request, self.backbone, computing_options(self.inspection))
+        return plan_json(plan, request, self.backbone)
 
     def _place(self, split: Split) -> tuple[dict[str, Any], Path]:
-        """Return what the key of a split's entry hashes, and the entry's folder."""
+        """Return what the key of a split's entry hashes, and the entry's folder.
+
+        It is the folder that holds such an entry already, whatever model and task are called there.
+        """
         info, masking = self.inspection.info, self._masking
         request = make_request(self.options, info, self._keep, split.text_fingerprint(), masking)
-        model = entry_model(info)
-        return request, entry_folder(self.cache, model, self.task.slug, split.name, digest(request))
+        model, key = self.name or entry_model(info), digest(request)
+        folder = entry_folder(self.cache, model, self.task.slug, split.name, key)
+        found = folder_of_key(self.cache, split.name, key) or folder
+        if self.name and found.parent.parent.name != self.name:
+            raise OptionError(
+                f"--name {self.name}: what it would name is in the cache already, at {found}. "
+                f"Call it by that name ({found.parent.parent.name}), or remove it first."
+            )
+        return request, found
 
     def _build(self, split: Split, request: Mapping[str, Any], folder: Path) -> Entry:
         output_head = self.output_head  # first: a model without one costs no work
         plan = self.plan(split)
         check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
+        if not self.restart:
+            check_resumable(folder, self._identity(self._in_dtype(plan, folder), request))
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
         begun = self._begun(plan, request, folder)
         logger.info("%s", describe_work(split.name, plan, folder, speed, begun))
         plan, computed = self._settle_dtype(plan, folder, split.name)
         identity = self._identity(plan, request)
-        with EntryBuilder.open(folder, plan=identity, overwrite=self.overwrite) as builder:
+        with EntryBuilder.open(
+            folder, plan=identity, overwrite=self.overwrite, restart=self.restart
+        ) as builder:
             self._write(split, plan, builder, computed)
             manifest = make_manifest(
                 split=split,
@@ -207,6 +222,7 @@ class Session:
                 request=request,
                 backbone=self.backbone,
                 backend=self.options.format,
+                model=folder.parent.parent.name,
                 unit_stats=builder.unit_stats,
             )
             examples = example_table(split, plan)
@@ -241,9 +257,8 @@ class Session:
         """
         if self.options.dtype != "auto":
             return plan, {}
-        earlier = None if self.overwrite else unfinished_plan(folder)
-        if earlier is not None:
-            return plan.with_dtype(earlier["arrays"][0]["dtype"]), {}
+        if not self.restart and unfinished_plan(folder) is not None:
+            return self._in_dtype(plan, folder), {}
         with token_bar(plan, title, leave=False, progress=self.progress) as bar:
             largest = plan.largest_first[0]
             first = compute_unit(self.backbone, plan, largest, bar.update, self._reused)
@@ -251,6 +266,11 @@ class Session:
             return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
         return plan.with_dtype("bfloat16"), {first.unit.index: first}
+
+    def _in_dtype(self, plan: Plan, folder: Path) -> Plan:
+        """Return a plan in the dtype that an unfinished extraction chose for ``auto``, if any."""
+        earlier = unfinished_plan(folder) if self.options.dtype == "auto" else None
+        return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
 
     @cached_property
     def _reused(self) -> ReusedMemory:
@@ -278,8 +298,14 @@ class Session:
         return asked or limit
 
 
-def _complete(folder: Path) -> Entry | None:
+def _complete(folder: Path, key: str) -> Entry | None:
     """Return the entry if it is complete; a damaged one is an error, an unfinished one is not."""
-    if (folder / MANIFEST).exists():
-        return Entry.open(folder)
-    return None
+    if not (folder / MANIFEST).exists():
+        return None
+    entry = Entry.open(folder)
+    if entry.manifest.key != key:
+        raise EntryError(
+            f"{folder} holds another entry, whose key begins in the same way ({key[:16]}... is "
+            f"wanted, {entry.manifest.key[:16]}... is there). Choose another --cache, or --name."
+        )
+    return entry

@@ -12,6 +12,7 @@ from probekit.extraction.options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.hardware import pick_device
 from probekit.store.entry import Entry
+from probekit.store.layout import model_slug
 from probekit.tasks import Split, Task, get_task, is_own
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ def extract(
     compile: bool = False,
     cache: str | Path = "cache",
     overwrite: bool = False,
+    restart: bool = False,
+    name: str | None = None,
     revision: str | None = None,
     kind: str | None = None,
     text: str | None = None,
@@ -48,6 +51,8 @@ def extract(
         compile: hand the model's blocks to ``torch.compile`` first.
         cache: root of the feature cache.
         overwrite: compute complete entries again and replace them.
+        restart: throw away what an unfinished extraction with other options has finished.
+        name: what to call the model in the cache (``entry_name``), and as MODEL from then on.
         revision: Hub branch, tag or commit of the model.
         kind: for the user's own data, its kind.
         text: for the user's own data, name or index of the text column.
@@ -70,6 +75,8 @@ def extract(
         compile=compile,
         cache=cache,
         overwrite=overwrite,
+        restart=restart,
+        name=name,
         revision=revision,
         kind=kind,
         text=text,
@@ -90,6 +97,8 @@ def open_session(
     compile: bool = False,
     cache: str | Path = "cache",
     overwrite: bool = False,
+    restart: bool = False,
+    name: str | None = None,
     revision: str | None = None,
     kind: str | None = None,
     text: str | None = None,
@@ -108,6 +117,8 @@ def open_session(
         compile: hand the model's blocks to ``torch.compile`` first.
         cache: root of the feature cache.
         overwrite: compute complete entries again.
+        restart: throw away what an unfinished extraction with other options has finished.
+        name: what to call the model in the cache.
         revision: Hub branch, tag or commit of the model.
         kind: kind of the user's own data.
         text: its text column.
@@ -126,7 +137,7 @@ def open_session(
         raise OptionError(f"{task} is the data already; leave --data {data} out.")
     inspection = inspect_backbone(model, revision=revision, random_init=options.random_init)
     texts = [
-        _limited(split, options.limit)
+        split.first(options.limit)
         for split in _read(family, splits, None if data is None else Path(data))
     ]
     named = {
@@ -137,6 +148,7 @@ def open_session(
         "--text": text,
         "--label": label,
         "--device": None if device == "auto" else device,
+        "--name": name,
         "--cache": None if Path(cache) == Path("cache") else cache,
     }
     session = Session(
@@ -146,7 +158,9 @@ def open_session(
         device=pick_device(device),
         compile=compile,
         cache=Path(cache),
+        name=None if name is None else model_slug(name),
         overwrite=overwrite,
+        restart=restart,
         remedy=_rerun((model, task), named, replace(options, dtype="bfloat16"), compile=compile),
         progress=progress,
     )
@@ -180,13 +194,3 @@ def _read(task: Task, splits: Sequence[str] | None, data: Path | None) -> list[S
     for reason in missing:
         logger.info("left out: %s", reason)
     return found
-
-
-def _limited(split: Split, limit: int | None) -> Split:
-    if limit is None:
-        return split
-    return replace(
-        split,
-        examples=split.examples[:limit],
-        labels={column: rows[:limit] for column, rows in split.labels.items()},
-    )

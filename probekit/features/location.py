@@ -1,7 +1,9 @@
 """Where features and labels lie: nothing in it changes what a run computes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 DEFAULT_CACHE = Path("cache")
 
@@ -16,6 +18,8 @@ class Location:
         data: folder to read labels from afresh; ``None`` takes the newest beside the entry.
         kind: kind of the user's own data (``--kind``).
         text: text column of the user's own data (``--text``).
+        identity: identity of the model, where an entry's path stands in its place; ``None`` is
+            that of the model at the path that is given as such, if one lies there.
     """
 
     cache: str | Path = DEFAULT_CACHE
@@ -23,6 +27,7 @@ class Location:
     data: str | Path | None = None
     kind: str | None = None
     text: str | None = None
+    identity: Mapping[str, Any] | None = None
 
     @property
     def typed(self) -> list[str]:

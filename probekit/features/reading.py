@@ -46,9 +46,8 @@ def load_labels(
         entry: the entry.
         column: the label column.
         kind: what the column labels: each word, or the text as a whole.
-        split: the freshly read split to take them from; ``None`` takes the newest version stored
-            beside the entry that labels its examples (the others belong to another extraction,
-            with ``--limit`` or of a changed text).
+        split: the freshly read split to take them from; ``None`` takes the newest version that is
+            stored for the entry's text.
 
     Raises:
         DataError: no labels are stored, or they do not fit the entry's examples.
@@ -72,7 +71,7 @@ def load_labels(
             example.id: found for example, found in zip(split.examples, values, strict=True)
         }
     else:
-        stored = _stored_labels(entry, column, counts, where)
+        stored = _stored_labels(entry, column, where)
         where += f" from {stored.file.path.name}"
         labels = dict(zip(stored.ids, stored.values, strict=True))
     joined = join_labels(examples.ids, counts.tolist(), labels, where=where)
@@ -84,26 +83,15 @@ def label_counts(entry: Entry, kind: Kind) -> Int[np.ndarray, " examples"]:
     return entry.examples.n_rows if kind in OWN_ROWS else np.ones(len(entry.examples), np.int64)
 
 
-def _stored_labels(
-    entry: Entry, column: str, counts: Int[np.ndarray, " examples"], where: str
-) -> LabelSet:
-    """Return the newest labels beside an entry that fit its examples; if none fit, the newest."""
+def _stored_labels(entry: Entry, column: str, where: str) -> LabelSet:
+    """Return the newest labels that are stored for an entry's text."""
     files = labels_for(entry, column)
     if not files:
         raise DataError(
             f"{where}: none are stored beside {entry.path}, and no head can be fitted without. "
             "Give the folder with the label files, --data DIR, or choose another split, --fit-on."
         )
-    versions = (read_labels(file.path) for file in files)
-    fitting = (labels for labels in versions if _fits(entry, counts, labels))
-    return next(fitting, None) or read_labels(files[0].path)
-
-
-def _fits(entry: Entry, counts: Int[np.ndarray, " examples"], labels: LabelSet) -> bool:
-    """Say whether labels hold as many labels for each example as they should."""
-    found = {name: len(values) for name, values in zip(labels.ids, labels.values, strict=True)}
-    expected = zip(entry.examples.ids, counts.tolist(), strict=True)
-    return all(found.get(name) == count for name, count in expected)
+    return read_labels(files[0].path)
 
 
 def view_of(

@@ -12,14 +12,16 @@ from probekit.features.location import Location
 from probekit.features.reading import SplitLabels, count_outputs, label_counts, load_labels, view_of
 from probekit.features.rows import OWN_ROWS, cut_pieces
 from probekit.features.view import FeatureView
+from probekit.features.wanted import find_task, wanted_of
 from probekit.pooling import POOLED
 from probekit.ragged import bounds_of
 from probekit.registry import choose
 from probekit.store import Entry, find_entries
+from probekit.store.find import Wanted
 from probekit.store.labels import labels_for
-from probekit.store.layout import list_entries, model_slug
+from probekit.store.layout import list_entries
 from probekit.store.manifest import Manifest
-from probekit.tasks import Kind, Task, get_task, is_own
+from probekit.tasks import Kind, Task, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +156,7 @@ def open_features(
         UnknownNameError: no such task or column.
     """
     location = Location() if location is None else location
-    about = get_task(task, kind=location.kind, text=location.text, label=label)
+    about = find_task(task, label, location)
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
     column = about.columns[0]  # the one asked for, by the name that an index stands for
@@ -187,22 +189,19 @@ def open_features(
 
 def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[str, Entry]:
     choose(f"split of {task.name}", fit_on, dict.fromkeys((*SPLITS, *task.splits)))
-    here = (model_slug(model), task.slug)
-    present = {
-        folder.split
-        for folder in list_entries(location.root)
-        if (folder.model, folder.task) == here
-    }
+    wanted = wanted_of(model, task, location)
+    folders = wanted.of_task(wanted.of_model(list_entries(location.root)))
+    present = {folder.split for folder in folders}
     others = [
         split
         for split in dict.fromkeys((*SPLITS, *task.splits))
         if split in present and split not in ("train", fit_on)
     ]
     kind = task.kind_of(task.columns[0])
-    found = {"train": _entry(model, task, fit_on, location, kind)}
+    found = {"train": _entry(wanted, fit_on, location, kind)}
     for split in others:
         try:
-            found[split] = _entry(model, task, split, location, kind)
+            found[split] = _entry(wanted, split, location, kind)
         except EntryNotFoundError as error:
             if location.entry is None:
                 raise
@@ -210,18 +209,9 @@ def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[st
     return found
 
 
-def _entry(model: str, task: Task, split: str, location: Location, kind: Kind) -> Entry:
+def _entry(wanted: Wanted, split: str, location: Location, kind: Kind) -> Entry:
     arrays = (OWN_ROWS[kind],) if kind in OWN_ROWS else POOLED
-    return find_entries(
-        location.root,
-        model,
-        task.name,
-        split,
-        location.entry,
-        task_slug=task.slug,
-        arrays=arrays,
-        typed=location.typed,
-    )
+    return find_entries(location.root, wanted, split, location.entry, arrays=arrays)
 
 
 def _labels(

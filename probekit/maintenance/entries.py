@@ -1,20 +1,23 @@
 """List, describe, select and check the entries of a cache."""
 
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from probekit.backbone.remembered import identity_at
 from probekit.errors import EntryError, EntryNotFoundError, OptionError
 from probekit.quantities import human_bytes
 from probekit.store.checksums import DamagedChunk
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.files import disk_bytes
+from probekit.store.find import Wanted, names_entry
 from probekit.store.labels import label_columns
-from probekit.store.layout import EntryFolder, list_entries, model_slug
+from probekit.store.layout import EntryFolder, list_entries
 from probekit.store.names import MANIFEST, PARTIAL
 from probekit.store.verify import verify_checksums
-from probekit.tasks import slug_of
+from probekit.tasks import is_called
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +64,8 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
     """Return the entry folders that the user names, finished or not.
 
     Args:
-        names: paths of entries, or a model, a task and perhaps a split or key.
+        names: paths or keys of entries (eight digits or more), or a model, a task and perhaps a
+            split or key.
         root: the cache root.
 
     Raises:
@@ -72,23 +76,33 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
     listed = {folder.path.resolve() for folder in folders}
     if all(_is_entry(path) or path.resolve() in listed for path in paths):
         return paths
+    keyed = [_of_key(name, folders) for name in names]
+    if all(keyed):
+        return [path for found in keyed for path in found]
     if len(names) > 3:
         raise OptionError(f"give paths of entries, or MODEL TASK [SPLIT]; found {' '.join(names)}.")
-    wanted = [model_slug(names[0]), *map(slug_of, names[1:2]), *names[2:]]
     above = {root.resolve(), *(parent for path in listed for parent in list(path.parents)[:2])}
     written = names[0] != paths[0].name  # a path; one of the cache itself is no model
-    named = [] if written and paths[0].resolve() in above else folders
+    inside = written and paths[0].resolve() in above
+    model = Wanted(model=names[0], task="", identity=None if inside else identity_at(names[0]))
+    named = [] if inside else model.of_model(folders)
     found = [
         folder.path
         for folder in named
-        if [folder.model, folder.task][: len(wanted)] == wanted[:2]
-        and (len(wanted) < 3 or wanted[2] in (folder.split, folder.key8, folder.path.name))
+        if (len(names) < 2 or is_called(folder.task, names[1]))
+        and (len(names) < 3 or names[2] in (folder.split, folder.key8, folder.path.name))
     ]
     if not found:
         raise EntryNotFoundError(
             f"no cache entry matches {' '.join(names)} in {root}. `probekit cache ls` lists them."
         )
     return found
+
+
+def _of_key(name: str, folders: Sequence[EntryFolder]) -> list[Path]:
+    """Return the entries of a key, or of its beginning as ``cache ls`` prints it."""
+    is_key = re.fullmatch(r"[0-9a-f]{8,64}", name) is not None
+    return [folder.path for folder in folders if is_key and names_entry(name, folder)]
 
 
 def _is_entry(path: Path) -> bool:
@@ -107,11 +121,11 @@ def describe(path: Path) -> dict[str, Any]:
         "path": str(path),
         "size": human_bytes(disk_bytes(path)),
         "model": manifest.model_info["name"],
-        "architecture": manifest.model_info["architecture"],
+        "architecture": manifest.model_info["identity"]["architecture"],
         "task": manifest.task,
         "split": manifest.split,
         "origin": manifest.origin,
-        "part of the split": _part(manifest.request.get("limit"), manifest.counts["examples"]),
+        "part of the split": _part(manifest.limit),
         "labels": _labels(entry),
         "arrays": ", ".join(
             f"{spec.name} {spec.rows:,} x {len(spec.layers)} x {spec.dim}"
@@ -133,9 +147,8 @@ def describe(path: Path) -> dict[str, Any]:
     }
 
 
-def _part(limit: int | None, examples: int) -> str:
-    whole = limit is None or examples < limit
-    return "all of it" if whole else f"the first {examples:,} examples"
+def _part(limit: int | None) -> str:
+    return "all of it" if limit is None else f"the first {limit:,} examples"
 
 
 def _labels(entry: Entry) -> str:

@@ -20,7 +20,7 @@ from probekit.store.entry import Entry
 _COMPUTE_TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 5e-3}
 _STORE_TOLERANCE = {"float32": 0.0, "float16": 0.0, "bfloat16": 4e-3, "int8": 1e-2}
 TAIL = 10
-_SAME = ("weights", "tokenizer", "text", "max_length", "overlong", "pooling", "layers", "masking")
+_SAME = ("model", "text", "max_length", "overlong", "pooling", "layers", "masking")
 
 
 @dataclass(frozen=True, kw_only=True)

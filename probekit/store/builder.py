@@ -25,7 +25,7 @@ from probekit.store.marks import UnitMark, read_marks
 from probekit.store.names import BUILDING, PARTIAL, PLAN, REPLACED, UNITS
 from probekit.store.pieces import cut_pieces, write_pieces
 from probekit.store.sealing import install, write_sealed
-from probekit.store.unfinished import unfinished_plan
+from probekit.store.unfinished import unfinished_plan, unfinished_units
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,9 @@ class EntryBuilder:
     partial: Path
     arrays: Mapping[str, ArraySpec]
 
-    def __init__(self, path: Path, plan: Mapping[str, Any], lock: EntryLock) -> None:
+    def __init__(
+        self, path: Path, plan: Mapping[str, Any], lock: EntryLock, *, restart: bool = False
+    ) -> None:
         """Prepare or resume the partial folder; use `open`, which takes the lock."""
         self.path = path
         self.partial = path.with_name(path.name + PARTIAL)
@@ -57,24 +59,33 @@ class EntryBuilder:
         self._lock = lock
         self._marks: dict[int, UnitMark] = {}
         with storage_errors(self.partial, self._nbytes):
-            self._prepare(plan)
+            self._prepare(plan, restart=restart)
             self._writer = self._backend.open_writer(self._store, self._plain)
 
     @classmethod
-    def open(cls, path: Path, *, plan: Mapping[str, Any], overwrite: bool = False) -> Self:
+    def open(
+        cls,
+        path: Path,
+        *,
+        plan: Mapping[str, Any],
+        overwrite: bool = False,
+        restart: bool = False,
+    ) -> Self:
         """Lock an entry, and start or resume building it.
 
         Args:
             path: the entry's final folder.
-            plan: everything that decides the bytes, as JSON values. Must hold ``arrays`` (a list
-                of `ArraySpec.to_json`), ``backend`` (a name) and ``units`` (a list, one item per
-                unit). A partial folder with another plan is started afresh.
+            plan: what every unit must share, as JSON values. Must hold ``arrays`` (a list of
+                `ArraySpec.to_json`), ``backend`` (a name) and ``units`` (a list, one item per
+                unit).
             overwrite: build a new entry although a complete one exists; that one stays readable
                 until the new one takes its place.
+            restart: throw away what an unfinished build with another plan has finished.
 
         Raises:
             EntryLockedError: another process builds the same entry.
-            EntryError: the entry is complete already, and ``overwrite`` is not set.
+            EntryError: the entry is complete already, and ``overwrite`` is not set; or units of
+                another plan are finished, and ``restart`` is not set.
             StorageError: the folder cannot be written.
         """
         with storage_errors(path.parent):
@@ -86,7 +97,7 @@ class EntryBuilder:
                 raise EntryError(
                     f"{path} exists and is complete. To build it again, extract with --overwrite."
                 )
-            return cls(path, plan, lock)
+            return cls(path, plan, lock, restart=restart)
         except BaseException:
             lock.release()
             raise
@@ -198,14 +209,16 @@ class EntryBuilder:
     def _nbytes(self) -> int:
         return sum(spec.nbytes for spec in self.arrays.values())
 
-    def _prepare(self, plan: Mapping[str, Any]) -> None:
+    def _prepare(self, plan: Mapping[str, Any], *, restart: bool) -> None:
         """Resume what is there if it has the same plan, else start clean."""
+        if not restart:
+            check_resumable(self.path, plan)
         begun = unfinished_plan(self.path)
         if digest(begun) == digest(plan):
             self._resume()
             return
         if self.partial.exists():
-            logger.warning("%s %s; starting afresh", self.partial, _difference(begun, plan))
+            logger.warning("%s: starting afresh", self.partial)
             shutil.rmtree(self.partial)
         self._units_folder.mkdir(parents=True)
         self._backend.create(self._store, self._plain)
@@ -263,6 +276,26 @@ def check_buildable(path: Path) -> None:
         EntryLock(path).release()
 
 
+def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
+    """Refuse to throw finished units away: those of an unfinished build with another plan.
+
+    Args:
+        path: the entry's final folder.
+        plan: that of the build that is wanted.
+
+    Raises:
+        EntryError: there are such units.
+    """
+    begun, done = unfinished_plan(path), unfinished_units(path)
+    if begun is None or not done or digest(begun) == digest(plan):
+        return
+    raise EntryError(
+        f"{path}: {len(done)} of {len(begun['units'])} units are finished, of another extraction: "
+        f"{'; '.join(_differences(begun, plan))}. Give the options of that one to go on with it, "
+        "or --restart to throw them away."
+    )
+
+
 def _restore(path: Path) -> None:
     """Put back an old entry whose replacement was killed between two renames."""
     replaced = path.with_name(path.name + REPLACED)
@@ -272,9 +305,10 @@ def _restore(path: Path) -> None:
         shutil.rmtree(replaced)
 
 
-def _difference(begun: Mapping[str, Any] | None, plan: Mapping[str, Any]) -> str:
+def _differences(begun: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
     """Say in what an unfinished build differs from the one that is wanted."""
-    if begun is None:
-        return "is torn"
-    names = [name for name, value in plan.items() if begun.get(name) != value]
-    return f"was begun with another plan ({', '.join(names)})"
+    return [
+        f"{name} {begun.get(name)}, now {value}" if isinstance(value, str) else f"other {name}"
+        for name, value in plan.items()
+        if begun.get(name) != value
+    ]

@@ -1,146 +1,228 @@
 """Find the one entry that a command means, or say what to type."""
 
 import difflib
+import logging
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from probekit.errors import EntryNotFoundError
+from probekit.errors import EntryError, EntryNotFoundError
+from probekit.once import warn_once
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.layout import EntryFolder, list_entries, model_slug
 from probekit.store.manifest import Manifest
 
+logger = logging.getLogger(__name__)
+
 # What differs between the entries of one extraction over several splits.
-_OF_THE_SPLIT = {"split", "text", "text_fingerprint"}
+_OF_THE_SPLIT = {"text"}
+_AS_IT_IS = {"dtype", "format"}  # options whose value says what it is
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Whose entries are meant.
+
+    Attributes:
+        model: the model as the user types it; it need not exist any more.
+        task: the task as the user types it.
+        slug: the task's folder name, where it is not ``task`` with ``-`` for ``/``.
+        identity: identity of the model that lies at the path ``model``; None where none does, and
+            the name alone decides.
+        text: for the user's own files, the fingerprint of a split's first N examples (of all,
+            for None), or None where there is no such split; entries are found by it, whatever
+            the files are called.
+        typed: options that say what the task is, for the command in a message.
+    """
+
+    model: str
+    task: str
+    slug: str | None = None
+    identity: Mapping[str, Any] | None = None
+    text: Callable[[str, int | None], str | None] | None = None
+    typed: Sequence[str] = ()
+
+    @property
+    def task_slug(self) -> str:
+        """The task's folder name."""
+        return self.task.replace("/", "-") if self.slug is None else self.slug
+
+    def of_model(self, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
+        """Return the folders that hold, or will hold, entries of the model."""
+        slug = model_slug(self.model)
+        if self.identity is None:
+            return [folder for folder in folders if folder.model == slug]
+        return [f for f in folders if _made_by(f, self.identity, unknown=f.model == slug)]
+
+    def of_task(self, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
+        """Return the folders that hold, or will hold, entries of the task."""
+        named = [folder for folder in folders if folder.task == self.task_slug]
+        if self.text is None:
+            return named
+        return [f for f in folders if self._holds_text(f, unknown=f in named)]
+
+    def _holds_text(self, folder: EntryFolder, *, unknown: bool) -> bool:
+        manifest = _manifest(folder)
+        if manifest is None:
+            return unknown
+        assert self.text is not None
+        return manifest.request["text"] == self.text(folder.split, manifest.limit)
+
+
+def _made_by(folder: EntryFolder, identity: Mapping[str, Any], *, unknown: bool) -> bool:
+    manifest = _manifest(folder)
+    return unknown if manifest is None else manifest.request["model"] == identity
+
+
+def _manifest(folder: EntryFolder) -> Manifest | None:
+    """Return the manifest of an entry; None if it is unfinished or cannot be read."""
+    if not folder.complete:
+        return None
+    try:
+        return read_manifest(folder.path)
+    except EntryError:  # `Entry.open` says why, where it is the one that is meant
+        return None
 
 
 def find_entries(
     root: Path,
-    model: str,
-    task: str,
+    wanted: Wanted,
     split: str,
     entry: str | None = None,
     *,
-    task_slug: str | None = None,
     arrays: Collection[str] = (),
-    typed: Sequence[str] = (),
 ) -> Entry:
     """Return the entry of a model, task and split; exactly one must match.
 
+    Of several, one of the whole split goes before one of its first examples (``--limit``), and
+    one that keeps all that the others do before these; the first is said.
+
     Args:
         root: the cache root.
-        model: the model as the user types it; it need not exist any more.
-        task: the task as the user types it.
+        wanted: model and task.
         split: the split's name.
         entry: chooses where several match: a prefix of the key, a folder name, or a path. It may
             name an entry of another split; then the one made by the same request is taken.
-        task_slug: the task's folder name, where it is not ``task`` with ``-`` for ``/``.
-        arrays: of several entries, those that hold one of these are meant, and of entries that
-            differ in what they keep alone, the one that keeps all that the others do.
-        typed: options that say what the task is, for the command in a message.
+        arrays: of several entries, those that hold one of these are meant.
 
     Raises:
         EntryNotFoundError: none matches, or several do and ``entry`` does not choose.
         EntryError: the one that matches is unfinished or damaged.
     """
-    slug = task.replace("/", "-") if task_slug is None else task_slug
     folders = list_entries(root)
-    of_task = [f for f in folders if (f.model, f.task) == (model_slug(model), slug)]
-    matching = [f for f in of_task if f.split == split]
+    of_task = wanted.of_task(wanted.of_model(folders))
+    matching = [folder for folder in of_task if folder.split == split]
     if entry is not None:
         matching = _chosen(matching, of_task, entry)
-    complete = [f for f in matching if f.complete]
-    if len(complete) > 1:
-        complete = _widest(complete, arrays)
-    if len(complete) > 1:
-        raise EntryNotFoundError(_several(complete, model, task, split))
+    complete = {f: manifest for f in matching if (manifest := _manifest(f)) is not None}
+    found = _best(complete, arrays, f"{wanted.model} {wanted.task} {split}")
+    if len(found) > 1:
+        raise EntryNotFoundError(_several(found, wanted, split))
     if matching:
-        return Entry.open((complete or matching)[0].path)
-    raise EntryNotFoundError(_none(root, model, task, split, entry, of_task, folders, typed))
+        return Entry.open((list(found) or matching)[0].path)
+    raise EntryNotFoundError(_none(root, wanted, split, entry, of_task, folders))
 
 
 def _chosen(
     matching: Sequence[EntryFolder], of_task: Sequence[EntryFolder], entry: str
 ) -> list[EntryFolder]:
-    named = [f for f in matching if _names(entry, f)]
+    named = [f for f in matching if names_entry(entry, f)]
     if named:
         return named
-    elsewhere = [f for f in of_task if f.complete and _names(entry, f)]
-    wanted = [_request(read_manifest(f.path)) for f in elsewhere]
-    return [f for f in matching if f.complete and _request(read_manifest(f.path)) in wanted]
+    elsewhere = [m for f in of_task if names_entry(entry, f) and (m := _manifest(f)) is not None]
+    asked = [_asked(manifest) for manifest in elsewhere]
+    return [f for f in matching if (m := _manifest(f)) is not None and _asked(m) in asked]
 
 
-def _widest(folders: Sequence[EntryFolder], arrays: Collection[str]) -> list[EntryFolder]:
-    """Leave out entries without the arrays, and those that another one holds all of."""
-    requests = {f: read_manifest(f.path).request for f in folders}
-    kept = {f: set(request.get("keep", ())) for f, request in requests.items()}
-    useful = [f for f in folders if not arrays or kept[f] & set(arrays)] or list(folders)
-    if _differing([requests[f] for f in useful]) != ["keep"]:
-        return useful
-    every = set().union(*(kept[f] for f in useful))
-    return [f for f in useful if kept[f] == every] or useful
-
-
-def _names(entry: str, folder: EntryFolder) -> bool:
+def names_entry(entry: str, folder: EntryFolder) -> bool:
+    """Say whether a prefix of a key, a folder name or a path names an entry."""
     if entry == folder.path.name or Path(entry).resolve() == folder.path.resolve():
         return True
     if len(entry) <= len(folder.key8):
         return bool(entry) and folder.key8.startswith(entry)
-    if not entry.startswith(folder.key8) or not folder.complete:
-        return False
-    return read_manifest(folder.path).key.startswith(entry)
+    manifest = _manifest(folder) if entry.startswith(folder.key8) else None
+    return manifest is not None and manifest.key.startswith(entry)
 
 
-def _request(manifest: Manifest) -> dict[str, Any]:
-    return {name: value for name, value in manifest.request.items() if name not in _OF_THE_SPLIT}
+def _asked(manifest: Manifest) -> tuple[int | None, dict[str, Any]]:
+    request = manifest.request.items()
+    return manifest.limit, {name: value for name, value in request if name not in _OF_THE_SPLIT}
 
 
-def _several(folders: Sequence[EntryFolder], model: str, task: str, split: str) -> str:
-    requests = [read_manifest(folder.path).request for folder in folders]
+def _best(
+    entries: Mapping[EntryFolder, Manifest], arrays: Collection[str], where: str
+) -> dict[EntryFolder, Manifest]:
+    """Leave out entries without the arrays, of a part of the split, and that others hold all of."""
+    kept = {folder: set(manifest.request["keep"]) for folder, manifest in entries.items()}
+    useful = {f: m for f, m in entries.items() if not arrays or kept[f] & set(arrays)}
+    useful = useful or dict(entries)
+    whole = {folder: m for folder, m in useful.items() if m.limit is None}
+    if whole and len(whole) < len(useful):
+        parts = ", ".join(f"{f.key8} ({_part(m)})" for f, m in useful.items() if f not in whole)
+        warn_once(logger, "%s: the entry of the whole split is taken, not %s.", where, parts)
+        useful = whole
+    if _differing(list(useful.values())) != ["keep"]:
+        return useful
+    every = set().union(*(kept[folder] for folder in useful))
+    return {f: m for f, m in useful.items() if kept[f] == every} or useful
+
+
+def _several(entries: Mapping[EntryFolder, Manifest], wanted: Wanted, split: str) -> str:
+    names = _differing(list(entries.values()))
     described = (
-        f"{folder.key8} ({_values(request, _differing(requests))})"
-        for folder, request in zip(folders, requests, strict=True)
+        f"{folder.key8} ({_described(folder, manifest, names)})"
+        for folder, manifest in entries.items()
     )
     return (
-        f"{len(folders)} entries match {model} {task} split {split}: {'; '.join(described)}. "
-        "Choose one with --entry KEY, or remove what is out of date: probekit cache rm PATH."
+        f"{len(entries)} entries match {wanted.model} {wanted.task} split {split}: "
+        f"{'; '.join(described)}. Choose one with --entry KEY, or remove what is out of date: "
+        "probekit cache rm KEY."
     )
 
 
-def _differing(requests: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = sorted({name for request in requests for name in request})
-    found = [n for n in names if any(r.get(n) != requests[0].get(n) for r in requests)]
-    # The text of a part is another one: no news where the limit is named.
-    return [n for n in found if n != "text"] if "limit" in found else found
+def _differing(manifests: Sequence[Manifest]) -> list[str]:
+    """Return in what entries of a split differ; of another part of it the text is no news."""
+    asked = [{**m.request, "limit": m.limit} for m in manifests]
+    names = sorted({name for request in asked for name in request})
+    found = [n for n in names if any(r.get(n) != asked[0].get(n) for r in asked)]
+    return [name for name in found if name != "text"] if "limit" in found else found
 
 
-def _values(request: Mapping[str, Any], names: Sequence[str]) -> str:
-    return ", ".join(_value(name, request.get(name)) for name in names)
+def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) -> str:
+    """Return in words what tells an entry from the others."""
+    words = []
+    for name in names or ["name"]:
+        value: Any = manifest.request.get(name)
+        if name == "limit":
+            words.append(_part(manifest))
+        elif name == "model":
+            words.append(f"model {value['weights'][:8]}, made {manifest.created}")
+        elif name == "name":
+            words.append(f"{folder.model} {folder.task}")
+        elif name in _AS_IT_IS:
+            words.append(str(value))
+        else:
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            words.append(f"{name} {text if len(text) <= 40 else f'{text[:12]}...'}")
+    return ", ".join(words)
 
 
-def _value(name: str, value: Any) -> str:
-    if name == "limit" and value is None:
-        return "the whole split"
-    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    return f"{name} {_short(text)}"
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:12]}..."
+def _part(manifest: Manifest) -> str:
+    return "the whole split" if manifest.limit is None else f"the first {manifest.limit:,} examples"
 
 
 def _none(
     root: Path,
-    model: str,
-    task: str,
+    wanted: Wanted,
     split: str,
     entry: str | None,
     of_task: Sequence[EntryFolder],
     folders: Sequence[EntryFolder],
-    typed: Sequence[str],
 ) -> str:
+    model, task = wanted.model, wanted.task
+    command = _command(root, wanted)
     if entry is not None and of_task:
         keys = ", ".join(f.path.name for f in of_task)
         return (
@@ -151,21 +233,31 @@ def _none(
         other = ", or fit on another: --fit-on SPLIT --hold-out 0.1" if split == "train" else ""
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
-            f"Type: {_command(root, model, task, typed)} --split {split}{other}"
+            f"Type: {command} --split {split}{other}"
         )
-    near = _near(model, task, folders)
-    hint = f" The cache holds {near}." if near else ""
-    command = _command(root, model, task, typed)
+    by_name = [f for f in folders if (f.model, f.task) == (model_slug(model), wanted.task_slug)]
+    if by_name and wanted.identity is not None:
+        return (
+            f"the entries of {model_slug(model)} {task} in {root} were made with another model "
+            f"than the one that lies at {model} now. Type: {command}"
+        )
+    if by_name or (wanted.text is not None and wanted.of_model(folders)):
+        hint = f" The text of {task} is not in the cache (a changed text is another one)."
+    else:
+        near = _near(wanted, folders)
+        hint = f" The cache holds {near}." if near else ""
     return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
 
 
-def _command(root: Path, model: str, task: str, typed: Sequence[str]) -> str:
-    words = ["probekit", "extract", model, task, *typed]
+def _command(root: Path, wanted: Wanted) -> str:
+    words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed]
     return shlex.join(words if root == Path("cache") else [*words, "--cache", str(root)])
 
 
-def _near(model: str, task: str, folders: Sequence[EntryFolder]) -> str:
+def _near(wanted: Wanted, folders: Sequence[EntryFolder]) -> str:
     held = sorted({f"{f.model} {f.task}" for f in folders})
-    same = [name for name in held if name.startswith(f"{model_slug(model)} ")]
-    wanted = f"{model_slug(model)} {task}"
-    return ", ".join(same or difflib.get_close_matches(wanted, held, n=3, cutoff=0.5))
+    slug = model_slug(wanted.model)
+    same = [name for name in held if name.startswith(f"{slug} ")]
+    return ", ".join(
+        same or difflib.get_close_matches(f"{slug} {wanted.task}", held, n=3, cutoff=0.5)
+    )

@@ -13,13 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probekit.errors import DataError, EntryError
+from probekit.fingerprint import digest
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.layout import labels_folder
 from probekit.store.tables import read_table, table_bytes
 
 _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
-_FIELDS = ("split", "column", "fingerprint", "created")
+_FIELDS = ("split", "column", "text", "kind", "metric", "fingerprint", "created")
+_SINCE = (b"text", b"kind", b"metric")
+"""Fields that label files of format version 1 have not got."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,9 @@ class LabelFile:
         path: the Parquet file.
         split: the split's name.
         column: the label column ("ner").
+        text: fingerprint of the text that is labelled, as the entry's request has it.
+        kind: what the column labels ("tagging": each word).
+        metric: the metric that scores it.
         fingerprint: hash of ids and labels, as the task computes it.
         created: when it was written last, UTC, ISO 8601 with microseconds.
     """
@@ -37,8 +43,16 @@ class LabelFile:
     path: Path
     split: str
     column: str
+    text: str
+    kind: str
+    metric: str
     fingerprint: str
     created: str
+
+    @property
+    def of(self) -> tuple[str, str]:
+        """Split and fingerprint of the text that it labels."""
+        return self.split, self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,10 @@ def write_labels(
     column: str,
     ids: Sequence[str],
     values: Sequence[Sequence[str]],
+    *,
+    text: str,
+    kind: str,
+    metric: str,
     fingerprint: str,
 ) -> Path:
     """Write a version of the labels; writing the same version again makes it the newest.
@@ -72,6 +90,9 @@ def write_labels(
         column: the label column.
         ids: example ids.
         values: label names of each example.
+        text: fingerprint of the text that is labelled.
+        kind: what the column labels.
+        metric: the metric that scores it.
         fingerprint: hash of ids and labels.
 
     Raises:
@@ -84,9 +105,11 @@ def write_labels(
             f"({len(ids)}), found {len(values)}."
         )
     created = datetime.now(UTC).isoformat(timespec="microseconds")
-    described = dict(zip(_FIELDS, (split, column, fingerprint, created), strict=True))
+    fields = (split, column, text, kind, metric, fingerprint, created)
+    described = dict(zip(_FIELDS, fields, strict=True))
     table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
-    name = "-".join(re.sub(r"[^\w.]+", "_", part) for part in (split, column, fingerprint[:8]))
+    version = digest([text, fingerprint])[:8]
+    name = "-".join(re.sub(r"[^\w.]+", "_", part) for part in (split, column, version))
     path = folder / f"{name}.parquet"
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,25 +129,36 @@ def read_labels(path: Path) -> LabelSet:
 
 
 def labels_for(entry: Entry, column: str) -> list[LabelFile]:
-    """Return the stored versions of a column for an entry's split, newest first."""
-    mine = [file for file in _files(entry) if file.column == column]
+    """Return the stored versions of a column for an entry's text, newest first."""
+    mine = [file for file in labels_of(entry) if file.column == column]
     return sorted(mine, key=lambda file: file.created, reverse=True)
 
 
 def label_columns(entry: Entry) -> list[str]:
-    """Return the label columns that are stored for an entry's split."""
-    return sorted({file.column for file in _files(entry)})
+    """Return the label columns that are stored for an entry's text."""
+    return sorted({file.column for file in labels_of(entry)})
 
 
-def _files(entry: Entry) -> list[LabelFile]:
-    files = map(_describe, labels_folder(entry.path).glob("*.parquet"))
-    return [file for file in files if file.split == entry.manifest.split]
+def labels_of(entry: Entry) -> list[LabelFile]:
+    """Return the label files of an entry: those of its split and its text."""
+    mine = entry.manifest.split, entry.manifest.request["text"]
+    return [file for file in label_files(labels_folder(entry.path)) if file.of == mine]
+
+
+def label_files(folder: Path) -> list[LabelFile]:
+    """Return the label files of a task's label folder; those of an earlier format are of no text.
+
+    Raises:
+        EntryError: a file is no label file.
+    """
+    return [_describe(path) for path in sorted(folder.glob("*.parquet"))]
 
 
 def _describe(path: Path) -> LabelFile:
     try:
         metadata = pq.read_schema(path).metadata or {}
-        values = [metadata[name.encode()].decode() for name in _FIELDS]
+        since = dict.fromkeys(_SINCE, b"")
+        values = [(since | metadata)[name.encode()].decode() for name in _FIELDS]
     except (pa.ArrowException, KeyError, OSError):
         raise EntryError(
             f"{path} is not a probekit label file. Delete it and read the labels again with --data."

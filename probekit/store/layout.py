@@ -1,5 +1,6 @@
 """The layout of a cache root: <root>/<model>/<task>/<split>-<key8>."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -88,6 +89,29 @@ def labels_folder(entry: Path) -> Path:
 def list_entries(root: Path) -> list[EntryFolder]:
     """Return all entries under a cache root, complete and unfinished, sorted by path."""
     return sorted(_scan(root), key=lambda entry: entry.path)
+
+
+def folder_of_key(root: Path, split: str, key: str) -> Path | None:
+    """Return the folder of the complete entry of a key, wherever it lies in the cache, if any.
+
+    Args:
+        root: the cache root.
+        split: the split's name.
+        key: 64 hex digits.
+    """
+    for folder in list_entries(root):
+        same = folder.complete and folder.split == split and key.startswith(folder.key8)
+        if same and _says(folder.path / MANIFEST, key):
+            return folder.path
+    return None
+
+
+def _says(manifest: Path, key: str) -> bool:
+    """Say whether a manifest names a key; one that cannot be read names none."""
+    try:
+        return bool(json.loads(manifest.read_text("utf-8"))["key"] == key)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _scan(root: Path) -> Iterator[EntryFolder]:

@@ -9,7 +9,8 @@ from typing import Any
 from probekit.errors import EntryError, OptionError
 from probekit.store.arrays import ArraySpec
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 1 knew a model by its weights and the tokenizer of words alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Manifest:
         counts: examples, words, valid_words, tokens, windows, truncated, ...
         statistics: ``max_abs`` and ``non_finite`` of the rows, rounded already or not, each
             {array: one number per layer}.
-        model_info: source, revision, weights_sha256, architecture, ...
+        model_info: source, revision, identity, ...
         origin: where the text came from.
         versions: library versions.
         created: UTC time, ISO 8601.
@@ -78,6 +79,11 @@ class Manifest:
         names = [array.name for array in self.arrays]
         if not names or len(set(names)) != len(names):
             raise OptionError(f"manifest: expected arrays with distinct names, found {names}.")
+
+    @property
+    def limit(self) -> int | None:
+        """N where the entry holds only the first N examples of its split; None if it has all."""
+        return self.extra.get("limit")
 
     def array(self, name: str) -> ArraySpec:
         """Return the spec of one array.
@@ -145,12 +151,17 @@ def _parse(text: str, where: str) -> dict[str, Any]:
     return values
 
 
+_OLDER = (
+    "extract it again, with the command that made it, and remove this one: probekit cache rm PATH"
+)
+
+
 def _check_version(values: Mapping[str, Any], where: str) -> None:
     version = values.get("format_version")
     if version == FORMAT_VERSION:
         return
     newer = isinstance(version, int) and version > FORMAT_VERSION
-    remedy = "upgrade probekit" if newer else "extract the entry again with --overwrite"
+    remedy = "upgrade probekit" if newer else _OLDER
     raise EntryError(
         f"{where}: format version {version}, this probekit reads version {FORMAT_VERSION}; "
         f"{remedy}."

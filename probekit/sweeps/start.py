@@ -195,8 +195,7 @@ def _short(value: object) -> str:
 
 
 def _warn_other_model(folder: str, config: Mapping[str, Any], splits: Splits) -> None:
-    saved, here = config["model"].get("weights_sha256"), splits.manifest.model_info
-    if saved != here.get("weights_sha256"):
+    if config["model"].get("identity") != splits.manifest.model_info.get("identity"):
         name = str(config["model"].get("name", "unknown"))
         warn_once(
             logger, "%s was trained on another backbone (%s) of the same shape.", folder, name

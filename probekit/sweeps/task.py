@@ -268,7 +268,7 @@ def _seen(run: Run, splits: Splits) -> dict[str, Any]:
         "of_examples": splits.n_train,
         "of_rows": splits.n_rows("train"),
     }
-    limit = entry.manifest.request.get("limit")
+    limit = entry.manifest.limit
     return found if limit is None else found | {"limit": limit}
 
 

@@ -16,7 +16,7 @@ from probekit.tasks.matis import matis
 from probekit.tasks.slots import atis, snips
 from probekit.tasks.types import Example, Split, Task, slugify
 from probekit.tasks.ud import ud
-from probekit.tasks.user import SUFFIXES, UserFiles, user_slug, user_task
+from probekit.tasks.user import HASH, SUFFIXES, UserFiles, own_name, user_task
 from probekit.tasks.wikiann import wikiann
 from probekit.tasks.wikitext import wikitext2
 from probekit.tasks.wnut17 import wnut17
@@ -28,9 +28,10 @@ __all__ = [
     "Kind",
     "Split",
     "Task",
+    "folder_name",
     "get_task",
+    "is_called",
     "is_own",
-    "slug_of",
 ]
 
 
@@ -128,10 +129,20 @@ def is_own(task: Task) -> bool:
     return isinstance(task.source, UserFiles)
 
 
-def slug_of(name: str) -> str:
-    """Return the folder name of the task that the user calls ``name``, without reading it."""
+def folder_name(name: str) -> str:
+    """Return what the cache calls the task that the user calls ``name``, without reading it.
+
+    The folder of the user's own data has a hash of its text besides, see ``is_called``.
+    """
     own = name.partition("/")[0] not in TASKS and Path(name).expanduser().exists()
-    return user_slug(Path(name)) if own else slugify(name)
+    return own_name(Path(name)) if own else slugify(name)
+
+
+def is_called(slug: str, name: str) -> bool:
+    """Say whether the task of a folder ``slug`` is one that the user calls ``name``."""
+    known = folder_name(name)
+    own = name.partition("/")[0] not in TASKS and slug.startswith(known)
+    return slug == known or (own and HASH.fullmatch(slug.removeprefix(known)) is not None)
 
 
 def _named(name: str, head: str, variant: str, text: str | None, label: str | None) -> Task:

@@ -1,7 +1,8 @@
 """The examples of one split, with their labels and the fingerprints of both."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from probekit.fingerprint import digest_stream
 from probekit.registry import choose
@@ -37,6 +38,7 @@ class Split:
             the whole example (a regression's is a number as text); a column without labels is
             absent.
         origin: where the text came from, for the manifest ("eng.train in DIR", "hub:repo@sha").
+        limit: N where these are only the first N examples of the split; None if they are all.
     """
 
     task: str
@@ -44,6 +46,18 @@ class Split:
     examples: tuple[Example, ...]
     labels: Mapping[str, tuple[tuple[str, ...], ...]]
     origin: str
+    limit: int | None = None
+
+    def first(self, count: int | None) -> Self:
+        """Return the first ``count`` examples; the split itself for None, or if it has no more."""
+        if count is None or count >= len(self.examples):
+            return self
+        return replace(
+            self,
+            limit=count,
+            examples=self.examples[:count],
+            labels={column: rows[:count] for column, rows in self.labels.items()},
+        )
 
     def text_fingerprint(self) -> str:
         """Return the sha256 (64 hex digits) of ids and words or texts, whatever the labels."""

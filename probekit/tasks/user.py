@@ -1,12 +1,13 @@
 """The user's own data: a file, or a folder with one file per split."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from probekit.errors import DataError, MissingFileError, OptionError
-from probekit.fingerprint import digest
+from probekit.tasks.assemble import assemble
 from probekit.tasks.bio import is_tag
 from probekit.tasks.options import Choice
 from probekit.tasks.sentences import Sentences
@@ -44,6 +45,8 @@ METRICS: Mapping[Kind, Metric] = {
     "regression": "spearman",
     "language-modelling": "perplexity",
 }
+HASH = re.compile(r"-[0-9a-f]{8}")
+"""What follows the name in the folder name of the user's own data: of its text."""
 ALIASES = {
     "train": "train",
     "dev": "dev",
@@ -118,21 +121,26 @@ def user_task(
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
     choice = Choice(text=text, label=next(iter(columns), label), optional=True)
-    return Task(
+    task = Task(
         name=name,
-        slug=user_slug(path),
         columns=columns,
         metrics={column: METRICS.get(kind) or _metric(first, column) for column in columns},
         splits=tuple(files),
         kind=kind,
         source=replace(source, choice=choice),
     )
+    split = next(iter(files))
+    text = assemble(name, split, first, kind=kind, kinds={}).text_fingerprint()
+    return replace(task, slug=f"{own_name(path)}-{text[:8]}")
 
 
-def user_slug(path: Path) -> str:
-    """Return the folder name of the user's own data: its name and a hash of its full path."""
-    resolved = path.expanduser().resolve()
-    return f"{slugify(resolved.stem)}-{digest(str(resolved))[:8]}"
+def own_name(path: Path) -> str:
+    """Return what the folders of the user's own data begin with: its name, not that of a split.
+
+    A hash of the text follows, so that data that was moved or renamed is known again.
+    """
+    path = path.expanduser().resolve()
+    return slugify(path.parent.name if path.is_file() and _split_of(path) else path.stem)
 
 
 def _metric(found: Sentences, column: str) -> Metric:

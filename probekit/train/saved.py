@@ -17,7 +17,7 @@ from probekit.features import Splits, settled_array
 from probekit.reasons import reason_of
 from probekit.specs import ResolvedOptions
 from probekit.store.files import nearest
-from probekit.tasks import slug_of
+from probekit.tasks import folder_name
 from probekit.train.result import FitResult
 
 FORMAT_VERSION = 1
@@ -142,7 +142,7 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
             "folder."
         )
     found = (config.get("task"), config.get("label"), _name_of(config))
-    same = found[1:] == (label, head) and slug_of(str(found[0])) == slug_of(task)
+    same = found[1:] == (label, head) and folder_name(str(found[0])) == folder_name(task)
     if config.get("key") != key and not same:
         raise OptionError(
             f"--save {folder}: a head of another run is saved there (task {found[0]}, label "

@@ -65,7 +65,7 @@ def test_the_real_model_loads_and_knows_words():
     info = inspection.info
     assert (info.n_blocks, info.dim, info.max_length) == (6, 384, 512)
     assert (info.causal, info.final_norm, info.architecture) == (False, False, "BertModel")
-    assert info.weights_sha256 == demo_model.WEIGHTS_SHA256
+    assert info.identity.weights == demo_model.WEIGHTS_SHA256
     backbone = load_backbone(inspection, compute_dtype="float32")
 
     def mean(text):

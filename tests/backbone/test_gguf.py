@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from probekit.backbone import gguf, inspect_backbone, load_backbone
+from probekit.backbone import extras, inspect_backbone, load_backbone
 from probekit.errors import BackboneError
 
 
@@ -30,7 +30,7 @@ def test_facts(inspection, path):
     assert (info.n_blocks, info.dim, info.max_length) == (2, 32, 48)
     assert info.causal
     assert info.final_norm
-    assert info.weights_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert info.identity.weights == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_words_are_not_glued_together(inspection):
@@ -52,10 +52,10 @@ def test_layers_are_hidden_states(inspection, path, capfd):
     assert backbone.final_norm.eps == pytest.approx(1e-5)
 
 
-@pytest.mark.parametrize("package", gguf.PACKAGES)
+@pytest.mark.parametrize("package", ["gguf", "accelerate"])
 def test_a_missing_package_says_how_to_install_it(package, tmp_path, monkeypatch):
     (tmp_path / "x.gguf").write_bytes(b"GGUF")
-    monkeypatch.setattr(gguf, "find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == package else object())
     with pytest.raises(BackboneError, match=rf"needs the package {package}\. Run `pip install"):
         inspect_backbone(str(tmp_path / "x.gguf"))
 

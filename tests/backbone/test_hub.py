@@ -58,7 +58,7 @@ def test_weights_whose_sha256_the_hub_does_not_list_are_hashed(served, tiny_fold
     hub = served()
     info = inspect_backbone("org/tiny").info
     assert any(request.endswith("model.safetensors") for request in hub.requests)
-    assert info.weights_sha256 == inspect_backbone(str(tiny_folder("bert"))).info.weights_sha256
+    assert info.identity.weights == inspect_backbone(str(tiny_folder("bert"))).info.identity.weights
 
 
 def test_a_revision(served):

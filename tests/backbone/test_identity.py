@@ -15,21 +15,21 @@ from tests import tiny
 def test_one_weight_file_is_identified_by_its_sha256(tiny_folder):
     folder = tiny_folder("bert")
     expected = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    assert inspect_backbone(str(folder)).info.weights_sha256 == expected
+    assert inspect_backbone(str(folder)).info.identity.weights == expected
 
 
 def test_a_copy_has_the_same_identity(tiny_folder, tmp_path):
     copy = shutil.copytree(tiny_folder("gpt2"), tmp_path / "elsewhere")
     first, second = (inspect_backbone(str(path)).info for path in (tiny_folder("gpt2"), copy))
-    assert first.weights_sha256 == second.weights_sha256
-    assert first.tokenizer_sha256 == second.tokenizer_sha256
+    assert first.identity.weights == second.identity.weights
+    assert first.identity.word_tokenizer == second.identity.word_tokenizer
 
 
 def test_other_weights_have_another_identity(tiny_folder, tmp_path):
     other = tiny.build("bert", tmp_path / "other", seed=1)
     first, second = (inspect_backbone(str(path)).info for path in (tiny_folder("bert"), other))
-    assert first.weights_sha256 != second.weights_sha256
-    assert first.tokenizer_sha256 == second.tokenizer_sha256
+    assert first.identity.weights != second.identity.weights
+    assert first.identity.word_tokenizer == second.identity.word_tokenizer
 
 
 def test_shards_are_read_in_the_order_of_their_names(tiny_folder, tmp_path):
@@ -40,13 +40,13 @@ def test_shards_are_read_in_the_order_of_their_names(tiny_folder, tmp_path):
     names = [file.name for file in inspection.source.weights]
     assert len(names) > 1
     assert names == sorted(names)
-    before = inspection.info.weights_sha256
+    before = inspection.info.identity.weights
     load_backbone(inspection, compute_dtype="float32")
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps(json.loads(index.read_text()), indent=1, sort_keys=True))
-    assert inspect_backbone(str(tmp_path)).info.weights_sha256 == before
+    assert inspect_backbone(str(tmp_path)).info.identity.weights == before
     (tmp_path / names[1]).write_bytes(b"x")
-    assert inspect_backbone(str(tmp_path)).info.weights_sha256 != before
+    assert inspect_backbone(str(tmp_path)).info.identity.weights != before
 
 
 def test_safetensors_come_before_bin(tiny_folder, tmp_path):
@@ -97,6 +97,6 @@ def test_the_tokenizer_is_free_of_what_its_file_pads_and_cuts(tiny_folder, tmp_p
     cut = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
     (folder / "tokenizer.json").write_text(json.dumps(state | {"truncation": cut}))
     found, plain = inspect_backbone(str(folder)), inspect_backbone(str(tiny_folder("bert")))
-    assert found.info.tokenizer_sha256 == plain.info.tokenizer_sha256
+    assert found.info.identity.word_tokenizer == plain.info.identity.word_tokenizer
     text = "EU rejects German call to boycott"
     assert found.tokenizer(text)["input_ids"] == plain.tokenizer(text)["input_ids"]

@@ -5,7 +5,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from probekit.backbone.source import ModelSource
-from probekit.backbone.tokenizer import load_tokenizer, padding_id
+from probekit.backbone.tokenizer import keep_words_apart, padding_id, read_tokenizer
 from probekit.data.alignment import check_word_separation
 from probekit.errors import BackboneError
 from tests import tiny
@@ -15,6 +15,12 @@ WORDS = ["EU", "rejects", "3-1", "Don't", "U.S."]
 
 def _source(folder):
     return ModelSource(name="a model", kind="folder", folder=folder, weights=())
+
+
+def load_tokenizer(source):
+    tokenizer = read_tokenizer(source)
+    keep_words_apart(tokenizer, source.name)
+    return tokenizer
 
 
 def _byte_level_parts():

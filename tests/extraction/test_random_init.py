@@ -114,7 +114,7 @@ def test_another_configuration_draws_other_weights(places, tmp_path):
     config = json.loads((copy / "config.json").read_text("utf-8"))
     (copy / "config.json").write_text(json.dumps(config | {"initializer_range": 0.5}), "utf-8")
     one, other = (inspect_backbone(str(f), random_init=0).info for f in (places[0], copy))
-    assert one.weights_sha256 != other.weights_sha256
+    assert one.identity.weights != other.identity.weights
 
 
 def test_a_seed_is_not_negative():

@@ -99,8 +99,8 @@ class DamageContract(Backed):
 
     def test_newer_format_version(self, fresh):
         file = fresh.path / "manifest.json"
-        file.write_text(file.read_text().replace('"format_version": 1', '"format_version": 2'))
+        file.write_text(file.read_text().replace('"format_version": 2', '"format_version": 3'))
         with pytest.raises(
-            EntryError, match=r"format version 2, .* reads version 1; upgrade probekit"
+            EntryError, match=r"format version 3, .* reads version 2; upgrade probekit"
         ):
             Entry.open(fresh.path)

@@ -71,13 +71,25 @@ class WritingContract(Backed):
             entry = synthetic.finish(builder, self.backend, "float16")
         assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
 
-    def test_another_plan_starts_afresh(self, path, caplog):
+    def test_units_of_another_plan_are_thrown_away_only_if_that_is_asked_for(self, path, caplog):
         with self.open(path) as builder:
             synthetic.write(builder, [0])
-        with self.open(path, plan=synthetic.plan(self.backend, "float32")) as builder:
+        other = synthetic.plan(self.backend, "float32")
+        for overwrite in (False, True):
+            with pytest.raises(EntryError, match=r"1 of 5 units are finished.*other arrays.*--rest"):
+                self.open(path, plan=other, overwrite=overwrite)
+        with self.open(path) as builder:
+            assert builder.done_units == {0}
+        with self.open(path, plan=other, restart=True) as builder:
             assert builder.done_units == set()
             synthetic.finish(builder, self.backend, "float32")
-        assert "was begun with another plan (arrays); starting afresh" in caplog.text
+        assert "starting afresh" in caplog.text
+
+    def test_another_plan_of_which_nothing_is_finished_makes_way(self, path):
+        with self.open(path):
+            pass
+        with self.open(path, plan=synthetic.plan(self.backend, "float32")) as builder:
+            synthetic.finish(builder, self.backend, "float32")
 
     def test_unfinished_entry_is_refused(self, path):
         with self.open(path) as builder:
@@ -129,7 +141,7 @@ class WritingContract(Backed):
             synthetic.write(builder, [0])
             assert Entry.open(fresh.path).manifest == fresh.manifest
             entry = synthetic.finish(builder, self.backend, "float16", limit=5)
-        assert entry.manifest.request["limit"] == 5
+        assert entry.manifest.limit == 5
         assert sorted(p.name for p in fresh.path.parent.iterdir()) == [
             "train-00000000",
             "train-00000000.lock",

@@ -17,6 +17,7 @@ DIM = 24
 # Rows of each unit per array: whole chunks, a single row, and tails of every kind.
 ROWS = {"words": (29, 16, 1, 40, 32), "tokens": (50, 32, 3, 64, 33)}
 CHUNK_ROWS = {"words": 16, "tokens": 32}
+IDENTITY = {"weights": "0" * 64, "configuration": {}, "max_length": 64, "random_init": None}
 N_UNITS = len(ROWS["words"])
 
 
@@ -72,9 +73,11 @@ def plan(backend, dtype, **changes):
     return {"backend": backend, "arrays": arrays, "units": list(range(N_UNITS)), **changes}
 
 
-def manifest(backend, dtype, split="train", **request):
+def manifest(backend, dtype, split="train", limit=None, **request):
     """A manifest of the entry; ``request`` varies its key."""
-    request = {"dtype": dtype, "backend": backend, "text": f"of {split}", **request}
+    text = f"of {split}, {limit}"
+    own = {"dtype": dtype, "format": backend, "text": text, "model": IDENTITY, "keep": list(ROWS)}
+    request = own | request
     return Manifest(
         key=digest(request),
         request=request,
@@ -97,6 +100,7 @@ def manifest(backend, dtype, split="train", **request):
         origin="synthetic",
         versions={"probekit": "0"},
         created="2026-01-01T00:00:00+00:00",
+        extra={"limit": limit},
     )
 
 

@@ -4,12 +4,19 @@ import pytest
 
 from probekit.errors import EntryError, EntryNotFoundError, OptionError
 from probekit.store.builder import EntryBuilder
-from probekit.store.find import find_entries
+from probekit.store.find import Wanted, find_entries
 from probekit.store.layout import entry_folder, list_entries, model_slug
 from tests.store import synthetic
 
 
-def build(root, model="tiny", task="demo", split="train", **request):
+def find(root, model, task, split, entry=None, *, arrays=(), **about):
+    wanted = Wanted(model=model, task=task, **about)
+    return find_entries(root, wanted, split, entry, arrays=arrays)
+
+
+def build(root, model="tiny", task="demo", split="train", model_identity=None, **request):
+    if model_identity is not None:
+        request["model"] = model_identity
     key = synthetic.manifest("zarr", "float16", split, **request).key
     path = entry_folder(root, model, task, split, key)
     with EntryBuilder.open(path, plan=synthetic.plan("zarr", "float16")) as builder:
@@ -24,7 +31,7 @@ def root(tmp_path):
 def test_the_only_one(root):
     entry = build(root)
     assert entry.path == root / "tiny" / "demo" / f"train-{entry.manifest.key[:8]}"
-    assert find_entries(root, "tiny", "demo", "train").manifest == entry.manifest
+    assert find(root, "tiny", "demo", "train").manifest == entry.manifest
 
 
 def test_nothing_yet(root):
@@ -32,7 +39,7 @@ def test_nothing_yet(root):
         f"no entry of org/m conll in {root}. Type: probekit extract org/m conll --cache {root}"
     )
     with pytest.raises(EntryNotFoundError) as caught:
-        find_entries(root, "org/m", "conll", "train")
+        find(root, "org/m", "conll", "train")
     assert str(caught.value) == expected
 
 
@@ -41,9 +48,9 @@ def test_near_names_are_shown(root):
     with pytest.raises(
         EntryNotFoundError, match=r"holds roberta-large conll\. Type: .*roberta-larg "
     ):
-        find_entries(root, "roberta-larg", "conll", "train")
+        find(root, "roberta-larg", "conll", "train")
     with pytest.raises(EntryNotFoundError, match=r"holds roberta-large conll\. .*large wnut17"):
-        find_entries(root, "roberta-large", "wnut17", "train")
+        find(root, "roberta-large", "wnut17", "train")
 
 
 def test_another_split(root):
@@ -51,7 +58,7 @@ def test_another_split(root):
     with pytest.raises(
         EntryNotFoundError, match=r"split dev .*there is: train.*demo --cache .* --split dev"
     ):
-        find_entries(root, "tiny", "demo", "dev")
+        find(root, "tiny", "demo", "dev")
 
 
 def test_unfinished(root):
@@ -59,50 +66,104 @@ def test_unfinished(root):
     with EntryBuilder.open(path, plan=synthetic.plan("zarr", "float16")):
         pass
     with pytest.raises(EntryError, match=r"partial is unfinished\. Run the same"):
-        find_entries(root, "tiny", "demo", "train")
+        find(root, "tiny", "demo", "train")
 
 
 def test_several_are_listed_and_one_is_chosen(root):
     entries = {pooling: build(root, pooling=pooling) for pooling in ("first", "mean")}
     with pytest.raises(EntryNotFoundError) as caught:
-        find_entries(root, "tiny", "demo", "train")
+        find(root, "tiny", "demo", "train")
     for pooling, entry in entries.items():
         assert f"{entry.manifest.key[:8]} (pooling {pooling})" in str(caught.value)
         key = entry.manifest.key
         for choice in (key[:5], key[:8], key[:20], key, entry.path.name, str(entry.path)):
-            found = find_entries(root, "tiny", "demo", "train", choice)
+            found = find(root, "tiny", "demo", "train", choice)
             assert found.manifest.key == key
     with pytest.raises(EntryNotFoundError, match="matches --entry 0000000000; there are: train-"):
-        find_entries(root, "tiny", "demo", "train", "0000000000")
+        find(root, "tiny", "demo", "train", "0000000000")
 
 
 def test_a_choice_holds_for_the_other_splits(root):
     chosen = build(root, pooling="mean")
     build(root, pooling="first")
     dev = {pooling: build(root, split="dev", pooling=pooling) for pooling in ("first", "mean")}
-    found = find_entries(root, "tiny", "demo", "dev", chosen.manifest.key[:8])
+    found = find(root, "tiny", "demo", "dev", chosen.manifest.key[:8])
     assert found.manifest.key == dev["mean"].manifest.key
 
 
 def test_an_entry_that_keeps_all_that_the_others_do_is_meant(root):
     build(root, keep=["cls", "mean"])
     wide = build(root, keep=["cls", "mean", "tokens"])
-    assert find_entries(root, "tiny", "demo", "train").manifest == wide.manifest
+    assert find(root, "tiny", "demo", "train").manifest == wide.manifest
     build(root, keep=["last"])
     with pytest.raises(EntryNotFoundError, match=r"3 entries match.*keep cls,mean,tokens"):
-        find_entries(root, "tiny", "demo", "train")
-    found = find_entries(root, "tiny", "demo", "train", arrays=("tokens", "words"))
+        find(root, "tiny", "demo", "train")
+    found = find(root, "tiny", "demo", "train", arrays=("tokens", "words"))
     assert found.manifest == wide.manifest
-    build(root, keep=["cls", "mean", "tokens"], limit=5)
-    with pytest.raises(EntryNotFoundError, match=r"2 entries match.*the whole split"):
-        find_entries(root, "tiny", "demo", "train", arrays=("tokens",))
+
+
+def test_the_whole_split_goes_before_a_part_of_it(root, caplog):
+    caplog.set_level("INFO")
+    part = build(root, limit=5)
+    assert find(root, "tiny", "demo", "train").manifest == part.manifest
+    whole = build(root)
+    assert find(root, "tiny", "demo", "train").manifest == whole.manifest
+    key = part.manifest.key[:8]
+    said = f"demo train: the entry of the whole split is taken, not {key} (the first 5 examples)."
+    assert sum(said in record.getMessage() for record in caplog.records) == 1
+    assert find(root, "tiny", "demo", "train", key).manifest == part.manifest
+    build(root, limit=3, format="hdf5")
+    build(root, format="hdf5")
+    with pytest.raises(EntryNotFoundError, match=r"2 entries match.*\((zarr|hdf5)\); \w+ \((zarr|hdf5)\)\."):
+        find(root, "tiny", "demo", "train")
+
+
+def test_an_entry_of_another_split_chooses_the_same_part(root):
+    build(root)
+    part = build(root, limit=5)
+    dev = {limit: build(root, split="dev", limit=limit) for limit in (None, 5)}
+    assert find(root, "tiny", "demo", "dev", part.manifest.key).manifest == dev[5].manifest
+
+
+OTHER = synthetic.IDENTITY | {"weights": "1" * 64}
+
+
+def test_the_model_at_the_path_is_meant_and_not_one_of_its_name(root):
+    first, second = build(root), build(root, model_identity=OTHER)
+    for entry, identity in ((first, synthetic.IDENTITY), (second, OTHER)):
+        for path in ("runs/1/tiny", "elsewhere/copy"):
+            found = find(root, path, "demo", "train", identity=identity)
+            assert found.manifest == entry.manifest
+    with pytest.raises(EntryNotFoundError, match=r"2 entries match.*model (0{8}|1{8}), made"):
+        find(root, "tiny", "demo", "train")  # no such path any more
+    third = synthetic.IDENTITY | {"max_length": 8}
+    with pytest.raises(EntryNotFoundError, match=r"another model than the one .* at \./tiny now"):
+        find(root, "./tiny", "demo", "train", identity=third)
+
+
+def test_own_data_is_found_by_its_text_whatever_it_is_called(root):
+    whole, part = build(root, task="mine-1a2b3c4d"), build(root, task="mine-1a2b3c4d", limit=5)
+    build(root, task="other-1a2b3c4d", text="of something else")
+    texts = {limit: f"of train, {limit}" for limit in (None, 5)}
+
+    def text(split, limit):
+        return texts.get(limit) if split == "train" else None
+
+    found = find(root, "tiny", "renamed.conll", "train", slug="renamed-1a2b3c4d", text=text)
+    assert found.manifest == whole.manifest
+    texts[None] = "longer by now"
+    found = find(root, "tiny", "renamed.conll", "train", slug="renamed-9a9b9c9d", text=text)
+    assert found.manifest == part.manifest
+    texts.clear()
+    with pytest.raises(EntryNotFoundError, match=r"The text of renamed\.conll is not in the cache"):
+        find(root, "tiny", "renamed.conll", "train", slug="renamed-9a9b9c9d", text=text)
 
 
 def test_tasks_in_folders(root):
     build(root, task="wikiann-de")
-    assert find_entries(root, "tiny", "wikiann/de", "train")
+    assert find(root, "tiny", "wikiann/de", "train")
     build(root, task="data-3f2a")
-    assert find_entries(root, "tiny", "my/data", "train", task_slug="data-3f2a")
+    assert find(root, "tiny", "my/data", "train", slug="data-3f2a")
 
 
 def test_listing(root):

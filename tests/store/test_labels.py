@@ -1,14 +1,17 @@
 """Labels beside an entry."""
 
+import pyarrow.parquet as pq
 import pytest
 
 from probekit.errors import DataError, EntryError
-from probekit.store.labels import labels_for, read_labels, write_labels
+from probekit.fingerprint import digest
+from probekit.store.labels import label_files, labels_for, read_labels, write_labels
 from probekit.store.layout import labels_folder
 from tests.store import synthetic
 
 IDS = ["train-0", "train-1"]
 VALUES = [("O", "B-PER"), ("O",)]
+ABOUT = {"text": "of train, None", "kind": "tagging", "metric": "span-f1"}
 
 
 @pytest.fixture
@@ -18,27 +21,29 @@ def entry(tmp_path):
 
 def test_labels_come_back(entry):
     folder = labels_folder(entry.path)
-    path = write_labels(folder, "train", "ner", IDS, VALUES, "ab" * 32)
-    assert path == entry.path.parent / "labels" / "train-ner-abababab.parquet"
+    path = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="ab" * 32)
+    version = digest(["of train, None", "ab" * 32])[:8]
+    assert path == entry.path.parent / "labels" / f"train-ner-{version}.parquet"
     found = read_labels(path)
     assert (found.ids, found.values) == (tuple(IDS), tuple(VALUES))
     assert (found.file.split, found.file.column) == ("train", "ner")
     assert found.file.fingerprint == "ab" * 32
+    assert {name: getattr(found.file, name) for name in ABOUT} == ABOUT
 
 
 def test_the_newest_comes_first(entry):
     folder = labels_folder(entry.path)
     for fingerprint in ("a" * 64, "b" * 64, "a" * 64):
-        write_labels(folder, "train", "ner", IDS, VALUES, fingerprint)
-    write_labels(folder, "train", "pos", IDS, VALUES, "c" * 64)
-    write_labels(folder, "dev", "ner", IDS, VALUES, "d" * 64)
+        write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint=fingerprint)
+    write_labels(folder, "train", "pos", IDS, VALUES, **ABOUT, fingerprint="c" * 64)
+    write_labels(folder, "dev", "ner", IDS, VALUES, **ABOUT, fingerprint="d" * 64)
     assert [file.fingerprint[0] for file in labels_for(entry, "ner")] == ["a", "b"]
     assert labels_for(entry, "chunk") == []
 
 
 def test_counts_must_agree(tmp_path):
     with pytest.raises(DataError, match=r"one list per example \(2\), found 1"):
-        write_labels(tmp_path, "train", "ner", IDS, VALUES[:1], "a" * 64)
+        write_labels(tmp_path, "train", "ner", IDS, VALUES[:1], **ABOUT, fingerprint="a" * 64)
 
 
 def test_foreign_files(entry):
@@ -47,3 +52,16 @@ def test_foreign_files(entry):
     (folder / "notes.parquet").write_text("not parquet")
     with pytest.raises(EntryError, match=r"notes\.parquet is not a probekit label file"):
         labels_for(entry, "ner")
+
+
+def test_labels_of_another_text_and_of_an_earlier_format_are_not_its_own(entry):
+    folder = labels_folder(entry.path)
+    own = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    # The same labels, and ids: the words were corrected.
+    corrected = ABOUT | {"text": "of train, corrected"}
+    write_labels(folder, "train", "ner", IDS, VALUES, **corrected, fingerprint="a" * 64)
+    earlier = pq.read_table(own)
+    about = {"split": "train", "column": "ner", "fingerprint": "a" * 64, "created": "9999"}
+    pq.write_table(earlier.replace_schema_metadata(about), folder / "train-ner-aaaaaaaa.parquet")
+    assert [file.path for file in labels_for(entry, "ner")] == [own]
+    assert len(label_files(folder)) == 3

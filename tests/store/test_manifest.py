@@ -38,7 +38,7 @@ def test_arrays_have_distinct_names():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"format_version": 0}, "extract the entry again"),
+        ({"format_version": 1}, "extract it again"),
         ({"format_version": 9}, "upgrade probekit"),
         ({"colour": 1}, r"unknown fields \['colour'\]"),
         ({"key": "x"}, "64 hex digits"),

@@ -256,7 +256,7 @@ def test_another_backbone_of_the_same_shape_is_warned_of(saved, location, caplog
         fit(spec(fusion_from=str(saved), epochs=1), location=location)
     assert "another backbone" not in caplog.text
     config = json.loads((saved / "config.json").read_text())
-    config["model"] |= {"weights_sha256": "1" * 64, "name": "other/model"}
+    config["model"] |= {"identity": {"weights": "1" * 64}, "name": "other/model"}
     (saved / "config.json").write_text(json.dumps(config))
     with caplog.at_level(logging.WARNING, "probekit"):
         sweep(

@@ -1,0 +1,85 @@
+"""The identity of a model on this disk, remembered: its weights are hashed once, not per command.
+
+What is remembered holds for files of the same size, times and inodes, and for the same versions of
+the libraries that read them. It lies in the user's cache folder (``XDG_CACHE_HOME``), never beside
+the model.
+"""
+
+import json
+import logging
+import os
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from probekit.backbone.source import local_path
+from probekit.errors import BackboneError
+from probekit.fingerprint import digest
+from probekit.once import warn_once
+from probekit.store.files import write_whole
+
+_LIBRARIES = ("probekit", "transformers", "tokenizers")
+_SETTLED = 2.0
+"""Seconds after which a file's next change is sure to show in its times."""
+
+_log = logging.getLogger(__name__)
+
+
+def identity_at(model: str) -> dict[str, Any] | None:
+    """Return the identity of the model at a path; None where no model lies on this disk.
+
+    A folder that holds no usable model any more (its weights were removed) has none either, which
+    is said.
+
+    Args:
+        model: the model as the user names it; a Hub id has no path.
+
+    Returns:
+        ``Identity.to_json``'s form.
+    """
+    path = local_path(model)
+    if path is None:
+        return None
+    state, changed = _state(path.resolve())
+    memory = _folder() / f"{state}.json"
+    try:
+        return dict(json.loads(memory.read_text("utf-8")))
+    except (OSError, ValueError):  # not there, or torn
+        pass
+    from probekit.backbone.facts import inspect_backbone
+
+    try:
+        identity = inspect_backbone(model).info.identity.to_json()
+    except BackboneError as error:
+        warn_once(_log, "%s Entries are looked for by its name alone.", error)
+        return None
+    if time.time() - changed > _SETTLED:
+        _remember(memory, identity)
+    return identity
+
+
+def _state(path: Path) -> tuple[str, float]:
+    """Return a digest of what the files of a model look like, and when the last one changed."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    stats = [(file.name, file.stat()) for file in files if file.is_file()]
+    looks = [
+        [name, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+        for name, stat in stats
+    ]
+    versions = [version(library) for library in _LIBRARIES]
+    changed = max((stat.st_ctime for _, stat in stats), default=0.0)
+    return digest([str(path), looks, versions]), changed
+
+
+def _folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(home).expanduser() / "probekit" / "identities"
+
+
+def _remember(memory: Path, identity: dict[str, Any]) -> None:
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(memory, json.dumps(identity).encode())
+    except OSError as error:  # nothing is lost but time
+        _log.debug("%s: not remembered (%s)", memory, error)

@@ -313,13 +313,13 @@ class ResolvedOptions:
     def key(self) -> str:
         """The record's key: a fingerprint of the options.
 
-        Left out are the model's name, because the entries' keys hash its weights and a spec may
-        name the same model by a Hub id or a path; the folder of a saved head, whose content counts;
+        Left out are the names of model and task, because the entries' keys hash both and a spec
+        may name them in several ways; the folder of a saved head, whose content counts;
         and options of another fitter than the one that was used. All others enter as they were
         settled, so that a default that changes is another run.
         """
         options = self.to_json()
-        for name in ("model", "fusion_from", "init_from"):
+        for name in ("model", "task", "fusion_from", "init_from"):
             del options[name]
         options["continued"] = self.spec.init_from is not None
         for name in (*DESCENT, "rates") if self.spec.fit in SOLVERS else ("l2",):

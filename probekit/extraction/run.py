@@ -178,6 +178,7 @@ def ways_of_computing(unit_stats: Sequence[Mapping[str, Any]]) -> list[dict[str,
     """Return how units were computed: each way once, with the numbers of its units."""
     ways: dict[str, dict[str, Any]] = {}
     for unit, stats in enumerate(unit_stats):
-        way = ways.setdefault(canonical_json(stats["computed"]), {**stats["computed"], "units": []})
+        computed = dict(sorted(stats["computed"].items()))  # a mark that is read again is sorted
+        way = ways.setdefault(canonical_json(computed), {**computed, "units": []})
         way["units"].append(unit)
     return list(ways.values())

@@ -1,7 +1,7 @@
 """Where features and labels lie: nothing in it changes what a run computes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class Location:
     data: str | Path | None = None
     kind: str | None = None
     text: str | None = None
-    identity: Mapping[str, Any] | None = None
+    identity: Mapping[str, Any] | None = field(default=None, hash=False)
 
     @property
     def typed(self) -> list[str]:

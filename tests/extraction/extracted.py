@@ -6,11 +6,13 @@ from probekit.extraction import ExtractOptions, extract
 from probekit.store.builder import EntryBuilder
 
 
-def run(model, corpus, cache, split="train", *, overwrite=False, **options):
+def run(
+    model, corpus, cache, split="train", *, label="2", overwrite=False, restart=False, **options
+):
     wanted = ExtractOptions(**{"compute_dtype": "float32", "dtype": "float32", **options})
     (entry,) = extract(
-        str(model), str(corpus), kind="tagging", label="2", splits=[split], cache=cache,
-        options=wanted, device="cpu", overwrite=overwrite,
+        str(model), str(corpus), kind="tagging", label=label, splits=[split], cache=cache,
+        options=wanted, device="cpu", overwrite=overwrite, restart=restart,
     )  # fmt: skip
     return entry
 

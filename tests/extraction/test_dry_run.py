@@ -82,9 +82,9 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
     with caplog.at_level("INFO", "probekit"):
         extract(str(model), str(corpus), options=options, **asked | {"cache": copied})
     assert f"tokens/s); {found.begun:.0%} of it is there already" in caplog.text
-    other = replace(options, batch_tokens=64)  # would begin afresh
+    other = replace(options, batch_tokens=64)  # goes on all the same
     session, (split,) = open_session(str(model), str(corpus), options=other, **asked)
-    assert forecast(session, [split])[0].begun == 0
+    assert forecast(session, [split])[0].begun == found.begun
 
 
 @pytest.mark.parametrize(

@@ -190,16 +190,6 @@ def test_the_key_follows_what_was_asked_and_nothing_else(bert, corpus, tmp_path)
     assert auto.manifest.compute_dtype in ("float32", "bfloat16")
 
 
-def test_another_configuration_of_the_same_weights_is_not_taken_for_it(corpus, tmp_path):
-    folder = tiny.build("bert", tmp_path / "model")
-    run(folder, corpus, tmp_path / "cache")
-    config = folder / "config.json"
-    config.write_text(config.read_text("utf-8").replace('"gelu"', '"relu"'), "utf-8")
-    with pytest.raises(EntryError, match=r"hidden_act 'gelu' is now 'relu'.*--overwrite"):
-        run(folder, corpus, tmp_path / "cache")
-    assert run(folder, corpus, tmp_path / "other").manifest.request["weights"]
-
-
 def test_a_configuration_may_hold_what_json_has_not(corpus, tmp_path):
     """Mamba 2's time steps end at infinity."""
     folder = tiny.build("bert", tmp_path / "model")
@@ -212,9 +202,43 @@ def test_a_configuration_may_hold_what_json_has_not(corpus, tmp_path):
     assert run(folder, corpus, tmp_path / "cache").path == entry.path
     drawn = run(folder, corpus, tmp_path / "cache", random_init=0)
     config.write_text(json.dumps(options | {"time_step_limit": [0.0, 1.0]}), "utf-8")
-    with pytest.raises(EntryError, match=r"time_step_limit .*'Infinity'. is now .0\.0, 1\.0."):
-        run(folder, corpus, tmp_path / "cache")
+    assert run(folder, corpus, tmp_path / "cache").manifest.key != entry.manifest.key
     assert run(folder, corpus, tmp_path / "cache", random_init=0).path != drawn.path
+
+
+@pytest.mark.usefixtures("small_units")
+def test_another_batch_size_goes_on_and_the_manifest_says_so(bert, corpus, tmp_path, monkeypatch):
+    whole = run(bert, corpus, tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EntryBuilder, "write_unit", interrupted_after(2))
+        run(bert, corpus, tmp_path / "cache")
+    entry = run(bert, corpus, tmp_path / "cache", batch_tokens=64)
+    ways = {way["batch_tokens"]: way["units"] for way in entry.manifest.extra["computed"]}
+    assert ways.keys() == {64, 4096} and len(ways[4096]) == 2
+    assert sorted(ways[64] + ways[4096]) == list(range(len(ways[64]) + 2)) and ways[64]
+    assert entry.manifest.key == whole.manifest.key
+    torch.testing.assert_close(all_rows(entry), all_rows(whole), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("small_units")
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_another_dtype_of_computing_asks_before_it_begins_afresh(
+    bert, corpus, tmp_path, monkeypatch, overwrite
+):
+    """ "auto" is another dtype on another machine, under one key."""
+    auto = {"compute_dtype": "auto", "dtype": "auto", "overwrite": overwrite}
+    monkeypatch.setattr("probekit.backbone.dtypes.native_bfloat16", lambda device: False)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EntryBuilder, "write_unit", interrupted_after(2))
+        run(bert, corpus, tmp_path, **auto)
+    monkeypatch.setattr("probekit.backbone.dtypes.native_bfloat16", lambda device: True)
+    with pytest.raises(EntryError, match=r"2 of \d+ units .*compute_dtype float32, now bfloat16.*"):
+        run(bert, corpus, tmp_path, **auto)
+    with monkeypatch.context() as patch:
+        patch.setattr("probekit.backbone.dtypes.native_bfloat16", lambda device: False)
+        assert len(list(tmp_path.glob("*/*/*.partial/building/units/*.json"))) == 2
+    entry = run(bert, corpus, tmp_path, restart=True, **auto)
+    assert entry.manifest.compute_dtype == "bfloat16"
 
 
 def test_corrected_labels_leave_the_entry_and_its_key_alone(bert, corpus, tmp_path):

@@ -59,9 +59,9 @@ def test_entries_lie_under_a_name_of_their_own(places):
     assert [entry.manifest.model for entry in (trained, zero, one)] == [
         "model", "model-random0", "model-random1",
     ]  # fmt: skip
-    assert [entry.manifest.request["random_init"] for entry in (trained, zero, one)] == [None, 0, 1]
-    assert len({entry.manifest.request["weights"] for entry in (trained, zero, one)}) == 3
-    assert "random_init" not in trained.manifest.model_info
+    identities = [entry.manifest.request["model"] for entry in (trained, zero, one)]
+    assert [identity["random_init"] for identity in identities] == [None, 0, 1]
+    assert len({identity["weights"] for identity in identities}) == 3
     splits = open_features("model-random1", str(places[1]), "2", Location(cache=places[2]))
     assert splits.entries["train"].path == one.path
 

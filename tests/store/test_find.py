@@ -114,7 +114,9 @@ def test_the_whole_split_goes_before_a_part_of_it(root, caplog):
     assert find(root, "tiny", "demo", "train", key).manifest == part.manifest
     build(root, limit=3, format="hdf5")
     build(root, format="hdf5")
-    with pytest.raises(EntryNotFoundError, match=r"2 entries match.*\((zarr|hdf5)\); \w+ \((zarr|hdf5)\)\."):
+    with pytest.raises(
+        EntryNotFoundError, match=r"2 entries match.*\((zarr|hdf5)\); \w+ \((zarr|hdf5)\)\."
+    ):
         find(root, "tiny", "demo", "train")
 
 

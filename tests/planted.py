@@ -5,6 +5,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -91,8 +92,10 @@ def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, reques
     states = {"words": (rows, layers), "tokens": (with_specials(rows[-1:], lengths), layers[-1:])}
     specs = {name: _spec(name, block, chosen, dtype) for name, (block, chosen) in states.items()}
     text = digest([len(labels), split])
-    asked = {"split": split, "note": request, "text": text, "keep": list(specs)}
+    asked = {"note": request, "text": text, "keep": list(specs)}
     asked["model"] = IDENTITY if model == MODEL else IDENTITY | {"weights": model}
+    if drawn := re.fullmatch(rf"{MODEL}-random(\d+)", model):
+        asked["model"] = asked["model"] | {"random_init": int(drawn[1])}
     key = digest(asked)
     path = entry_folder(root, model, TASK, split, key)
     plan = {"arrays": [spec.to_json() for spec in specs.values()], "backend": "zarr", "units": [0]}

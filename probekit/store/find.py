@@ -16,8 +16,6 @@ from probekit.store.manifest import Manifest
 
 logger = logging.getLogger(__name__)
 
-# What differs between the entries of one extraction over several splits.
-_OF_THE_SPLIT = {"text"}
 _AS_IT_IS = {"dtype", "format"}  # options whose value says what it is
 
 
@@ -132,8 +130,29 @@ def _chosen(
     if named:
         return named
     elsewhere = [m for f in of_task if names_entry(entry, f) and (m := _manifest(f)) is not None]
-    asked = [_asked(manifest) for manifest in elsewhere]
-    return [f for f in matching if (m := _manifest(f)) is not None and _asked(m) in asked]
+    candidates = {f: manifest for f in matching if (manifest := _manifest(f)) is not None}
+    for same_part in (_of_one_part, _of_a_short_split):
+        found = [
+            folder
+            for folder, manifest in candidates.items()
+            if any(_asked_alike(manifest, one) and same_part(manifest, one) for one in elsewhere)
+        ]
+        if found:
+            return found
+    return []
+
+
+def _asked_alike(manifest: Manifest, chosen: Manifest) -> bool:
+    return {**manifest.request, "text": None} == {**chosen.request, "text": None}
+
+
+def _of_one_part(manifest: Manifest, chosen: Manifest) -> bool:
+    return manifest.limit == chosen.limit
+
+
+def _of_a_short_split(manifest: Manifest, chosen: Manifest) -> bool:
+    """Say whether an entry is a whole split that has no more examples than the chosen one took."""
+    return chosen.limit is not None and manifest.counts["examples"] <= chosen.limit
 
 
 def names_entry(entry: str, folder: EntryFolder) -> bool:
@@ -144,11 +163,6 @@ def names_entry(entry: str, folder: EntryFolder) -> bool:
         return bool(entry) and folder.key8.startswith(entry)
     manifest = _manifest(folder) if entry.startswith(folder.key8) else None
     return manifest is not None and manifest.key.startswith(entry)
-
-
-def _asked(manifest: Manifest) -> tuple[int | None, dict[str, Any]]:
-    request = manifest.request.items()
-    return manifest.limit, {name: value for name, value in request if name not in _OF_THE_SPLIT}
 
 
 def _best(

@@ -20,10 +20,14 @@ from probekit.backbone.facts import Inspection
 from probekit.backbone.final_norm import read_final_norm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
+from probekit.backbone.padding import Layers, prove_batching
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.random_weights import draw_model
+from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import final_norm_name
 from probekit.backbone.tokenizer import padding_id
+from probekit.backbone.unchanged import unchanged
+from probekit.data.batching import PADDED, Batching
 from probekit.errors import BackboneError, OptionError
 from probekit.final_norm import FinalNorm
 from probekit.hardware import pick_device
@@ -46,6 +50,7 @@ class Backbone:
         device: where it computes.
         compute_dtype: the dtype of weights and hidden states.
         pad_id: the id to fill padding with (right of the text, always).
+        batching: which texts may share a batch, as ``padding.prove_batching`` found.
         final_norm: the norm after the last block, or None if there is none (or none that is
             understood).
         compile_seconds: how long ``torch.compile`` took for its blocks; None if it has not got
@@ -56,6 +61,7 @@ class Backbone:
     device: torch.device
     compute_dtype: torch.dtype
     pad_id: int
+    batching: Batching
     final_norm: FinalNorm | None
     compile_seconds: float | None
     _model: PreTrainedModel
@@ -77,7 +83,7 @@ class Backbone:
         keep: Sequence[int] | None = None,
         token_types: Int[Tensor, "batch time"] | None = None,
     ) -> list[Float[Tensor, "batch time dim"]]:
-        """Run the model once and return hidden states, layer by layer.
+        """Run the model once and return hidden states, layer by layer; the model stays as it was.
 
         Args:
             input_ids: padded on the right (with ``pad_id``), on any device.
@@ -101,7 +107,7 @@ class Backbone:
         padded = bool((lengths < input_ids.shape[1]).any())
         mask = send(_mask(lengths, input_ids.shape[1]), self.device) if padded else None
         types = {} if token_types is None else {"token_type_ids": send(token_types, self.device)}
-        with torch.no_grad(), self._compiling():
+        with torch.no_grad(), unchanged(self._model), self._compiling():
             output = self._model(
                 input_ids=send(input_ids, self.device),
                 attention_mask=mask,
@@ -192,11 +198,13 @@ def load_backbone(
     Raises:
         HubError: a download failed.
         OptionError: the dtype or the device is unknown; the blocks cannot be compiled.
-        BackboneError: weights are missing, left over or of the wrong shape.
+        BackboneError: weights are missing, left over or of the wrong shape; its states depend on
+            chance (``prove_batching``).
     """
     keep_few_kernels()
     place = torch.device(pick_device(device))
     dtype = resolve_compute_dtype(compute_dtype, str(place))
+    batching = prove_batching(inspection, _layers_of, place, dtype)
     seed = inspection.info.random_init
     model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
@@ -214,6 +222,7 @@ def load_backbone(
         device=place,
         compute_dtype=dtype,
         pad_id=padding_id(inspection.tokenizer, inspection.info.vocab_size),
+        batching=batching,
         final_norm=None
         if norm is None
         else read_final_norm(model.get_submodule(norm), inspection.info.dim),
@@ -221,6 +230,21 @@ def load_backbone(
         _model=model,
     )
     return _compiled(backbone) if compile else backbone
+
+
+def _layers_of(stand_in: StandIn) -> Layers:
+    """Return the method that runs a stand-in, as it runs the model itself."""
+    model = stand_in.model
+    return Backbone(
+        inspection=stand_in.inspection,
+        device=model.device,
+        compute_dtype=model.dtype,
+        pad_id=padding_id(stand_in.inspection.tokenizer, stand_in.inspection.info.vocab_size),
+        batching=PADDED,
+        final_norm=None,
+        compile_seconds=None,
+        _model=model,
+    ).layers
 
 
 def _compiled(backbone: Backbone) -> Backbone:

@@ -58,6 +58,7 @@ def make_manifest(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         extra={
             "batch_tokens": plan.batch_tokens,
+            "batching": str(backbone.batching),
             "device": str(backbone.device),
             "compiled": backbone.compiled,
         },

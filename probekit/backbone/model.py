@@ -20,8 +20,9 @@ from probekit.backbone.facts import Inspection
 from probekit.backbone.final_norm import read_final_norm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
-from probekit.backbone.padding import Layers, prove_batching
 from probekit.backbone.packed import pack_linear_layers
+from probekit.backbone.padding import Layers, prove_batching
+from probekit.backbone.quiet import no_warnings
 from probekit.backbone.random_weights import draw_model
 from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import final_norm_name
@@ -99,7 +100,8 @@ class Backbone:
 
         Raises:
             OptionError: a layer that the model does not have (transformers would leave it out).
-            BackboneError: a token id that the model does not have.
+            BackboneError: a token id that the model does not have; states that have not a row per
+                subword.
         """
         wanted = self._check_layers(keep)
         self._check_batch(input_ids, lengths)
@@ -107,7 +109,7 @@ class Backbone:
         padded = bool((lengths < input_ids.shape[1]).any())
         mask = send(_mask(lengths, input_ids.shape[1]), self.device) if padded else None
         types = {} if token_types is None else {"token_type_ids": send(token_types, self.device)}
-        with torch.no_grad(), unchanged(self._model), self._compiling():
+        with torch.no_grad(), no_warnings(), unchanged(self._model), self._compiling():
             output = self._model(
                 input_ids=send(input_ids, self.device),
                 attention_mask=mask,
@@ -118,7 +120,9 @@ class Backbone:
             )
         states = output.hidden_states
         assert len(states) == self.info.n_blocks + 1, "layer numbers are hidden_states' own"
-        return [states[layer] for layer in wanted]
+        found = [states[layer] for layer in wanted]
+        self._check_shapes(found, wanted, input_ids.shape)
+        return found
 
     @property
     def compute_dtype_name(self) -> str:
@@ -177,6 +181,18 @@ class Backbone:
                 f"{self.info.vocab_size} embeddings. Its tokenizer belongs to another model."
             )
         assert int(lengths.min()) >= 1 and int(lengths.max()) <= input_ids.shape[1]
+
+    def _check_shapes(
+        self, states: Sequence[Tensor], layers: Sequence[int], shape: torch.Size
+    ) -> None:
+        for layer, found in zip(layers, states, strict=True):
+            if found.dim() != 3 or found.shape[:2] != shape:
+                raise BackboneError(
+                    f"model {self.info.name!r} ({self.info.architecture}): layer {layer} has shape "
+                    f"{tuple(found.shape)} for {shape[0]} texts of {shape[1]} subwords; expected "
+                    f"({shape[0]}, {shape[1]}, width). Choose another model, or a smaller "
+                    "--max-length if only long texts come out so."
+                )
 
 
 def load_backbone(

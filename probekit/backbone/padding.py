@@ -6,7 +6,8 @@ and some families look at the longest text of a batch. So every model is tried b
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -70,11 +71,11 @@ def prove_batching(
         dtype: in which it will.
 
     Raises:
-        BackboneError: it cannot run; its states have not a row per subword; or one text alone gives
-            different states each time.
+        BackboneError: it cannot run, or not in ``dtype``; its states have not a row per subword; or
+            one text alone gives different states each time.
     """
     what = [plain_config(inspection.config), inspection.token_types, str(device), str(dtype)]
-    key = digest([*what, inspection.info.max_length])
+    key = digest([*what, inspection.info.max_length, inspection.info.tokenizer_sha256])
     if key not in _found:
         _found[key] = _first_verdict(inspection, layers_of, device, dtype)
     if (batching := _found[key]) != PADDED:
@@ -89,31 +90,48 @@ def _first_verdict(
     dtype: torch.dtype,
 ) -> Batching:
     """Try stand-ins until one can be built and run."""
-    trouble: Exception | None = None
-    for config in stand_in_configs(inspection.config):
+    trouble: Exception
+    for config in stand_in_configs(inspection.config, inspection.info.max_length):
         try:
-            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            with _the_same_chance(device):
                 stand_in = draw_stand_in(inspection, config, device, dtype)
-                return _verdict(inspection, stand_in, layers_of(stand_in))
+                verdict = _verdict(inspection, stand_in, layers_of(stand_in))
+                _check_dtype(inspection, stand_in, layers_of, dtype)
+                return verdict
         except _Unfit:
             raise
         except Exception as error:  # each family has its own for what it cannot be or read
             trouble = error
+    if isinstance(trouble, BackboneError):
+        raise trouble
     raise BackboneError(
         f"model {inspection.info.name!r} ({inspection.info.architecture}) cannot run on a few "
         f"subwords ({reason_of(trouble)}). Choose another model."
     ) from trouble
 
 
+@contextmanager
+def _the_same_chance(device: torch.device) -> Iterator[None]:
+    """Seed torch's random numbers, and put them back as they were."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed(0)  # torch.manual_seed would reseed GPUs as well
+        for place in devices:
+            with torch.cuda.device(place):
+                torch.cuda.manual_seed(0)
+        yield
+
+
 def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batching:
     longest = inspection.info.max_length
     trial = _Trial(stand_in, layers)
-    ladder = trial.texts([min(length, math.ceil(longest * length / _LADDER[0])) for length in _LADDER])
+    share = min(1.0, longest / _LADDER[0])
+    ladder = trial.texts([math.ceil(length * share) for length in _LADDER])
     short = trial.texts([min(length, longest) for length in _SHORT])
-    lowest = min(length_thresholds(inspection.config), default=longest)
+    lowest = min(length_thresholds(inspection.config, longest), default=0)
     among_short = trial.padding_holds(short)
     if among_short and trial.padding_holds(ladder):
-        return PADDED if stand_in.straddled or lowest >= longest else Batching(padded_to=lowest)
+        return PADDED if stand_in.straddled else Batching(padded_to=lowest)
     if (error := trial.repeat_error(ladder)) > trial.rounding:
         raise _Unfit(
             f"model {inspection.info.name!r} ({inspection.info.architecture}): the same text gives "
@@ -121,17 +139,37 @@ def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batch
             "found again. Choose another model."
         )
     return Batching(
-        padded_to=lowest if among_short and lowest < longest else 0,
+        padded_to=lowest if among_short else 0,
         alone=trial.company_error([*ladder, *short]) > trial.rounding,
     )
 
 
+def _check_dtype(
+    inspection: Inspection,
+    stand_in: StandIn,
+    layers_of: Callable[[StandIn], Layers],
+    dtype: torch.dtype,
+) -> None:
+    """Run a stand-in in the dtype of the model: FNet's Fourier transforms know no bfloat16."""
+    stand_in.model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+    try:
+        layers_of(stand_in)(torch.zeros(1, 3, dtype=torch.long), torch.tensor([3]))
+    except Exception as error:  # it ran in float32, so the dtype it is
+        raise _Unfit(
+            f"model {inspection.info.name!r} ({inspection.info.architecture}) does not run in "
+            f"{str(dtype).removeprefix('torch.')} ({reason_of(error)}). Use --compute-dtype "
+            "float32."
+        ) from error
+
+
 def _describe(inspection: Inspection, batching: Batching) -> str:
-    name = f"model {inspection.info.name!r} ({inspection.info.architecture})"
-    texts = "texts" if not batching.padded_to else f"texts of over {batching.padded_to} subwords"
     why = "what else is in the batch" if batching.alone else "padding"
     how = "one at a time" if batching.alone else "in batches of one length"
-    return f"{name}: {why} changes its states, so {texts} run {how}, which is slower."
+    which = f" of over {batching.padded_to} subwords" if batching.padded_to else ""
+    return (
+        f"model {inspection.info.name!r} ({inspection.info.architecture}): {why} changes its "
+        f"states, so texts{which} run {how}, which is slower."
+    )
 
 
 class _Text(NamedTuple):
@@ -146,7 +184,6 @@ class _Trial:
         info, config = stand_in.inspection.info, vars(stand_in.inspection.config)
         self._layers = layers
         self._types = stand_in.inspection.token_types
-        self._name = f"model {info.name!r} ({info.architecture})"
         self._pad_id = padding_id(stand_in.inspection.tokenizer, info.vocab_size)
         special = {value for name, value in config.items() if name.endswith("_token_id")}
         ids = [i for i in range(info.vocab_size) if i not in special | {self._pad_id}]
@@ -154,7 +191,7 @@ class _Trial:
         self.rounding = _ROUNDING[stand_in.model.dtype]
 
     def texts(self, lengths: Sequence[int]) -> list[_Text]:
-        """Return a random text of each length; where there are token types, its second half has 1."""
+        """Return a random text of each length; the token types of its second half are 1."""
         return [
             _Text(
                 ids=self._ids[torch.randint(len(self._ids), (length,))],
@@ -193,13 +230,6 @@ class _Trial:
         ids = _padded([text.ids for text in texts], self._pad_id)
         types = _padded([text.types for text in texts], 0) if self._types else None
         found = self._layers(ids, lengths, None, types)
-        for number, layer in enumerate(found):
-            if layer.dim() != 3 or layer.shape[:2] != ids.shape:
-                raise _Unfit(
-                    f"{self._name}: layer {number} has shape {tuple(layer.shape)} for {len(ids)} "
-                    f"texts of {ids.shape[1]} subwords; expected ({len(ids)}, {ids.shape[1]}, "
-                    "width): a row per subword. Choose another model."
-                )
         return [
             [layer[row, :length] for layer in found] for row, length in enumerate(lengths.tolist())
         ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.facts import Inspection, without_pooler
@@ -27,6 +27,7 @@ _MEMORY = 0.5
 
 _NOISE = 1_000_003  # numbers that are drawn once and repeated; a prime is no multiple of a width
 _FROM_CONFIG: Any = AutoModel.from_config
+_Table = MutableMapping[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,23 +45,26 @@ class StandIn:
     straddled: bool
 
 
-def stand_in_configs(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
+def stand_in_configs(config: PretrainedConfig, longest: int) -> Iterator[PretrainedConfig]:
     """Yield configurations to try, each more like the given one, and larger, than that before.
 
     The first has the fewest blocks that show every kind of block, a small vocabulary and low
     length thresholds. Not every family can be built so; the last one is a copy.
+
+    Args:
+        config: the model's.
+        longest: most subwords of a text.
     """
-    short = _with_few_blocks(config)
-    for like in (short, copy.deepcopy(config)):
-        if any(value > LOWERED for value in length_thresholds(like)):
-            yield _with_low_thresholds(like)
+    for like in (_with_few_blocks(config), copy.deepcopy(config)):
+        if any(value > LOWERED for value in length_thresholds(like, longest)):
+            yield _with_low_thresholds(like, longest)
         yield like
 
 
-def length_thresholds(config: PretrainedConfig) -> list[int]:
-    """Return the lengths at which a configuration says that the model changes its ways."""
+def length_thresholds(config: PretrainedConfig, longest: int) -> list[int]:
+    """Return the lengths below ``longest`` at which a model says that it changes its ways."""
     found = {value for table, key in _threshold_places(vars(config)) for value in _ints(table[key])}
-    return sorted(found)
+    return sorted(value for value in found if value < longest)
 
 
 def draw_stand_in(
@@ -68,7 +72,7 @@ def draw_stand_in(
 ) -> StandIn:
     """Build a random model whose every weight matters: biases, norms and padding embedding too.
 
-    It is in float32 where memory allows, else in ``dtype``. torch's random state stays as it was.
+    It is in float32 where memory allows, else in ``dtype``; torch's random state decides.
 
     Args:
         inspection: of the model that it stands for.
@@ -80,9 +84,7 @@ def draw_stand_in(
     with torch.device("meta"), quiet_transformers():
         size = sum(p.numel() for p in _FROM_CONFIG(config, **options).parameters())
     fits = size * torch.float32.itemsize <= _MEMORY * _free_memory(device)
-    forked = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=forked), torch.device(device), quiet_transformers():
-        torch.manual_seed(0)
+    with torch.device(device), quiet_transformers():
         model = _FROM_CONFIG(config, dtype=torch.float32 if fits else dtype, **options)
         model.eval().requires_grad_(False)
         _shake(model)
@@ -92,7 +94,9 @@ def draw_stand_in(
     return StandIn(
         model=model,
         inspection=replace(inspection, info=info, config=config),
-        straddled=all(value <= LOWERED for value in length_thresholds(config)),
+        straddled=all(
+            value <= LOWERED for value in length_thresholds(config, inspection.info.max_length)
+        ),
     )
 
 
@@ -135,28 +139,32 @@ def _with_few_blocks(config: PretrainedConfig) -> PretrainedConfig:
     return made
 
 
-def _with_low_thresholds(config: PretrainedConfig) -> PretrainedConfig:
+def _with_low_thresholds(config: PretrainedConfig, longest: int) -> PretrainedConfig:
     made = copy.deepcopy(config)
     for table, key in _threshold_places(vars(made)):
-        table[key] = _lowered(table[key])
+        table[key] = _lowered(table[key], longest)
     return made
 
 
-def _lowered(value: Any) -> Any:
+def _lowered(value: Any, longest: int) -> Any:
     if isinstance(value, int):
-        return min(value, LOWERED)
-    return type(value)(_lowered(item) for item in value)
+        return LOWERED if LOWERED < value < longest else value
+    return type(value)(_lowered(item, longest) for item in value)
 
 
-def _threshold_places(table: MutableMapping[str, Any]) -> list[tuple[MutableMapping[str, Any], str]]:
+def _threshold_places(table: _Table) -> list[tuple[_Table, Any]]:
     """Return the tables and keys of a configuration that hold thresholds, nested ones included."""
     found = []
     for key, value in table.items():
         if isinstance(value, dict):
             found += _threshold_places(value)
-        elif _THRESHOLD.fullmatch(str(key)) and not _NO_LENGTH.fullmatch(key) and _ints(value):
+        elif _names_threshold(str(key)) and _ints(value):
             found.append((table, key))
     return found
+
+
+def _names_threshold(key: str) -> bool:
+    return bool(_THRESHOLD.fullmatch(key)) and not _NO_LENGTH.fullmatch(key)
 
 
 def _ints(value: Any) -> list[int]:

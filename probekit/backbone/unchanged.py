@@ -8,7 +8,7 @@ from torch import nn
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 _CONSTANT = ("torch.nn.", "probekit.")
-"""Where classes are defined whose modules stay as they are: most of a model's, so this saves time."""
+"""Where classes are defined whose modules stay as they are: most modules of a model, for speed."""
 
 _KEPT = "_output_capturing_hooks_installed"
 """Goes with hooks that stay: without it transformers would install them anew, beside these."""

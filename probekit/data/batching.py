@@ -32,13 +32,6 @@ class Batching:
     padded_to: int | None = None
     alone: bool = False
 
-    def __str__(self) -> str:
-        """Say it in words, as manifests do."""
-        apart = "one at a time" if self.alone else "of one length"
-        if self.padded_to is None:
-            return "padded"
-        return f"padded up to {self.padded_to}, then {apart}" if self.padded_to else apart
-
 
 PADDED = Batching()
 """Any windows together: padding changes nothing."""

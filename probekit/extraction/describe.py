@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -58,7 +59,8 @@ def make_manifest(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         extra={
             "batch_tokens": plan.batch_tokens,
-            "batching": str(backbone.batching),
+            "batching": asdict(backbone.batching),
+            "units": [unit.start for unit in plan.units],
             "device": str(backbone.device),
             "compiled": backbone.compiled,
         },

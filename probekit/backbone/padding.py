@@ -167,8 +167,8 @@ def _describe(inspection: Inspection, batching: Batching) -> str:
     how = "one at a time" if batching.alone else "in batches of one length"
     which = f" of over {batching.padded_to} subwords" if batching.padded_to else ""
     return (
-        f"model {inspection.info.name!r} ({inspection.info.architecture}): {why} changes its "
-        f"states, so texts{which} run {how}, which is slower."
+        f"model {inspection.info.name!r} ({inspection.info.architecture}): {why} can change "
+        f"its states, so texts{which} run {how}, which is slower."
     )
 
 
@@ -185,8 +185,9 @@ class _Trial:
         self._layers = layers
         self._types = stand_in.inspection.token_types
         self._pad_id = padding_id(stand_in.inspection.tokenizer, info.vocab_size)
-        special = {value for name, value in config.items() if name.endswith("_token_id")}
-        ids = [i for i in range(info.vocab_size) if i not in special | {self._pad_id}]
+        special = [value for name, value in config.items() if name.endswith("_token_id")]
+        taken = {self._pad_id}.union(*(i if isinstance(i, list) else [i] for i in special))
+        ids = [i for i in range(info.vocab_size) if i not in taken]
         self._ids = torch.tensor(ids or range(info.vocab_size))
         self.rounding = _ROUNDING[stand_in.model.dtype]
 

@@ -44,8 +44,13 @@ def test_families_that_mix_padding_into_rows_run_in_batches_of_one_length(
             assert backbone.batching == OF_ONE_LENGTH
     said = [record.getMessage() for record in caplog.records]
     assert (
-        len(said) == 1 and "padding changes its states, so texts run in batches of one" in said[0]
+        len(said) == 1
+        and "padding can change its states, so texts run in batches of one" in said[0]
     )
+
+
+def test_several_ends_of_text_are_no_trouble(inspected):
+    assert load_backbone(inspected("llama", eos_token_id=[2, 3])).batching == PADDED
 
 
 def longrope(original):

@@ -21,9 +21,14 @@ from probekit.backbone.final_norm import read_final_norm
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
 from probekit.backbone.packed import pack_linear_layers
+from probekit.backbone.padding import Layers, prove_batching
+from probekit.backbone.quiet import no_warnings
 from probekit.backbone.random_weights import draw_model
+from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import final_norm_name
 from probekit.backbone.tokenizer import padding_id
+from probekit.backbone.unchanged import unchanged
+from probekit.data.batching import PADDED, Batching
 from probekit.errors import BackboneError, OptionError
 from probekit.final_norm import FinalNorm
 from probekit.hardware import pick_device
@@ -46,6 +51,7 @@ class Backbone:
         device: where it computes.
         compute_dtype: the dtype of weights and hidden states.
         pad_id: the id to fill padding with (right of the text, always).
+        batching: which texts may share a batch, as ``padding.prove_batching`` found.
         final_norm: the norm after the last block, or None if there is none (or none that is
             understood).
         compile_seconds: how long ``torch.compile`` took for its blocks; None if it has not got
@@ -56,6 +62,7 @@ class Backbone:
     device: torch.device
     compute_dtype: torch.dtype
     pad_id: int
+    batching: Batching
     final_norm: FinalNorm | None
     compile_seconds: float | None
     _model: PreTrainedModel
@@ -77,7 +84,7 @@ class Backbone:
         keep: Sequence[int] | None = None,
         token_types: Int[Tensor, "batch time"] | None = None,
     ) -> list[Float[Tensor, "batch time dim"]]:
-        """Run the model once and return hidden states, layer by layer.
+        """Run the model once and return hidden states, layer by layer; the model stays as it was.
 
         Args:
             input_ids: padded on the right (with ``pad_id``), on any device.
@@ -93,7 +100,8 @@ class Backbone:
 
         Raises:
             OptionError: a layer that the model does not have (transformers would leave it out).
-            BackboneError: a token id that the model does not have.
+            BackboneError: a token id that the model does not have; states that have not a row per
+                subword.
         """
         wanted = self._check_layers(keep)
         self._check_batch(input_ids, lengths)
@@ -101,7 +109,7 @@ class Backbone:
         padded = bool((lengths < input_ids.shape[1]).any())
         mask = send(_mask(lengths, input_ids.shape[1]), self.device) if padded else None
         types = {} if token_types is None else {"token_type_ids": send(token_types, self.device)}
-        with torch.no_grad(), self._compiling():
+        with torch.no_grad(), no_warnings(), unchanged(self._model), self._compiling():
             output = self._model(
                 input_ids=send(input_ids, self.device),
                 attention_mask=mask,
@@ -112,7 +120,9 @@ class Backbone:
             )
         states = output.hidden_states
         assert len(states) == self.info.n_blocks + 1, "layer numbers are hidden_states' own"
-        return [states[layer] for layer in wanted]
+        found = [states[layer] for layer in wanted]
+        self._check_shapes(found, wanted, input_ids.shape)
+        return found
 
     @property
     def compute_dtype_name(self) -> str:
@@ -176,6 +186,18 @@ class Backbone:
             )
         assert int(lengths.min()) >= 1 and int(lengths.max()) <= input_ids.shape[1]
 
+    def _check_shapes(
+        self, states: Sequence[Tensor], layers: Sequence[int], shape: torch.Size
+    ) -> None:
+        for layer, found in zip(layers, states, strict=True):
+            if found.dim() != 3 or found.shape[:2] != shape:
+                raise BackboneError(
+                    f"model {self.info.name!r} ({self.info.architecture}): layer {layer} has shape "
+                    f"{tuple(found.shape)} for {shape[0]} texts of {shape[1]} subwords; expected "
+                    f"({shape[0]}, {shape[1]}, width). Choose another model, or a smaller "
+                    "--max-length if only long texts come out so."
+                )
+
 
 def load_backbone(
     inspection: Inspection,
@@ -196,11 +218,13 @@ def load_backbone(
     Raises:
         HubError: a download failed.
         OptionError: the dtype or the device is unknown; the blocks cannot be compiled.
-        BackboneError: weights are missing, left over or of the wrong shape.
+        BackboneError: weights are missing, left over or of the wrong shape; its states depend on
+            chance (``prove_batching``).
     """
     keep_few_kernels()
     place = torch.device(pick_device(device))
     dtype = resolve_compute_dtype(compute_dtype, str(place))
+    batching = prove_batching(inspection, _layers_of, place, dtype)
     seed = inspection.info.random_init
     model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
@@ -218,6 +242,7 @@ def load_backbone(
         device=place,
         compute_dtype=dtype,
         pad_id=padding_id(inspection.tokenizer, inspection.info.vocab_size),
+        batching=batching,
         final_norm=None
         if norm is None
         else read_final_norm(model.get_submodule(norm), inspection.info.dim),
@@ -225,6 +250,21 @@ def load_backbone(
         _model=model,
     )
     return _compiled(backbone) if compile else backbone
+
+
+def _layers_of(stand_in: StandIn) -> Layers:
+    """Return the method that runs a stand-in, as it runs the model itself."""
+    model = stand_in.model
+    return Backbone(
+        inspection=stand_in.inspection,
+        device=model.device,
+        compute_dtype=model.dtype,
+        pad_id=padding_id(stand_in.inspection.tokenizer, stand_in.inspection.info.vocab_size),
+        batching=PADDED,
+        final_norm=None,
+        compile_seconds=None,
+        _model=model,
+    ).layers
 
 
 def _compiled(backbone: Backbone) -> Backbone:

@@ -14,16 +14,25 @@ def quiet_transformers() -> Iterator[None]:
 
     Both are put back as they were. Errors still come through, as exceptions.
     """
-    logger = transformers_logging.get_logger("transformers")
-    level = logger.level
     bars = transformers_logging.is_progress_bar_enabled()
-    logger.setLevel(logging.ERROR)
     if bars:
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        with redirect_stderr(io.StringIO()):  # the bar over GGUF tensors heeds no setting
+        # the bar over GGUF tensors heeds no setting
+        with no_warnings(), redirect_stderr(io.StringIO()):
             yield
     finally:
-        logger.setLevel(level)
         if bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def no_warnings() -> Iterator[None]:
+    """Silence the warnings of transformers inside the ``with`` block, batch after batch."""
+    logger = transformers_logging.get_logger("transformers")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -116,6 +116,7 @@ def read_arrays(
         pad_id=backbone.pad_id,
         pooling=pooling,
         arrays=tuple(layers),
+        batching=backbone.batching,
     )
     for batch in batches:
         add_rows(backbone, batch, layers, blocks)

@@ -13,6 +13,9 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
+from probekit.backbone.quiet import no_warnings
+from probekit.backbone.unchanged import unchanged
+
 _FINAL_NORM_NAMES = (
     "norm", "final_norm", "final_layer_norm", "final_layernorm", "ln_f", "norm_f", "ln",
     "layer_norm", "embedding_norm",
@@ -68,9 +71,9 @@ def embedding_rows(model: PreTrainedModel) -> int:
 def final_norm_name(model: PreTrainedModel) -> str | None:
     """Return the name of the norm that makes the last layer, or None if the last block makes it.
 
-    The model is run on three tokens to see which module works last. A few families cannot run on
-    the ``meta`` device (their masks read values); for these the module's name decides, and
-    ``model.load_backbone`` looks again once the weights are there.
+    The model is run on three tokens to see which module works last, and stays as it was. A few
+    families cannot run on the ``meta`` device (their masks read values); for these the module's
+    name decides, and ``model.load_backbone`` looks again once the weights are there.
     """
     device = model.get_input_embeddings().weight.device  # XLNet keeps another weight elsewhere
     assert isinstance(device, torch.device)
@@ -83,7 +86,7 @@ def final_norm_name(model: PreTrainedModel) -> str | None:
             if _computes(module)
         ]
         try:
-            with torch.no_grad():
+            with torch.no_grad(), no_warnings(), unchanged(model):
                 model(input_ids=ids, attention_mask=mask)
         except (RuntimeError, NotImplementedError):
             if device.type != "meta":

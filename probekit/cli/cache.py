@@ -47,7 +47,11 @@ def verify(
     entry: Entries,
     rows: Annotated[
         int,
-        typer.Option("--rows", min=0, help="Also compare N random rows with a fresh float32 pass."),
+        typer.Option(
+            "--rows",
+            min=0,
+            help="Also compare N random rows, and the most and least padded, with a float32 pass.",
+        ),
     ] = 0,
     against: Annotated[
         Path | None,

@@ -1,6 +1,7 @@
 """Group windows of similar length into batches under a budget of padded tokens."""
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
 
@@ -18,8 +19,26 @@ more tokens as well.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Batching:
+    """Which windows may share a batch, so that none changes the states of another.
+
+    Attributes:
+        padded_to: windows of up to so many subwords are padded to a common length; 0 for none,
+            None for all.
+        alone: longer ones run one at a time, instead of beside others of their own length.
+    """
+
+    padded_to: int | None = None
+    alone: bool = False
+
+
+PADDED = Batching()
+"""Any windows together: padding changes nothing."""
+
+
 def batches_by_length(
-    lengths: Int[np.ndarray, " windows"], batch_tokens: int
+    lengths: Int[np.ndarray, " windows"], batch_tokens: int, batching: Batching = PADDED
 ) -> list[Int64[np.ndarray, " _"]]:
     """Return batches of window numbers, the longest windows first.
 
@@ -30,6 +49,7 @@ def batches_by_length(
     Args:
         lengths: subwords of each window.
         batch_tokens: most tokens of a batch, padding included; a longer window is a batch alone.
+        batching: which windows may share a batch.
 
     Raises:
         OptionError: ``batch_tokens`` is not positive.
@@ -37,8 +57,25 @@ def batches_by_length(
     if batch_tokens < 1:
         raise OptionError(f"--batch-tokens must be at least 1; found {batch_tokens}.")
     order = np.argsort(-lengths.astype(np.int64), kind="stable")
-    cuts = _cheapest_cuts(np.maximum(lengths[order], 1), batch_tokens)
+    widths = np.maximum(lengths[order], 1)
+    apart = 0 if batching.padded_to is None else int((widths > batching.padded_to).sum())
+    cuts = _cuts_by_width(widths[:apart], 1 if batching.alone else batch_tokens)
+    cuts += [apart + cut for cut in _cheapest_cuts(widths[apart:], batch_tokens)]
     return [order[start:stop] for start, stop in pairwise(cuts)]
+
+
+def _cuts_by_width(widths: Int[np.ndarray, " windows"], batch_tokens: int) -> list[int]:
+    """Return where batches of windows of one length begin, each as large as the budget allows.
+
+    Args:
+        widths: lengths, in descending order.
+        batch_tokens: the budget; with 1, every window is a batch.
+    """
+    cuts: list[int] = []
+    for width, count in zip(*np.unique(widths, return_counts=True), strict=True):
+        start = int(np.searchsorted(-widths, -width))
+        cuts += range(start, start + int(count), max(batch_tokens // int(width), 1))
+    return sorted(cuts)
 
 
 def _cheapest_cuts(widths: Int[np.ndarray, " windows"], batch_tokens: int) -> list[int]:

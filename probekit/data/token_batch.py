@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Int32, Int64
 from torch import Tensor
 
-from probekit.data.batching import batches_by_length
+from probekit.data.batching import PADDED, Batching, batches_by_length
 from probekit.data.encoded import EncodedSplit
 from probekit.pooling import Pooling, PoolPlan
 from probekit.ragged import bounds_of, ragged_arange
@@ -42,6 +42,7 @@ def token_batches(
     pad_id: int,
     pooling: Pooling,
     arrays: Collection[str] = ("words", "tokens"),
+    batching: Batching = PADDED,
 ) -> Iterator[TokenBatch]:
     """Yield the batches of the examples ``start`` to ``stop`` (excluded).
 
@@ -56,12 +57,13 @@ def token_batches(
         pooling: what makes a word's row: its first subword, its last, or their mean.
         arrays: which plans to make: ``words`` or ``predicted`` (a row per word), ``tokens``,
             ``cls``, ``mean``, ``last``.
+        batching: which windows may share a batch.
 
     Raises:
         OptionError: ``batch_tokens`` is not positive.
     """
     run = _Run(split, start, stop)
-    for windows in batches_by_length(run.lengths, batch_tokens):
+    for windows in batches_by_length(run.lengths, batch_tokens, batching):
         yield run.batch(windows, pad_id, {n: run.plan(n, windows, pooling) for n in arrays})
 
 

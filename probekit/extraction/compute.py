@@ -122,7 +122,7 @@ def _is_far(backbone: Backbone) -> bool:
 
 
 def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:
-    """Return the unit's batches; a function of the unit and ``batch_tokens`` alone."""
+    """Return the unit's batches; a function of unit, model and ``batch_tokens`` alone."""
     return list(
         token_batches(
             plan.encoded,
@@ -132,5 +132,6 @@ def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:
             pad_id=backbone.pad_id,
             pooling=plan.pooling,
             arrays=tuple(plan.arrays),
+            batching=backbone.batching,
         )
     )

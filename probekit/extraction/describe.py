@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -59,6 +60,8 @@ def make_manifest(
         extra={
             "limit": split.limit,
             "computed": ways_of_computing(unit_stats),
+            "batching": asdict(backbone.batching),
+            "units": [unit.start for unit in plan.units],
         },
     )
 

@@ -25,7 +25,7 @@ _SAME = ("model", "text", "max_length", "overlong", "pooling", "layers", "maskin
 
 @dataclass(frozen=True, kw_only=True)
 class RowErrors:
-    """Relative errors |a - b| / |b| of random rows, layer by layer.
+    """Relative errors |a - b| / |b| of some rows, layer by layer.
 
     Attributes:
         entry: the entry whose rows are a.
@@ -74,11 +74,12 @@ def verify_rows(
     device: str = "cpu",
     seed: int = 0,
 ) -> RowErrors:
-    """Compare random rows with a fresh float32 pass over one text at a time.
+    """Compare rows with a fresh float32 pass over one text at a time.
 
     Args:
         entry: the entry to check.
-        count: how many rows of the arrays that hold every chosen layer; fewer if there are fewer.
+        count: how many random rows of the arrays that hold every chosen layer; fewer if there are
+            fewer. Those of the most and the least padded text of every unit come on top.
         model: where the model lies now; ``None`` is where it lay at extraction.
         device: where the model runs.
         seed: of the random rows.

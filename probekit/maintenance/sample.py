@@ -1,12 +1,15 @@
-"""A random sample of an entry's rows, over all arrays that hold every chosen layer."""
+"""A sample of an entry's rows, over all arrays that hold every chosen layer."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from probekit.data.batching import Batching, batches_by_length
+from probekit.data.places import window_lengths
 from probekit.errors import EntryError
 from probekit.pooling import POOLED
 from probekit.ragged import ragged_arange
@@ -48,11 +51,14 @@ class RowSample:
 
 
 def sample_rows(entry: Entry, count: int, seed: int) -> RowSample:
-    """Draw rows without replacement from all that mean something.
+    """Draw rows from all that mean something, each at most once.
+
+    Besides random ones these are all rows of the texts with the most and the least padding beside
+    them, two of every unit: if padding changed any, then those.
 
     Args:
         entry: the entry.
-        count: how many rows; fewer if there are fewer.
+        count: how many random rows; fewer if there are fewer.
         seed: of the draw.
 
     Raises:
@@ -66,7 +72,8 @@ def sample_rows(entry: Entry, count: int, seed: int) -> RowSample:
     number = np.repeat(np.arange(len(found)), [len(example) for example, _ in found])
     examples, within = (np.concatenate(parts) for parts in zip(*found, strict=True))
     generator = numpy_generator(seed, "verify")
-    drawn = np.sort(generator.choice(total, size=min(count, total), replace=False))
+    random = generator.choice(total, size=min(count, total), replace=False)
+    drawn = np.union1d(random, np.flatnonzero(np.isin(examples, _most_and_least_padded(entry))))
     return RowSample(
         arrays=arrays, array=number[drawn], example=examples[drawn], within=within[drawn]
     )
@@ -85,6 +92,21 @@ def read_sample(entry: Entry, sample: RowSample) -> Float[Tensor, "rows layers d
         rows = torch.from_numpy(starts + sample.within[mine])
         parts.append(entry.arrays[name].read(rows).float())
     return torch.cat(parts)
+
+
+def _most_and_least_padded(entry: Entry) -> Int64[np.ndarray, " examples"]:
+    """Return two examples of every unit, by the padding of their windows in its batches."""
+    extra, windows = entry.manifest.extra, window_lengths(entry.examples)
+    batching = Batching(**extra["batching"])
+    found = []
+    for start, stop in pairwise([*extra["units"], len(entry.examples)]):
+        lengths = windows.values[windows.bounds[start] : windows.bounds[stop]]
+        padding = np.zeros_like(lengths)
+        for batch in batches_by_length(lengths, extra["batch_tokens"], batching):
+            padding[batch] = lengths[batch].max() - lengths[batch]
+        owner = np.repeat(np.arange(start, stop), windows.lengths[start:stop])
+        found += [owner[padding.argmax()], owner[padding.argmin()]] if len(owner) else []
+    return np.unique(np.array(found, np.int64))
 
 
 def _row_starts(examples: ExampleTable, array: str) -> Int64[np.ndarray, " examples"]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.data.batching import batches_by_length
+from probekit.data.batching import Batching, batches_by_length
 from probekit.errors import OptionError
 
 LENGTHS = st.lists(st.integers(1, 70), max_size=120).map(lambda values: np.array(values, np.int32))
@@ -19,6 +19,27 @@ def test_batches_partition_the_windows_under_the_budget(lengths, budget):
         assert len(batch) * lengths[batch].max() <= budget or len(batch) == 1
     in_order = [lengths[i] for batch in batches for i in batch]
     assert in_order == sorted(in_order, reverse=True)
+
+
+@given(
+    lengths=LENGTHS, budget=st.integers(1, 400), padded_to=st.integers(0, 70), alone=st.booleans()
+)
+def test_windows_that_padding_changes_run_beside_their_own_length(
+    lengths, budget, padded_to, alone
+):
+    batches = batches_by_length(lengths, budget, Batching(padded_to=padded_to, alone=alone))
+    assert sorted(int(i) for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        widths = lengths[batch]
+        assert len(batch) * widths.max() <= budget or len(batch) == 1
+        if widths.max() > padded_to:
+            assert widths.min() == widths.max() and not (alone and len(batch) > 1)
+    in_order = [lengths[i] for batch in batches for i in batch]
+    assert in_order == sorted(in_order, reverse=True)
+    if not alone:
+        widths, counts = np.unique(lengths[lengths > padded_to], return_counts=True)
+        fewest = sum(-(-n // max(budget // int(w), 1)) for w, n in zip(widths, counts, strict=True))
+        assert sum(lengths[batch].max() > padded_to for batch in batches) == fewest
 
 
 def price(lengths, batches, budget):

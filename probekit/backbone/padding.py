@@ -1,0 +1,253 @@
+"""Prove that a model's states do not depend on their batch, or find batches in which they do not.
+
+A mask keeps padding out of attention, but not out of convolutions, Fourier transforms or landmarks,
+and some families look at the longest text of a batch. So every model is tried before it is used.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from probekit.backbone.config import plain_config
+from probekit.backbone.facts import Inspection
+from probekit.backbone.stand_in import StandIn, draw_stand_in, length_thresholds, stand_in_configs
+from probekit.backbone.tokenizer import padding_id
+from probekit.data.batching import PADDED, Batching
+from probekit.errors import BackboneError
+from probekit.fingerprint import digest
+from probekit.once import warn_once
+from probekit.reasons import reason_of
+
+_LADDER = (129, 77, 38, 12)
+"""Lengths that lie on both sides of every lowered threshold, and of what is made of it: BigBird's
+sparse attention begins at eleven blocks."""
+
+_SHORT = (7, 4)
+"""Lengths below every threshold, lowered or not."""
+
+_EXACT = 1e-4
+"""Relative error of a row that counts as rounding, whatever the control."""
+
+_ROUNDING = {torch.float32: _EXACT, torch.float16: 3e-2, torch.bfloat16: 2e-1}
+"""Largest relative error of a row between batches of one length, by compute dtype."""
+
+_TIMES_CONTROL = 3.0
+
+Layers = Callable[..., list[Float[Tensor, "batch time _"]]]
+"""``Backbone.layers``: what is proven is what makes the rows."""
+
+States = list[Float[Tensor, "time _"]]
+"""Of one text, layer by layer."""
+
+_logger = logging.getLogger(__name__)
+_found: dict[str, Batching] = {}
+
+
+class _Unfit(BackboneError):
+    """No batch at all gives states that could be stored."""
+
+
+def prove_batching(
+    inspection: Inspection,
+    layers_of: Callable[[StandIn], Layers],
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Batching:
+    """Return in which batches a model's states are those of each text alone; say so if not in all.
+
+    Stand-ins with random weights are tried, so that the model itself stays as it was, and once per
+    process. Small ones will do: what mixes rows shows in two blocks.
+
+    Args:
+        inspection: the model.
+        layers_of: makes a stand-in ready to run.
+        device: where it will run.
+        dtype: in which it will.
+
+    Raises:
+        BackboneError: it cannot run, or not in ``dtype``; its states have not a row per subword; or
+            one text alone gives different states each time.
+    """
+    what = [plain_config(inspection.config), inspection.token_types, str(device), str(dtype)]
+    key = digest([*what, inspection.info.max_length, inspection.info.tokenizer_sha256])
+    if key not in _found:
+        _found[key] = _first_verdict(inspection, layers_of, device, dtype)
+    if (batching := _found[key]) != PADDED:
+        warn_once(_logger, "%s", _describe(inspection, batching))
+    return batching
+
+
+def _first_verdict(
+    inspection: Inspection,
+    layers_of: Callable[[StandIn], Layers],
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Batching:
+    """Try stand-ins until one can be built and run."""
+    trouble: Exception
+    for config in stand_in_configs(inspection.config, inspection.info.max_length):
+        try:
+            with _the_same_chance(device):
+                stand_in = draw_stand_in(inspection, config, device, dtype)
+                verdict = _verdict(inspection, stand_in, layers_of(stand_in))
+                _check_dtype(inspection, stand_in, layers_of, dtype)
+                return verdict
+        except _Unfit:
+            raise
+        except Exception as error:  # each family has its own for what it cannot be or read
+            trouble = error
+    if isinstance(trouble, BackboneError):
+        raise trouble
+    raise BackboneError(
+        f"model {inspection.info.name!r} ({inspection.info.architecture}) cannot run on a few "
+        f"subwords ({reason_of(trouble)}). Choose another model."
+    ) from trouble
+
+
+@contextmanager
+def _the_same_chance(device: torch.device) -> Iterator[None]:
+    """Seed torch's random numbers, and put them back as they were."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed(0)  # torch.manual_seed would reseed GPUs as well
+        for place in devices:
+            with torch.cuda.device(place):
+                torch.cuda.manual_seed(0)
+        yield
+
+
+def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batching:
+    longest = inspection.info.max_length
+    trial = _Trial(stand_in, layers)
+    share = min(1.0, longest / _LADDER[0])
+    ladder = trial.texts([math.ceil(length * share) for length in _LADDER])
+    short = trial.texts([min(length, longest) for length in _SHORT])
+    lowest = min(length_thresholds(inspection.config, longest), default=0)
+    among_short = trial.padding_holds(short)
+    if among_short and trial.padding_holds(ladder):
+        return PADDED if stand_in.straddled else Batching(padded_to=lowest)
+    if (error := trial.repeat_error(ladder)) > trial.rounding:
+        raise _Unfit(
+            f"model {inspection.info.name!r} ({inspection.info.architecture}): the same text gives "
+            f"other states each time it is read ({error:.0%} off), so they cannot be stored and "
+            "found again. Choose another model."
+        )
+    return Batching(
+        padded_to=lowest if among_short else 0,
+        alone=trial.company_error([*ladder, *short]) > trial.rounding,
+    )
+
+
+def _check_dtype(
+    inspection: Inspection,
+    stand_in: StandIn,
+    layers_of: Callable[[StandIn], Layers],
+    dtype: torch.dtype,
+) -> None:
+    """Run a stand-in in the dtype of the model: FNet's Fourier transforms know no bfloat16."""
+    stand_in.model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+    try:
+        layers_of(stand_in)(torch.zeros(1, 3, dtype=torch.long), torch.tensor([3]))
+    except Exception as error:  # it ran in float32, so the dtype it is
+        raise _Unfit(
+            f"model {inspection.info.name!r} ({inspection.info.architecture}) does not run in "
+            f"{str(dtype).removeprefix('torch.')} ({reason_of(error)}). Use --compute-dtype "
+            "float32."
+        ) from error
+
+
+def _describe(inspection: Inspection, batching: Batching) -> str:
+    why = "what else is in the batch" if batching.alone else "padding"
+    how = "one at a time" if batching.alone else "in batches of one length"
+    which = f" of over {batching.padded_to} subwords" if batching.padded_to else ""
+    return (
+        f"model {inspection.info.name!r} ({inspection.info.architecture}): {why} can change "
+        f"its states, so texts{which} run {how}, which is slower."
+    )
+
+
+class _Text(NamedTuple):
+    ids: Int64[Tensor, " time"]
+    types: Int64[Tensor, " time"]
+
+
+class _Trial:
+    """Random texts, and how far their states in company are from those alone."""
+
+    def __init__(self, stand_in: StandIn, layers: Layers) -> None:
+        info, config = stand_in.inspection.info, vars(stand_in.inspection.config)
+        self._layers = layers
+        self._types = stand_in.inspection.token_types
+        self._pad_id = padding_id(stand_in.inspection.tokenizer, info.vocab_size)
+        special = [value for name, value in config.items() if name.endswith("_token_id")]
+        taken = {self._pad_id}.union(*(i if isinstance(i, list) else [i] for i in special))
+        ids = [i for i in range(info.vocab_size) if i not in taken]
+        self._ids = torch.tensor(ids or range(info.vocab_size))
+        self.rounding = _ROUNDING[stand_in.model.dtype]
+
+    def texts(self, lengths: Sequence[int]) -> list[_Text]:
+        """Return a random text of each length; the token types of its second half are 1."""
+        return [
+            _Text(
+                ids=self._ids[torch.randint(len(self._ids), (length,))],
+                types=(torch.arange(length) >= length / 2).long(),
+            )
+            for length in lengths
+        ]
+
+    def padding_holds(self, texts: Sequence[_Text]) -> bool:
+        """Say whether texts padded together have the states of each alone.
+
+        They have if the error is rounding, or not above three times that of the control: each text
+        beside another one of its length.
+        """
+        error = max(map(_error, self._states(texts), self._alone(texts)))
+        if error <= _EXACT:
+            return True
+        control = self.company_error(texts)
+        return control <= self.rounding and error <= _TIMES_CONTROL * control
+
+    def company_error(self, texts: Sequence[_Text]) -> float:
+        """Return the error of texts each of which runs beside another one of its length."""
+        pairs = [self._states([text, *self.texts([len(text.ids)])])[0] for text in texts]
+        return max(map(_error, pairs, self._alone(texts)))
+
+    def repeat_error(self, texts: Sequence[_Text]) -> float:
+        """Return the error of texts each of which runs alone a second time."""
+        return max(map(_error, self._alone(texts), self._alone(texts)))
+
+    def _alone(self, texts: Sequence[_Text]) -> list[States]:
+        return [self._states([text])[0] for text in texts]
+
+    def _states(self, texts: Sequence[_Text]) -> list[States]:
+        """Return the states of each text of one batch, layer by layer."""
+        lengths = torch.tensor([len(text.ids) for text in texts])
+        ids = _padded([text.ids for text in texts], self._pad_id)
+        types = _padded([text.types for text in texts], 0) if self._types else None
+        found = self._layers(ids, lengths, None, types)
+        return [
+            [layer[row, :length] for layer in found] for row, length in enumerate(lengths.tolist())
+        ]
+
+
+def _padded(rows: Sequence[Int64[Tensor, " _"]], fill: int) -> Int64[Tensor, "batch time"]:
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=fill)
+
+
+def _error(found: States, expected: States) -> float:
+    """Return the largest relative error |a - b| / |b| of a row of any layer."""
+    worst = 0.0
+    for a, b in zip(found, expected, strict=True):
+        size = torch.linalg.vector_norm(b.float(), dim=-1)
+        if not size.isfinite().all():
+            raise ArithmeticError("states of random weights are not finite")
+        gap = torch.linalg.vector_norm(a.float() - b.float(), dim=-1)
+        error = float((gap / size.clamp(min=torch.finfo(torch.float32).tiny)).max())
+        worst = max(worst, error if math.isfinite(error) else math.inf)
+    return worst

@@ -1,0 +1,174 @@
+"""Stand-ins of a model to try things on: its configuration with few blocks, weights at random."""
+
+import copy
+import re
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+
+from probekit.backbone.facts import Inspection, without_pooler
+from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.structure import embedding_rows
+from probekit.hardware import available_memory
+
+LOWERED = 8
+"""What a stand-in's length thresholds are lowered to, so that short texts lie on both sides."""
+
+_THRESHOLD = re.compile(r".*(window|block_size|chunk|landmark|segment_means|original_max_pos).*")
+_NO_LENGTH = re.compile(r".*(pattern|layer|feed_forward|num_chunks).*")
+_FEWEST_BLOCKS = 2
+_VOCABULARY = 512
+_MEMORY = 0.5
+"""Share of the free memory that a stand-in in float32 may take."""
+
+_NOISE = 1_000_003  # numbers that are drawn once and repeated; a prime is no multiple of a width
+_FROM_CONFIG: Any = AutoModel.from_config
+_Table = MutableMapping[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StandIn:
+    """A random model that computes as another one does.
+
+    Attributes:
+        model: frozen, evaluating, on the device.
+        inspection: of the model it stands for, with the stand-in's configuration and sizes.
+        straddled: whether texts of a few times ``LOWERED`` lie beyond every length threshold.
+    """
+
+    model: PreTrainedModel
+    inspection: Inspection
+    straddled: bool
+
+
+def stand_in_configs(config: PretrainedConfig, longest: int) -> Iterator[PretrainedConfig]:
+    """Yield configurations to try, each more like the given one, and larger, than that before.
+
+    The first has the fewest blocks that show every kind of block, a small vocabulary and low
+    length thresholds. Not every family can be built so; the last one is a copy.
+
+    Args:
+        config: the model's.
+        longest: most subwords of a text.
+    """
+    for like in (_with_few_blocks(config), copy.deepcopy(config)):
+        if any(value > LOWERED for value in length_thresholds(like, longest)):
+            yield _with_low_thresholds(like, longest)
+        yield like
+
+
+def length_thresholds(config: PretrainedConfig, longest: int) -> list[int]:
+    """Return the lengths below ``longest`` at which a model says that it changes its ways."""
+    found = {value for table, key in _threshold_places(vars(config)) for value in _ints(table[key])}
+    return sorted(value for value in found if value < longest)
+
+
+def draw_stand_in(
+    inspection: Inspection, config: PretrainedConfig, device: torch.device, dtype: torch.dtype
+) -> StandIn:
+    """Build a random model whose every weight matters: biases, norms and padding embedding too.
+
+    It is in float32 where memory allows, else in ``dtype``; torch's random state decides.
+
+    Args:
+        inspection: of the model that it stands for.
+        config: one of ``stand_in_configs``.
+        device: where it is to run.
+        dtype: of the model that it stands for.
+    """
+    options = without_pooler(config)
+    with torch.device("meta"), quiet_transformers():
+        size = sum(p.numel() for p in _FROM_CONFIG(config, **options).parameters())
+    fits = size * torch.float32.itemsize <= _MEMORY * _free_memory(device)
+    with torch.device(device), quiet_transformers():
+        model = _FROM_CONFIG(config, dtype=torch.float32 if fits else dtype, **options)
+        model.eval().requires_grad_(False)
+        _shake(model)
+    info = replace(
+        inspection.info, n_blocks=config.num_hidden_layers, vocab_size=embedding_rows(model)
+    )
+    return StandIn(
+        model=model,
+        inspection=replace(inspection, info=info, config=config),
+        straddled=all(
+            value <= LOWERED for value in length_thresholds(config, inspection.info.max_length)
+        ),
+    )
+
+
+def _free_memory(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_memory()
+
+
+def _shake(model: nn.Module) -> None:
+    """Add noise to all weights: zeros and ones of a fresh model would hide what they multiply."""
+    noise = torch.randn(_NOISE)
+    means = [buffer for name, buffer in model.named_buffers() if name.endswith("running_mean")]
+    for tensor in (*model.parameters(), *means):
+        if tensor.is_floating_point():
+            noise = noise.roll(7919)
+            tiled = noise.repeat(-(-tensor.numel() // _NOISE))[: tensor.numel()]
+            scale = 0.1 if tensor.dim() < 2 else min(0.1, tensor.shape[-1] ** -0.5)
+            tensor.add_(tiled.view(tensor.shape), alpha=scale)
+
+
+def _with_few_blocks(config: PretrainedConfig) -> PretrainedConfig:
+    """Return a copy with the first blocks, until every kind has come, and a small vocabulary."""
+    made = copy.deepcopy(config)
+    blocks = config.num_hidden_layers
+    lists = {
+        name: value
+        for name, value in vars(config).items()
+        if isinstance(value, list | tuple) and len(value) == blocks
+    }
+    kinds = [[repr(item) for item in value] for value in lists.values()]
+    latest = [max(map(value.index, value)) + 1 for value in kinds]
+    count = min(max(_FEWEST_BLOCKS, *latest, 0), blocks)
+    for name, value in lists.items():
+        setattr(made, name, value[:count])
+    made.num_hidden_layers = count
+    if (getattr(config, "vocab_size", None) or 0) > _VOCABULARY:
+        made.vocab_size = _VOCABULARY
+        for name, value in vars(made).items():
+            if name.endswith("_token_id") and isinstance(value, int) and value >= _VOCABULARY:
+                setattr(made, name, value % _VOCABULARY)
+    return made
+
+
+def _with_low_thresholds(config: PretrainedConfig, longest: int) -> PretrainedConfig:
+    made = copy.deepcopy(config)
+    for table, key in _threshold_places(vars(made)):
+        table[key] = _lowered(table[key], longest)
+    return made
+
+
+def _lowered(value: Any, longest: int) -> Any:
+    if isinstance(value, int):
+        return LOWERED if LOWERED < value < longest else value
+    return type(value)(_lowered(item, longest) for item in value)
+
+
+def _threshold_places(table: _Table) -> list[tuple[_Table, Any]]:
+    """Return the tables and keys of a configuration that hold thresholds, nested ones included."""
+    found = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found += _threshold_places(value)
+        elif _names_threshold(str(key)) and _ints(value):
+            found.append((table, key))
+    return found
+
+
+def _names_threshold(key: str) -> bool:
+    return bool(_THRESHOLD.fullmatch(key)) and not _NO_LENGTH.fullmatch(key)
+
+
+def _ints(value: Any) -> list[int]:
+    """Return a positive number, or a list of nothing else, as a list."""
+    items = value if isinstance(value, list | tuple) else [value]
+    plain = all(type(item) is int and item > 0 for item in items)
+    return list(items) if plain else []

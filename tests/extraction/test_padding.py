@@ -1,0 +1,97 @@
+"""Rows do not depend on the batch, whatever a family makes of padding: extract, verify, predict."""
+
+import random
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from probekit.data.batching import PADDED
+from probekit.extraction import ExtractOptions, extract
+from probekit.features import Location
+from probekit.maintenance import verify_rows
+from probekit.prediction import predict
+from probekit.specs import TrainSpec
+from probekit.sweeps import sweep
+from tests.backbone.random_families import save_family
+from tests.tiny import SENTENCES
+
+OPTIONS = {"compute_dtype": "float32", "dtype": "float32"}
+OF_ONE_LENGTH = {"padded_to": 0, "alone": False}
+LEAKY = ["fnet", "mobilebert", "convbert", "nystromformer"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Sentences of very different lengths."""
+    folder = tmp_path_factory.mktemp("corpus")
+    rng = random.Random(0)
+    for split, count in (("train", 24), ("dev", 8)):
+        blocks = []
+        for number in range(count):
+            words = rng.choice(SENTENCES).split()[: 1 + number % 9]
+            blocks.append("\n".join(f"{w} {'B-UP' if w[0].isupper() else 'O'}" for w in words))
+        (folder / f"{split}.conll").write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module", params=LEAKY)
+def leaky(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    return save_family(request.param, folder / "model"), folder / "cache"
+
+
+def make(model, corpus, cache, **options):
+    found = extract(
+        model, str(corpus), cache=cache, device="cpu", options=ExtractOptions(**OPTIONS | options)
+    )
+    return {entry.manifest.split: entry for entry in found}
+
+
+def rows_of(entry):
+    return entry.arrays["words"].read(torch.arange(entry.manifest.counts["words"])).float()
+
+
+def test_rows_of_a_leaky_family_are_those_of_each_sentence_alone(leaky, corpus):
+    model, cache = leaky
+    entry = make(model, corpus, cache)["train"]
+    assert entry.manifest.extra["batching"] == OF_ONE_LENGTH
+    report = verify_rows(entry, 1000)
+    assert report.passed and max(report.p99) < 1e-5
+
+
+def test_rows_of_a_leaky_family_do_not_depend_on_the_batch_size(leaky, corpus, tmp_path):
+    model, cache = leaky
+    alone = make(model, corpus, tmp_path, batch_tokens=1)["train"]
+    torch.testing.assert_close(rows_of(make(model, corpus, cache)["train"]), rows_of(alone))
+
+
+def test_predict_reads_what_training_read(leaky, corpus, tmp_path):
+    model, cache = leaky
+    dev = make(model, corpus, cache)["dev"]
+    (record,) = sweep(
+        [TrainSpec(model=model, task=str(corpus), head="p32", epochs=5)],
+        out=tmp_path / "runs.jsonl", location=Location(cache=cache), save=tmp_path / "head",
+        predictions=True,
+    )  # fmt: skip
+    expected = pq.read_table(record.predictions)["predicted"].to_pylist()
+    words = [dev.examples.words(number) for number in range(len(dev.examples))]
+    assert predict(tmp_path / "head", [list(some) for some in words]) == expected
+    one_by_one = [predict(tmp_path / "head", [list(some)])[0] for some in words]
+    assert one_by_one == expected
+
+
+def test_verify_looks_where_padding_would_have_leaked(leaky, corpus, tmp_path, monkeypatch):
+    """Few random rows would miss it: the most padded sentence is read whole."""
+    model, _ = leaky
+    with monkeypatch.context() as trusting:
+        trusting.setattr("probekit.backbone.model.prove_batching", lambda *arguments: PADDED)
+        entry = make(model, corpus, tmp_path)["train"]
+    assert not verify_rows(entry, 1).passed
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_families_without_leaks_stay_padded(corpus, tmp_path, family):
+    entry = make(save_family(family, tmp_path / "model"), corpus, tmp_path / "cache")["train"]
+    assert entry.manifest.extra["batching"] == {"padded_to": None, "alone": False}
+    assert verify_rows(entry, 20).passed

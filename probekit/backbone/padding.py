@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.backbone.config import plain_config
 from probekit.backbone.facts import Inspection
 from probekit.backbone.stand_in import StandIn, draw_stand_in, length_thresholds, stand_in_configs
 from probekit.backbone.tokenizer import padding_id
@@ -74,8 +73,8 @@ def prove_batching(
         BackboneError: it cannot run, or not in ``dtype``; its states have not a row per subword; or
             one text alone gives different states each time.
     """
-    what = [plain_config(inspection.config), inspection.token_types, str(device), str(dtype)]
-    key = digest([*what, inspection.info.max_length, inspection.info.tokenizer_sha256])
+    alike = inspection.info.identity.to_json() | {"weights": None, "adapter": None}
+    key = digest([alike, str(device), str(dtype)])
     if key not in _found:
         _found[key] = _first_verdict(inspection, layers_of, device, dtype)
     if (batching := _found[key]) != PADDED:
@@ -183,7 +182,7 @@ class _Trial:
     def __init__(self, stand_in: StandIn, layers: Layers) -> None:
         info, config = stand_in.inspection.info, vars(stand_in.inspection.config)
         self._layers = layers
-        self._types = stand_in.inspection.token_types
+        self._types = info.identity.token_types
         self._pad_id = padding_id(stand_in.inspection.tokenizer, info.vocab_size)
         special = [value for name, value in config.items() if name.endswith("_token_id")]
         taken = {self._pad_id}.union(*(i if isinstance(i, list) else [i] for i in special))

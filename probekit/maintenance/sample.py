@@ -98,11 +98,12 @@ def _most_and_least_padded(entry: Entry) -> Int64[np.ndarray, " examples"]:
     """Return two examples of every unit, by the padding of their windows in its batches."""
     extra, windows = entry.manifest.extra, window_lengths(entry.examples)
     batching = Batching(**extra["batching"])
+    tokens = {unit: way["batch_tokens"] for way in extra["computed"] for unit in way["units"]}
     found = []
-    for start, stop in pairwise([*extra["units"], len(entry.examples)]):
+    for unit, (start, stop) in enumerate(pairwise([*extra["units"], len(entry.examples)])):
         lengths = windows.values[windows.bounds[start] : windows.bounds[stop]]
         padding = np.zeros_like(lengths)
-        for batch in batches_by_length(lengths, extra["batch_tokens"], batching):
+        for batch in batches_by_length(lengths, tokens[unit], batching):
             padding[batch] = lengths[batch].max() - lengths[batch]
         owner = np.repeat(np.arange(start, stop), windows.lengths[start:stop])
         found += [owner[padding.argmax()], owner[padding.argmin()]] if len(owner) else []

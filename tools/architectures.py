@@ -16,7 +16,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -147,6 +147,7 @@ def _plain_rows(
     config = inspect_backbone(str(folder)).config
     with quiet_transformers():
         model = auto_class(config).from_pretrained(folder, dtype=torch.float32).eval()
+    model.config.use_cache = False
     for sentence in sentences:
         encoded = tokenizer()(list(sentence), is_split_into_words=True, return_tensors="pt")
         with torch.no_grad():
@@ -197,7 +198,8 @@ def run_all(names: Sequence[str], done: Path | None, workers: int) -> list[Row]:
     rows = {row.family: row for row in _read(done)}
     left = [name for name in names if name not in rows]
     with ThreadPoolExecutor(workers) as pool:
-        for row in pool.map(_in_process, left):
+        for future in as_completed([pool.submit(_in_process, name) for name in left]):
+            row = future.result()
             rows[row.family] = row
             print(row.to_line(), file=sys.stderr, flush=True)
             if done is not None:

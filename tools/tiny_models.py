@@ -6,24 +6,33 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import AutoModelForTextEncoding, PretrainedConfig, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForTextEncoding,
+    PretrainedConfig,
+    PreTrainedTokenizerFast,
+)
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from probekit.backbone.config import refuse_unsuitable
 from probekit.backbone.model_class import auto_class, backbone_class
+from probekit.errors import BackboneError
 
 WORDS = (
-    "the a of to and in is was on at for with by from it he she they we you this that not but or "
-    "as be are were has had will would can could one two three new old big small city river train "
-    "letter village choir university market reader garden window winter summer morning evening "
-    "walked wrote said visited won lost opened closed found kept made took saw heard . , ; : ! ?"
-).split()
+    *("the", "a", "of", "to", "and", "in", "is", "was", "on", "at", "for", "with", "by", "from"),
+    *("it", "he", "she", "they", "we", "you", "this", "that", "not", "but", "or", "as", "be"),
+    *("one", "two", "three", "new", "old", "big", "small", "city", "river", "train", "letter"),
+    *("village", "choir", "university", "market", "garden", "window", "winter", "summer"),
+    *("walked", "wrote", "said", "visited", "won", "lost", "opened", "closed", "found", "kept"),
+    *(".", ",", ";", ":", "!", "?"),
+)
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>", "<mask>")
 
 WIDTH, BLOCKS, HEADS = 32, 4, 4
 
 _SIZES = (
     dict.fromkeys(
-        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "attention_hidden_size", "emb_dim"),
+        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim"),
         WIDTH,
     )
     | dict.fromkeys(
@@ -75,7 +84,7 @@ _OF_FAMILY: dict[str, dict[str, Any]] = {
         "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}},
     },
     "dbrx": {
-        "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0},
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0},
         "ffn_config": {"hidden_size": WIDTH, "ffn_hidden_size": 16, "moe_num_experts": 4},
     },
     "falcon_h1": {"mamba_d_ssm": 64, "mamba_n_heads": 8},
@@ -111,37 +120,47 @@ _OF_FAMILY: dict[str, dict[str, Any]] = {
 """What single families need besides."""
 
 
-def tiny_config(model_type: str) -> PretrainedConfig:
+def tiny_config(family: str) -> PretrainedConfig:
     """Return a family's default configuration with small sizes.
 
     Raises:
         Exception: whatever its class raises if it takes none of them.
     """
-    kind = CONFIG_MAPPING[model_type]
+    kind = CONFIG_MAPPING[family]
+    return kind(**_sizes_of(kind) | _OF_FAMILY.get(family, {}))
+
+
+def _sizes_of(kind: type[PretrainedConfig]) -> dict[str, Any]:
+    """Return what a class of configurations has of the sizes, and of parts that have such."""
     known = set(kind().to_dict()) | set(kind.attribute_map)
     sizes = _SIZES | _TOKENS | {"vocab_size": len(SPECIAL) + len(WORDS)}
-    given = {name: size for name, size in sizes.items() if name in known}
-    return kind(**given | _OF_FAMILY.get(model_type, {}))
+    parts = {
+        name: _sizes_of(part)
+        for name, part in kind.sub_configs.items()
+        if part is not AutoConfig and part().to_dict()
+    }
+    return parts | {name: size for name, size in sizes.items() if name in known}
 
 
-def save_tiny(model_type: str, folder: Path) -> None:
+def save_tiny(family: str, folder: Path) -> None:
     """Save a random model of a family, and a tokenizer of whole words, into a folder.
 
     Its weights are drawn anew, away from zeros and ones, which would hide what they do. Of models
-    in several parts, which probekit refuses by their configuration, no weights are made.
+    that probekit refuses by their configuration none are made. Of an encoder-decoder for whose
+    encoder transformers has a class, the encoder is saved alone.
     """
-    config = tiny_config(model_type)
-    tokenizer().save_pretrained(folder)
+    config = tiny_config(family)
     found = backbone_class(config)
-    if auto_class(config) is AutoModelForTextEncoding and found is not None:
-        config.is_encoder_decoder = False  # as its encoder is saved alone
-    if config.is_encoder_decoder or config.sub_configs or found is None:
+    config.architectures = [] if found is None else [found.__name__]
+    tokenizer().save_pretrained(folder)
+    try:
+        refuse_unsuitable(family, config)
+    except BackboneError:
         config.save_pretrained(folder)
         save_file({}, folder / "model.safetensors", metadata={"format": "pt"})
         return
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        config.architectures = [found.__name__]  # where AutoModel has several
         model = auto_class(config).from_config(config, dtype=torch.float32)
         for parameter in model.parameters():
             if parameter.is_floating_point():

@@ -49,8 +49,9 @@ def refuse_unsuitable(name: str, config: PretrainedConfig) -> None:
             another modality, or a family without a model of its own.
     """
     kind, found = config.model_type, backbone_class(config)
-    halves = auto_class(config) is not AutoModel and found is None
-    if config.is_encoder_decoder or halves or (found and takes(found, "decoder_input_ids")):
+    alone = found is not None and found.__name__ in (config.architectures or ())
+    halves = found is None and auto_class(config) is not AutoModel
+    if halves or (config.is_encoder_decoder and not alone):
         raise BackboneError(
             f"model {name!r} is an encoder-decoder ({kind}); probekit reads encoders and "
             "decoders. The encoder half of one (T5's, BART's) is not supported in this version, "

@@ -8,7 +8,6 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     AutoConfig,
-    AutoModelForTextEncoding,
     PretrainedConfig,
     PreTrainedTokenizerFast,
 )

@@ -38,7 +38,8 @@ from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import ProbekitError
 from probekit.store.entry import Entry
 
-WORKS, REFUSED, WRONG, NOT_MADE = "works", "refused", "WRONG", "no tiny model"
+WORKS, ONE_LENGTH, REFUSED = "works", "works in batches of one length", "refused"
+WRONG, NOT_MADE = "WRONG", "no tiny model"
 LIMIT = 120
 """Seconds that one architecture may take."""
 

@@ -171,7 +171,11 @@ def _recorded_norms(model: PreTrainedModel, outputs: list[tuple[str, Tensor]]) -
     """Note what the norms outside of the blocks return, in the order in which they work."""
 
     def recorder(name: str) -> Callable[..., None]:
-        return lambda module, arguments, output: outputs.append((name, output))
+        def record(module: nn.Module, arguments: object, output: object) -> None:
+            if isinstance(output, Tensor):  # I-BERT's come with a scale
+                outputs.append((name, output))
+
+        return record
 
     handles = [
         module.register_forward_hook(recorder(name))

@@ -3,12 +3,11 @@
 import pytest
 import torch
 import transformers
-from transformers import AutoModel, AutoTokenizer
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.model_class import auto_class
 from probekit.errors import BackboneError, OptionError
-from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import extract
 from tests import tiny
 from tests.extraction.extracted import all_rows, run
 from tests.random_models import save_random

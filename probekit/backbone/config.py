@@ -3,8 +3,9 @@
 import json
 from typing import Any
 
-from transformers import AutoConfig, PretrainedConfig
+from transformers import AutoConfig, AutoModel, PretrainedConfig
 
+from probekit.backbone.model_class import auto_class, backbone_class, takes
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.source import ModelSource
 from probekit.errors import BackboneError
@@ -41,18 +42,40 @@ def plain_config(config: PretrainedConfig) -> dict[str, Any]:
 
 
 def refuse_unsuitable(name: str, config: PretrainedConfig) -> None:
-    """Refuse encoder-decoders and models of several modalities.
+    """Refuse models that are no stack of blocks over the tokens of a text.
 
     Raises:
-        BackboneError: the model is one of these.
+        BackboneError: an encoder-decoder, whatever its configuration says, several modalities,
+            another modality, or a family without a model of its own.
     """
-    if config.is_encoder_decoder:
+    kind, found = config.model_type, backbone_class(config)
+    alone = found is not None and found.__name__ in (config.architectures or ())
+    halves = found is None and auto_class(config) is not AutoModel
+    if halves or (config.is_encoder_decoder and not alone):
         raise BackboneError(
-            f"model {name!r} is an encoder-decoder ({config.model_type}); probekit reads encoders "
-            "and decoders. The encoder half of one (T5's, BART's) is not supported in this version."
+            f"model {name!r} is an encoder-decoder ({kind}); probekit reads encoders and "
+            "decoders. The encoder half of one (T5's, BART's) is not supported in this version, "
+            "unless it was saved alone (T5EncoderModel)."
         )
-    if config.get_text_config() is not config:
+    if _holds_several(config):
         raise BackboneError(
-            f"model {name!r} ({config.model_type}) holds several models (text and images or "
-            "sound); probekit reads text-only ones. Choose its text-only release."
+            f"model {name!r} ({kind}) holds several models (text and images or sound); probekit "
+            "reads text-only ones. Choose its text-only release."
         )
+    if found is None:
+        raise BackboneError(
+            f"model {name!r} ({kind}): transformers has no class for it without a head. Choose a "
+            "model of another family."
+        )
+    if not takes(found, "input_ids"):
+        raise BackboneError(
+            f"model {name!r} ({kind}): {found.__name__} reads no token ids, so it is no model of "
+            "texts. Choose one that is."
+        )
+
+
+def _holds_several(config: PretrainedConfig) -> bool:
+    try:
+        return config.get_text_config() is not config
+    except ValueError:  # transformers' own, where there are several of text
+        return True

@@ -1,15 +1,12 @@
 """Inspect a model without reading its weights: what it is, how deep, how wide, how long."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
-from typing import Any
 
 import torch
-from transformers import AutoModel, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
-from transformers.models.auto.modeling_auto import MODEL_MAPPING
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from probekit.backbone.config import load_config
 from probekit.backbone.extras import require_extra
@@ -21,9 +18,10 @@ from probekit.backbone.identity import (
     tokenizer_digest,
 )
 from probekit.backbone.info import BackboneInfo
+from probekit.backbone.model_class import build_model
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.source import ModelSource, resolve_source
-from probekit.backbone.structure import embedding_rows, final_norm_name, is_causal, position_limit
+from probekit.backbone.structure import Structure, embedding_rows, position_limit, read_structure
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.errors import BackboneError
 from probekit.reasons import reason_of
@@ -34,7 +32,6 @@ UNLIMITED = 100_000_000
 DEFAULT_LENGTH = 2048
 """The longest input of a model that names no limit (ALiBi, state-space models)."""
 
-_FROM_CONFIG: Callable[..., PreTrainedModel] = AutoModel.from_config
 _log = logging.getLogger(__name__)
 
 
@@ -47,12 +44,14 @@ class Inspection:
         tokenizer: fast, and proven to keep pre-split words apart.
         config: transformers' configuration.
         source: where the files are.
+        structure: what the model does, seen by running a small copy of it.
     """
 
     info: BackboneInfo
     tokenizer: PreTrainedTokenizerFast
     config: PretrainedConfig
     source: ModelSource
+    structure: Structure
 
     @cached_property
     def text_tokenizer(self) -> PreTrainedTokenizerFast:
@@ -87,6 +86,7 @@ def inspect_backbone(
         require_extra(model, "adapters")
     config = load_config(source)
     skeleton = _skeleton(source, config)
+    structure = read_structure(model, config)
     tokenizer = read_tokenizer(source)
     text_tokenizer = tokenizer_digest(tokenizer)
     keep_words_apart(tokenizer, model)
@@ -108,14 +108,16 @@ def inspect_backbone(
         name=model,
         source=source.kind,
         revision=source.revision,
-        n_blocks=config.num_hidden_layers,
-        dim=config.hidden_size,
-        causal=is_causal(skeleton, config),
-        final_norm=final_norm_name(skeleton) is not None,
-        vocab_size=embedding_rows(skeleton),
+        n_blocks=structure.n_blocks,
+        dim=structure.dim,
+        causal=structure.causal,
+        final_norm=structure.final_norm is not None,
+        vocab_size=embedding_rows(model, skeleton),
         identity=identity,
     )
-    return Inspection(info=info, tokenizer=tokenizer, config=config, source=source)
+    return Inspection(
+        info=info, tokenizer=tokenizer, config=config, source=source, structure=structure
+    )
 
 
 def _takes_token_types(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> bool:
@@ -129,20 +131,12 @@ def _skeleton(source: ModelSource, config: PretrainedConfig) -> PreTrainedModel:
     """Build the model's modules without memory for their weights."""
     try:
         with quiet_transformers(), torch.device("meta"):
-            return _FROM_CONFIG(config, **without_pooler(config)).train(False)
+            return build_model(config)
     except Exception as error:  # anything a configuration with odd numbers can cause
         raise BackboneError(
             f"model {source.name!r}: transformers cannot build a {config.model_type} model from "
             f"its configuration ({reason_of(error)})."
         ) from error
-
-
-def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
-    """Return the option that leaves the pooler out, for classes that have it."""
-    found = MODEL_MAPPING[type(config)]
-    classes: tuple[Any, ...] = tuple(found) if isinstance(found, tuple | list) else (found,)
-    accepts = "add_pooling_layer" in signature(classes[0]).parameters
-    return {"add_pooling_layer": False} if accepts else {}
 
 
 def _max_length(model: str, tokenizer: PreTrainedTokenizerFast, positions: int | None) -> int:

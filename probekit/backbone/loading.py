@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from transformers import AutoModel, PreTrainedModel
+from transformers import PreTrainedModel
 
-from probekit.backbone.facts import Inspection, without_pooler
+from probekit.backbone.facts import Inspection
+from probekit.backbone.model_class import auto_class, without_pooler
 from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import BackboneError
 from probekit.reasons import reason_of
@@ -16,14 +17,6 @@ from probekit.reasons import reason_of
 _log = logging.getLogger(__name__)
 
 _POOLER = re.compile(r"(.*\.)?pooler(\..*)?")
-_HEAD = re.compile(
-    r"(.*\.)?(pooler|cls|lm_head|classifier|pre_classifier|score|qa_outputs|head|embed_out"
-    r"|vocab_projector|vocab_transform|vocab_layer_norm|predictions|sop_classifier"
-    r"|(generator|discriminator|mask|lm)_predictions|generator_lm_head)(\..*)?"
-    r"|decoder\.(weight|bias)"
-)
-"""Weights of poolers and output heads, which a backbone has no use for."""
-
 _CONSTANT = re.compile(
     r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|bias_mask|attn\.bias)"
 )
@@ -37,11 +30,12 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
         HubError: a download failed.
         BackboneError: the files are damaged; weights are missing, left over or of another shape.
     """
-    options = without_pooler(inspection.config)
+    config = inspection.config
+    kind, options = auto_class(config), without_pooler(config)
     if inspection.source.adapter:
         _log.info("%s: the adapter beside its weights is applied.", inspection.source.name)
-    model, report = read_weights(inspection, AutoModel, dtype=dtype, options=options)
-    check_report(inspection.source.name, report)
+    model, report = read_weights(inspection, kind, dtype=dtype, options=options)
+    check_report(inspection.source.name, model, report)
     return model
 
 
@@ -93,11 +87,12 @@ def read_weights(
     return model.eval().requires_grad_(False), report
 
 
-def check_report(name: str, report: Mapping[str, Iterable[Any]]) -> None:
+def check_report(name: str, model: PreTrainedModel, report: Mapping[str, Iterable[Any]]) -> None:
     """Check what transformers reports of loading weights.
 
     Args:
         name: the model, for the message.
+        model: what was loaded.
         report: ``output_loading_info``: lists of keys by kind of trouble.
 
     Raises:
@@ -105,11 +100,7 @@ def check_report(name: str, report: Mapping[str, Iterable[Any]]) -> None:
             another shape.
     """
     missing = sorted(key for key in report["missing_keys"] if not _POOLER.fullmatch(key))
-    extra = sorted(
-        key
-        for key in report["unexpected_keys"]
-        if not (_HEAD.fullmatch(key) or _CONSTANT.fullmatch(key))
-    )
+    extra = sorted(_left_over(model, report["unexpected_keys"]))
     shapes = sorted(str(item[0]) for item in report["mismatched_keys"])
     troubles = [
         f"{len(keys)} {what} ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})"
@@ -121,3 +112,18 @@ def check_report(name: str, report: Mapping[str, Iterable[Any]]) -> None:
             f"model {name!r}: weights do not fit its configuration: {'; '.join(troubles)}. The "
             "files belong to another model or version."
         )
+
+
+def _left_over(model: PreTrainedModel, unexpected: Iterable[str]) -> list[str]:
+    """Return the unexpected tensors that belong to the backbone.
+
+    A checkpoint that was saved with a head has the backbone's tensors under the prefix of its
+    family ("bert.encoder..."), or by their own names ("encoder..."). What lies beside them is a
+    head, whatever it is called.
+    """
+    inside = {key.split(".")[0] for key in model.state_dict()} | {model.base_model_prefix}
+    return [
+        key
+        for key in unexpected
+        if key.split(".")[0] in inside and not (_POOLER.fullmatch(key) or _CONSTANT.fullmatch(key))
+    ]

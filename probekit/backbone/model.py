@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,16 +18,15 @@ from probekit.backbone.config import plain_config
 from probekit.backbone.dtypes import resolve_compute_dtype
 from probekit.backbone.facts import Inspection
 from probekit.backbone.final_norm import read_final_norm
+from probekit.backbone.forward import hidden_states
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.padding import Layers, prove_batching
-from probekit.backbone.quiet import no_warnings
 from probekit.backbone.random_weights import draw_model
 from probekit.backbone.stand_in import StandIn
-from probekit.backbone.structure import final_norm_name
+from probekit.backbone.structure import check_runs
 from probekit.backbone.tokenizer import padding_id
-from probekit.backbone.unchanged import unchanged
 from probekit.data.batching import PADDED, Batching
 from probekit.errors import BackboneError, OptionError
 from probekit.final_norm import FinalNorm
@@ -51,7 +50,7 @@ class Backbone:
         device: where it computes.
         compute_dtype: the dtype of weights and hidden states.
         pad_id: the id to fill padding with (right of the text, always).
-        batching: which texts may share a batch, as ``padding.prove_batching`` found.
+        batching: which texts may share a batch, as was proven.
         final_norm: the norm after the last block, or None if there is none (or none that is
             understood).
         compile_seconds: how long ``torch.compile`` took for its blocks; None if it has not got
@@ -84,7 +83,7 @@ class Backbone:
         keep: Sequence[int] | None = None,
         token_types: Int[Tensor, "batch time"] | None = None,
     ) -> list[Float[Tensor, "batch time dim"]]:
-        """Run the model once and return hidden states, layer by layer; the model stays as it was.
+        """Run the model once and return hidden states, layer by layer.
 
         Args:
             input_ids: padded on the right (with ``pad_id``), on any device.
@@ -99,30 +98,27 @@ class Backbone:
             ``hidden_states[i]``. Positions past a row's length hold numbers without meaning.
 
         Raises:
-            OptionError: a layer that the model does not have (transformers would leave it out).
-            BackboneError: a token id that the model does not have; states that have not a row per
-                subword.
+            OptionError: a layer that the model does not have (transformers would leave it out), or
+                one of another width than the others.
+            BackboneError: a token id that the model does not have, or a batch that it fails on.
         """
         wanted = self._check_layers(keep)
         self._check_batch(input_ids, lengths)
         self._heap.trim()
         padded = bool((lengths < input_ids.shape[1]).any())
         mask = send(_mask(lengths, input_ids.shape[1]), self.device) if padded else None
-        types = {} if token_types is None else {"token_type_ids": send(token_types, self.device)}
-        with torch.no_grad(), no_warnings(), unchanged(self._model), self._compiling():
-            output = self._model(
-                input_ids=send(input_ids, self.device),
-                attention_mask=mask,
-                output_hidden_states=sorted(set(wanted)),
-                return_dict=True,
-                **types,
-                **self._options,
+        types = None if token_types is None else send(token_types, self.device)
+        with self._compiling():
+            states = hidden_states(
+                self.info.name,
+                self._model,
+                send(input_ids, self.device),
+                mask,
+                layers=wanted,
+                token_types=types,
             )
-        states = output.hidden_states
-        assert len(states) == self.info.n_blocks + 1, "layer numbers are hidden_states' own"
-        found = [states[layer] for layer in wanted]
-        self._check_shapes(found, wanted, input_ids.shape)
-        return found
+        self._check_shapes(dict(zip(wanted, states, strict=True)), input_ids)
+        return states
 
     @property
     def compute_dtype_name(self) -> str:
@@ -158,11 +154,6 @@ class Backbone:
         """Gives back what batches leave free."""
         return Heap()
 
-    @cached_property
-    def _options(self) -> dict[str, bool]:
-        """No key-value cache: it would hold memory and serve nobody."""
-        return {"use_cache": False} if self.info.causal else {}
-
     def _check_layers(self, keep: Sequence[int] | None) -> list[int]:
         count = self.info.n_blocks + 1
         wanted = list(range(count)) if keep is None else [int(layer) for layer in keep]
@@ -172,7 +163,19 @@ class Backbone:
                 f"layers {wrong or 'none'}: {self.info.name} has layers 0 (embeddings) to "
                 f"{count - 1}."
             )
+        self.inspection.structure.check_layers(self.info.name, wanted)
         return wanted
+
+    def _check_shapes(
+        self, states: Mapping[int, Tensor], input_ids: Int[Tensor, "batch time"]
+    ) -> None:
+        expected = (*input_ids.shape, self.info.dim)
+        for layer, state in states.items():
+            if state.shape != expected:
+                raise BackboneError(
+                    f"model {self.info.name!r}: layer {layer} has the shape {tuple(state.shape)} "
+                    f"for a batch whose layers should have {expected}. Choose another model."
+                )
 
     def _check_batch(
         self, input_ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
@@ -185,18 +188,6 @@ class Backbone:
                 f"{self.info.vocab_size} embeddings. Its tokenizer belongs to another model."
             )
         assert int(lengths.min()) >= 1 and int(lengths.max()) <= input_ids.shape[1]
-
-    def _check_shapes(
-        self, states: Sequence[Tensor], layers: Sequence[int], shape: torch.Size
-    ) -> None:
-        for layer, found in zip(layers, states, strict=True):
-            if found.dim() != 3 or found.shape[:2] != shape:
-                raise BackboneError(
-                    f"model {self.info.name!r} ({self.info.architecture}): layer {layer} has shape "
-                    f"{tuple(found.shape)} for {shape[0]} texts of {shape[1]} subwords; expected "
-                    f"({shape[0]}, {shape[1]}, width). Choose another model, or a smaller "
-                    "--max-length if only long texts come out so."
-                )
 
 
 def load_backbone(
@@ -223,20 +214,14 @@ def load_backbone(
     """
     keep_few_kernels()
     place = torch.device(pick_device(device))
-    dtype = resolve_compute_dtype(compute_dtype, str(place))
+    dtype = _compute_dtype(inspection, compute_dtype, place)
     batching = prove_batching(inspection, _layers_of, place, dtype)
     seed = inspection.info.random_init
     model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     if place.type == "cpu" and not compile:  # torch.compile packs weights itself
         pack_linear_layers(model)
-    norm = final_norm_name(model)
-    if (norm is not None) != inspection.info.final_norm:
-        raise BackboneError(
-            f"model {inspection.info.name!r} ({inspection.info.architecture}): its modules look as "
-            f"if the last layer were {'not ' if norm else ''}after a final norm, but running it "
-            "shows the opposite. Please report this family."
-        )
+    norm = inspection.structure.final_norm
     backbone = Backbone(
         inspection=inspection,
         device=place,
@@ -267,6 +252,21 @@ def _layers_of(stand_in: StandIn) -> Layers:
     ).layers
 
 
+def _compute_dtype(inspection: Inspection, asked: str, place: torch.device) -> torch.dtype:
+    """Return the dtype to compute in; where ``auto`` may choose, one that the family can."""
+    dtype = resolve_compute_dtype(asked, str(place))
+    if dtype == torch.float32:
+        return dtype
+    try:
+        check_runs(inspection.info.name, inspection.config, dtype, place)
+    except BackboneError as error:
+        if asked != "auto":
+            raise BackboneError(f"{error} Give --compute-dtype float32.") from error
+        logger.info("%s does not run in bfloat16: computing in float32.", inspection.info.name)
+        return torch.float32
+    return dtype
+
+
 def _compiled(backbone: Backbone) -> Backbone:
     """Compile a backbone's blocks, and run it so that all is compiled (or fails) now.
 
@@ -284,7 +284,7 @@ def _compiled(backbone: Backbone) -> Backbone:
     padded = torch.tensor([time_steps, *[time_steps - 1] * (rows - 1)])
     try:
         for lengths in (padded, full):
-            made.layers(ids, lengths)
+            made.layers(ids, lengths, backbone.inspection.structure.usable)
     except Exception as error:  # the compilers behind torch.compile raise whatever they like
         raise OptionError(
             f"--compile: torch.compile cannot compile {backbone.info.name!r} on this machine "

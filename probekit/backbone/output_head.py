@@ -1,13 +1,14 @@
 """Take the output head out of a language model's checkpoint, and prove that it was understood."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from jaxtyping import Float, Float32
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -18,6 +19,7 @@ from probekit.backbone.loading import read_weights
 from probekit.backbone.model import Backbone
 from probekit.errors import BackboneError
 from probekit.output_head import ACTIVATIONS, OutputHead
+from probekit.reasons import reason_of
 
 __all__ = ["OutputHead", "read_output_head", "tied_to_input"]
 
@@ -52,7 +54,7 @@ def read_output_head(inspection: Inspection) -> OutputHead:
     if missing:
         these = f"{', '.join(missing[:2])}{', ...' if len(missing) > 2 else ''}"
         raise BackboneError(_no_head(name, causal, f"the checkpoint lacks {these}"))
-    return _extract(name, model, "causal" if causal else "masked")
+    return _extract(name, model, "causal" if causal else "masked", inspection.info.dim)
 
 
 def tied_to_input(backbone: Backbone) -> OutputHead:
@@ -79,19 +81,39 @@ def _no_head(name: str, causal: bool, why: str) -> str:
     )
 
 
-def _extract(name: str, model: PreTrainedModel, kind: str) -> OutputHead:
+def _extract(name: str, model: PreTrainedModel, kind: str, dim: int) -> OutputHead:
     """Read the head's modules in every way that makes sense, and keep the way that is right."""
     readings = list(_readings(model, kind))
-    rows = _random_rows(model.config.hidden_size)
-    expected = _own_logits(model, rows)
-    errors = [float((head(rows) - expected).abs().max()) for head in readings]
+    rows = _random_rows(dim)
+    try:
+        expected = _own_logits(model, rows)
+        scaled = [_scaled(head, rows, expected) for head in readings]
+    except Exception as error:  # a head of another form fails in its own way
+        raise BackboneError(_unknown_form(name, model, reason_of(error))) from error
+    errors = [float((head(rows) - expected).abs().max()) for head in scaled]
     if not errors or min(errors) > _TOLERANCE * float(expected.abs().max()):
-        raise BackboneError(
-            f"model {name!r}: the head of {type(model).__name__} is of a form that probekit does "
-            "not know (expected: dense, activation, LayerNorm, projection). Choose another family, "
-            "or use --tie input: a trained transform over the input embeddings."
-        )
-    return readings[errors.index(min(errors))]
+        raise BackboneError(_unknown_form(name, model, "it computes something else"))
+    return scaled[errors.index(min(errors))]
+
+
+def _unknown_form(name: str, model: PreTrainedModel, why: str) -> str:
+    return (
+        f"model {name!r}: the head of {type(model).__name__} is of a form that probekit does not "
+        f"know (expected: dense, activation, LayerNorm, projection; {why}). Choose another family, "
+        "or use --tie input: a trained transform over the input embeddings."
+    )
+
+
+def _scaled(
+    head: OutputHead, rows: Float32[Tensor, "rows dim"], expected: Float[Tensor, "rows vocabulary"]
+) -> OutputHead:
+    """Return the head with the constant factor that some families give their logits (Cohere)."""
+    found = head(rows)
+    factor = float((found * expected).sum() / found.square().sum())
+    if abs(factor - 1) < _TOLERANCE:
+        return head
+    bias = None if head.bias is None else head.bias.float() * factor
+    return replace(head, weight=head.weight.float() * factor, bias=bias)
 
 
 def _readings(model: PreTrainedModel, kind: str) -> Iterator[OutputHead]:
@@ -127,12 +149,19 @@ def _own_logits(
     """Return what the model's own head makes of rows, in float32; the backbone does not run."""
     for module in _head_modules(model):
         module.float()
-    output = BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=rows[None])
+    output = _OnlyStates(last_hidden_state=rows[None])
     model.base_model.forward = lambda *arguments, **options: output
     with torch.no_grad():
         logits = model(input_ids=torch.zeros(1, len(rows), dtype=torch.long)).logits
     assert isinstance(logits, Tensor)
     return logits[0]
+
+
+class _OnlyStates(BaseModelOutput):
+    """A backbone's output that has nothing but its last layer, whatever a head asks it for."""
+
+    def __getattr__(self, name: str) -> None:
+        return None
 
 
 def _random_rows(dim: int) -> Float32[Tensor, "rows dim"]:

@@ -70,8 +70,8 @@ def prove_batching(
         dtype: in which it will.
 
     Raises:
-        BackboneError: it cannot run, or not in ``dtype``; its states have not a row per subword; or
-            one text alone gives different states each time.
+        BackboneError: it cannot run; its states have not a row per subword; or one text alone
+            gives different states each time.
     """
     alike = inspection.info.identity.to_json() | {"weights": None, "adapter": None}
     key = digest([alike, str(device), str(dtype)])
@@ -94,9 +94,7 @@ def _first_verdict(
         try:
             with _the_same_chance(device):
                 stand_in = draw_stand_in(inspection, config, device, dtype)
-                verdict = _verdict(inspection, stand_in, layers_of(stand_in))
-                _check_dtype(inspection, stand_in, layers_of, dtype)
-                return verdict
+                return _verdict(inspection, stand_in, layers_of(stand_in))
         except _Unfit:
             raise
         except Exception as error:  # each family has its own for what it cannot be or read
@@ -143,24 +141,6 @@ def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batch
     )
 
 
-def _check_dtype(
-    inspection: Inspection,
-    stand_in: StandIn,
-    layers_of: Callable[[StandIn], Layers],
-    dtype: torch.dtype,
-) -> None:
-    """Run a stand-in in the dtype of the model: FNet's Fourier transforms know no bfloat16."""
-    stand_in.model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    try:
-        layers_of(stand_in)(torch.zeros(1, 3, dtype=torch.long), torch.tensor([3]))
-    except Exception as error:  # it ran in float32, so the dtype it is
-        raise _Unfit(
-            f"model {inspection.info.name!r} ({inspection.info.architecture}) does not run in "
-            f"{str(dtype).removeprefix('torch.')} ({reason_of(error)}). Use --compute-dtype "
-            "float32."
-        ) from error
-
-
 def _describe(inspection: Inspection, batching: Batching) -> str:
     why = "what else is in the batch" if batching.alone else "padding"
     how = "one at a time" if batching.alone else "in batches of one length"
@@ -182,6 +162,7 @@ class _Trial:
     def __init__(self, stand_in: StandIn, layers: Layers) -> None:
         info, config = stand_in.inspection.info, vars(stand_in.inspection.config)
         self._layers = layers
+        self._usable = stand_in.inspection.structure.usable
         self._types = info.identity.token_types
         self._pad_id = padding_id(stand_in.inspection.tokenizer, info.vocab_size)
         special = [value for name, value in config.items() if name.endswith("_token_id")]
@@ -229,7 +210,7 @@ class _Trial:
         lengths = torch.tensor([len(text.ids) for text in texts])
         ids = _padded([text.ids for text in texts], self._pad_id)
         types = _padded([text.types for text in texts], 0) if self._types else None
-        found = self._layers(ids, lengths, None, types)
+        found = self._layers(ids, lengths, self._usable, types)
         return [
             [layer[row, :length] for layer in found] for row, length in enumerate(lengths.tolist())
         ]

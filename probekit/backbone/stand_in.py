@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.facts import Inspection, without_pooler
+from probekit.backbone.facts import Inspection
+from probekit.backbone.model_class import build_model
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import embedding_rows
 from probekit.hardware import available_memory
@@ -26,7 +27,6 @@ _MEMORY = 0.5
 """Share of the free memory that a stand-in in float32 may take."""
 
 _NOISE = 1_000_003  # numbers that are drawn once and repeated; a prime is no multiple of a width
-_FROM_CONFIG: Any = AutoModel.from_config
 _Table = MutableMapping[Any, Any]
 
 
@@ -80,20 +80,22 @@ def draw_stand_in(
         device: where it is to run.
         dtype: of the model that it stands for.
     """
-    options = without_pooler(config)
     with torch.device("meta"), quiet_transformers():
-        size = sum(p.numel() for p in _FROM_CONFIG(config, **options).parameters())
+        size = sum(parameter.numel() for parameter in build_model(config).parameters())
     fits = size * torch.float32.itemsize <= _MEMORY * _free_memory(device)
     with torch.device(device), quiet_transformers():
-        model = _FROM_CONFIG(config, dtype=torch.float32 if fits else dtype, **options)
-        model.eval().requires_grad_(False)
+        model = build_model(config, torch.float32 if fits else dtype)
         _shake(model)
-    info = replace(
-        inspection.info, n_blocks=config.num_hidden_layers, vocab_size=embedding_rows(model)
-    )
+    name, blocks = inspection.info.name, config.num_hidden_layers
+    info = replace(inspection.info, n_blocks=blocks, vocab_size=embedding_rows(name, model))
     return StandIn(
         model=model,
-        inspection=replace(inspection, info=info, config=config),
+        inspection=replace(
+            inspection,
+            info=info,
+            config=config,
+            structure=inspection.structure.with_blocks(blocks),
+        ),
         straddled=all(
             value <= LOWERED for value in length_thresholds(config, inspection.info.max_length)
         ),

@@ -1,44 +1,203 @@
-"""Read a model's structure from its modules: where the last layer comes from, who sees whom.
+"""A model's structure, learned by running a small copy of it: its layers, and who sees whom."""
 
-The modules may lie on torch's ``meta`` device, where a model of any size costs nothing.
-"""
-
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-)
 
-from probekit.backbone.quiet import no_warnings
-from probekit.backbone.unchanged import unchanged
+from probekit.backbone.forward import hidden_states
+from probekit.backbone.miniature import build_miniature
+from probekit.backbone.quiet import quiet_transformers
+from probekit.errors import BackboneError, OptionError
+from probekit.reasons import reason_of
 
-_FINAL_NORM_NAMES = (
-    "norm", "final_norm", "final_layer_norm", "final_layernorm", "ln_f", "norm_f", "ln",
-    "layer_norm", "embedding_norm",
-)  # fmt: skip
-_BIDIRECTIONAL = ("xlnet",)
-"""Listed by transformers as a causal language model only, but reads both ways without a mask."""
+_TIME = 8
+"""Subwords that the copy reads."""
+
+_ROUNDING = 1e-5
+"""Largest difference between equal states, as a share of the largest: other shapes may round."""
 
 
-def is_causal(model: PreTrainedModel, config: PretrainedConfig) -> bool:
-    """Say whether a position sees only earlier positions.
+@dataclass(frozen=True, kw_only=True)
+class Structure:
+    """What a model does, whatever its weights are.
 
-    Attention modules say so themselves; a family whose modules do not (BLOOM, Mamba) is causal if
-    transformers has it as a causal language model and not as a masked one.
+    Attributes:
+        n_blocks: L.
+        dim: D, the width of its layers.
+        odd: layers that are no rows of this width, and what they are instead ("16 wide").
+        causal: whether a position sees only earlier positions.
+        final_norm: name of the norm outside of the blocks that makes layer L; None if the last
+            block makes it.
     """
-    flags = {module.is_causal for module in model.modules() if hasattr(module, "is_causal")}
-    if flags:
-        return True in flags
-    kind = config.model_type
-    return (
-        kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-        and kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
-        and kind not in _BIDIRECTIONAL
+
+    n_blocks: int
+    dim: int
+    odd: Mapping[int, str]
+    causal: bool
+    final_norm: str | None
+
+    @property
+    def usable(self) -> list[int]:
+        """The layers that are of the model's width."""
+        return [layer for layer in range(self.n_blocks + 1) if layer not in self.odd]
+
+    def with_blocks(self, count: int) -> "Structure":
+        """Return the structure of the same model with another number of blocks."""
+        odd = {count if i == self.n_blocks else i: what for i, what in self.odd.items()}
+        return replace(self, n_blocks=count, odd=odd)
+
+    def check_layers(self, name: str, layers: Sequence[int]) -> None:
+        """Check that layers are of the model's width.
+
+        Args:
+            name: the model as the user wrote it.
+            layers: their numbers.
+
+        Raises:
+            OptionError: one is not; the message names those that are.
+        """
+        for layer in sorted(set(layers) & self.odd.keys()):
+            raise OptionError(
+                f"model {name!r}: layer {layer} is {self.odd[layer]} and the others "
+                f"{self.dim} wide, and an entry holds layers of one width. Give those: --layers "
+                f"{','.join(map(str, self.usable))}."
+            )
+
+
+def read_structure(name: str, config: PretrainedConfig) -> Structure:
+    """Build a small copy of a model and see what it does.
+
+    Args:
+        name: the model as the user wrote it, for messages.
+        config: its configuration.
+
+    Raises:
+        BackboneError: the copy cannot be built or run, or its layers are no rows of subwords.
+    """
+    model = _miniature(name, config)
+    text, changed = _two_texts(config, embedding_rows(name, model))
+    norms: list[tuple[str, Tensor]] = []
+    with _recorded_norms(model, norms):
+        states = hidden_states(name, model, text)
+    dim, odd = _shapes(name, config, model, states)
+    after = hidden_states(name, model, changed)
+    earlier = [(states[i][:, :-1], after[i][:, :-1]) for i in range(len(states)) if i not in odd]
+    last = len(states) - 1
+    made = [norm for norm, output in norms if last not in odd and torch.equal(output, states[-1])]
+    seen = Structure(
+        n_blocks=last,
+        dim=dim,
+        odd=odd,
+        causal=all(_same(one, two) for one, two in earlier),
+        final_norm=made[-1] if made else None,
     )
+    return seen.with_blocks(config.num_hidden_layers)
+
+
+def check_runs(
+    name: str, config: PretrainedConfig, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Run a small copy of a model in a dtype, with and without padding.
+
+    Raises:
+        BackboneError: it fails.
+    """
+    model = _miniature(name, config, dtype).to(device)  # type: ignore[arg-type]  # a wrapper
+    text, _ = _two_texts(config, embedding_rows(name, model))
+    mask = torch.ones_like(text)
+    mask[:, -2:] = 0
+    for given in (None, mask.to(device)):
+        hidden_states(name, model, text.to(device), given)
+
+
+def _miniature(
+    name: str, config: PretrainedConfig, dtype: torch.dtype = torch.float32
+) -> PreTrainedModel:
+    try:
+        with quiet_transformers():
+            return build_miniature(config, dtype)
+    except Exception as error:  # anything a configuration with odd numbers can cause
+        raise BackboneError(
+            f"model {name!r}: transformers cannot build a {config.model_type} model from its "
+            f"configuration ({reason_of(error)})."
+        ) from error
+
+
+def _two_texts(config: PretrainedConfig, vocabulary: int) -> tuple[Tensor, Tensor]:
+    """Return two texts (1, time) of plain tokens that differ in their last token."""
+    special = {number for name, number in config.to_dict().items() if name.endswith("_token_id")}
+    plain = [number for number in range(vocabulary) if number not in special][: _TIME + 1]
+    text = torch.tensor([plain])
+    return text[:, :-1], torch.cat([text[:, :-2], text[:, -1:]], dim=1)
+
+
+def _shapes(
+    name: str, config: PretrainedConfig, model: PreTrainedModel, states: Sequence[Tensor]
+) -> tuple[int, dict[int, str]]:
+    """Return the width of the layers, and what those are that have another shape.
+
+    Raises:
+        BackboneError: there is no layer per block, most are no rows of subwords, or one between
+            the first and the last is odd.
+    """
+    blocks, kind = model.config.num_hidden_layers, f"model {name!r}: {type(model).__name__}"
+    if len(states) != blocks + 1:
+        raise BackboneError(
+            f"{kind} returns {len(states)} hidden states for {blocks} blocks; expected one for the "
+            "embeddings and one for each block. Choose a model of another family."
+        )
+    shapes = [tuple(state.shape) for state in states]
+    found = ", ".join(map(str, dict.fromkeys(shapes)))
+    usual, _ = Counter(shapes).most_common(1)[0]
+    odd = {i: _in_words(shape) for i, shape in enumerate(shapes) if shape != usual}
+    if len(usual) != 3 or usual[:2] != (1, _TIME) or not odd.keys() <= {0, blocks}:
+        raise BackboneError(
+            f"{kind} returns hidden states of the shapes {found} for {_TIME} subwords; expected "
+            f"(1, {_TIME}, width) from every block. Choose a model of another family."
+        )
+    return usual[2], odd
+
+
+def _in_words(shape: tuple[int, ...]) -> str:
+    plain = len(shape) == 3 and shape[:2] == (1, _TIME)
+    return f"{shape[2]} wide" if plain else f"of the shape {shape} for {_TIME} subwords"
+
+
+def _same(one: Tensor, two: Tensor) -> bool:
+    return bool((one - two).abs().max() <= _ROUNDING * one.abs().max())
+
+
+@contextmanager
+def _recorded_norms(model: PreTrainedModel, outputs: list[tuple[str, Tensor]]) -> Iterator[None]:
+    """Note what the norms outside of the blocks return, in the order in which they work."""
+
+    def recorder(name: str) -> Callable[..., None]:
+        def record(module: nn.Module, arguments: object, output: object) -> None:
+            if isinstance(output, Tensor):  # I-BERT's come with a scale
+                outputs.append((name, output))
+
+        return record
+
+    handles = [
+        module.register_forward_hook(recorder(name))
+        for name, module in model.named_modules()
+        if "norm" in type(module).__name__.lower() and not in_block(name)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def in_block(name: str) -> bool:
+    """Say whether a module lies inside a block: inside an element of some ``ModuleList``."""
+    return any(part.isdigit() for part in name.split("."))
 
 
 def position_limit(model: PreTrainedModel, config: PretrainedConfig) -> int | None:
@@ -61,66 +220,18 @@ def position_limit(model: PreTrainedModel, config: PretrainedConfig) -> int | No
     return None
 
 
-def embedding_rows(model: PreTrainedModel) -> int:
-    """Return how many token ids the model has an embedding for."""
-    weight = model.get_input_embeddings().weight
+def embedding_rows(name: str, model: PreTrainedModel) -> int:
+    """Return how many token ids a model has an embedding for.
+
+    Raises:
+        BackboneError: it has no table of embeddings.
+    """
+    try:
+        weight = model.get_input_embeddings().weight
+    except (AttributeError, NotImplementedError) as error:
+        raise BackboneError(
+            f"model {name!r}: {type(model).__name__} has no table of token embeddings. Choose a "
+            "model of another family."
+        ) from error
     assert isinstance(weight, Tensor)
     return weight.shape[0]
-
-
-def final_norm_name(model: PreTrainedModel) -> str | None:
-    """Return the name of the norm that makes the last layer, or None if the last block makes it.
-
-    The model is run on three tokens to see which module works last, and stays as it was. A few
-    families cannot run on the ``meta`` device (their masks read values); for these the module's
-    name decides, and ``model.load_backbone`` looks again once the weights are there.
-    """
-    device = model.get_input_embeddings().weight.device  # XLNet keeps another weight elsewhere
-    assert isinstance(device, torch.device)
-    ids = torch.ones(1, 3, dtype=torch.long, device=device)
-    for mask in (None, torch.ones_like(ids)):
-        last: list[str] = []
-        handles = [
-            module.register_forward_hook(_recorder(last, name))
-            for name, module in model.named_modules()
-            if _computes(module)
-        ]
-        try:
-            with torch.no_grad(), no_warnings(), unchanged(model):
-                model(input_ids=ids, attention_mask=mask)
-        except (RuntimeError, NotImplementedError):
-            if device.type != "meta":
-                raise
-            continue
-        finally:
-            for handle in handles:
-                handle.remove()
-        return None if in_block(last[-1]) else last[-1]
-    return _norm_by_name(model)
-
-
-def in_block(name: str) -> bool:
-    """Say whether a module lies inside a block: inside an element of some ``ModuleList``."""
-    return any(part.isdigit() for part in name.split("."))
-
-
-def _recorder(last: list[str], name: str) -> Callable[..., None]:
-    def record(module: nn.Module, arguments: object, output: object) -> None:
-        last.append(name)
-
-    return record
-
-
-def _computes(module: nn.Module) -> bool:
-    """Leaves with parameters, and norms without any (OLMo's)."""
-    leaf = next(module.children(), None) is None
-    own = next(module.parameters(recurse=False), None) is not None
-    return leaf and (own or "norm" in type(module).__name__.lower())
-
-
-def _norm_by_name(model: PreTrainedModel) -> str | None:
-    for name, module in model.named_modules():
-        outside = not in_block(name) and "embeddings" not in name
-        if outside and name.rpartition(".")[2] in _FINAL_NORM_NAMES and _computes(module):
-            return name
-    return None

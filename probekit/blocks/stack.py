@@ -1,7 +1,8 @@
 """n transformer blocks over the subwords of ragged windows."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from inspect import signature
 from typing import Any
 
 import torch
@@ -33,6 +34,11 @@ class BlockStack(nn.Module):
         self.dim = dim
         self.train()
 
+    @property
+    def first_block(self) -> nn.Module:
+        """The first of the blocks, which lie in the model's first list of modules."""
+        return next(part for part in self.model.modules() if isinstance(part, nn.ModuleList))[0]
+
     def train(self, mode: bool = True) -> "BlockStack":
         """Switch the mode; the blocks' dropout stays off."""
         super().train(mode)
@@ -63,9 +69,28 @@ class BlockStack(nn.Module):
         batch: Float[Tensor, "windows time dim"],
         mask: Int64[Tensor, "windows time"] | None,
     ) -> Float[Tensor, "windows time dim"]:
-        with _attention(batch):
+        with _attention(batch), _entering(self.first_block, batch):
             output: Any = self.model(inputs_embeds=batch, attention_mask=mask, return_dict=True)
         return output.last_hidden_state
+
+
+@contextmanager
+def _entering(block: nn.Module, states: Float[Tensor, "windows time dim"]) -> Iterator[None]:
+    """Hand states to a block as they are.
+
+    Some families multiply what comes in place of embeddings (Granite), or add positions to it.
+    """
+
+    def replace(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if given:
+            return (states, *given[1:]), named
+        return given, named | {next(iter(signature(module.forward).parameters)): states}
+
+    handle = block.register_forward_pre_hook(replace, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _attention(batch: Float[Tensor, "windows time dim"]) -> AbstractContextManager[None]:

@@ -26,6 +26,7 @@ from probekit.extraction.run import token_bar, tokens_per_second, write_units
 from probekit.extraction.statistics import all_fit
 from probekit.extraction.table import example_table
 from probekit.fingerprint import digest
+from probekit.layers import parse_layers
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
@@ -78,6 +79,7 @@ class Session:
         """
         check_fits(self.options, self.task, self.inspection.info)
         check_tie(self.options, self._keep)
+        self._check_widths()
 
     @cached_property
     def backbone(self) -> Backbone:
@@ -101,6 +103,18 @@ class Session:
         if self.options.tie is not None:
             return tied_to_input(self.backbone)
         return read_output_head(self.inspection)
+
+    def _check_widths(self) -> None:
+        """Refuse what is not of the model's width, before anything is computed."""
+        info, structure = self.inspection.info, self.inspection.structure
+        structure.check_layers(info.name, parse_layers(self.options.layers, info.n_blocks))
+        of_last = [name for name in ("tokens", OUTPUT_HEAD) if name in self._keep]
+        if of_last and info.n_blocks in structure.odd:
+            raise OptionError(
+                f"--keep {of_last[0]}: it belongs to layer {info.n_blocks}, and in {info.name} "
+                f"that is {structure.odd[info.n_blocks]} and the others {info.dim} wide. Leave it "
+                "out."
+            )
 
     def extract(self, split: Split) -> Entry:
         """Return the entry of one split, complete; what exists is not computed again.
@@ -279,7 +293,13 @@ class Session:
 
     @property
     def _keep(self) -> tuple[str, ...]:
-        return resolve_keep(self.options.keep, self.task)
+        keep = resolve_keep(self.options.keep, self.task)
+        if (
+            self.options.keep is None
+            and self.inspection.info.n_blocks in self.inspection.structure.odd
+        ):
+            return tuple(name for name in keep if name != "tokens")
+        return keep
 
     @property
     def _masking(self) -> dict[str, Any] | None:

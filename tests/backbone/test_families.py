@@ -2,17 +2,12 @@
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig
 
-from probekit.backbone.facts import without_pooler
 from probekit.backbone.final_norm import read_final_norm
+from probekit.backbone.model_class import build_model
 from probekit.backbone.quiet import quiet_transformers
-from probekit.backbone.structure import (
-    final_norm_name,
-    in_block,
-    is_causal,
-    position_limit,
-)
+from probekit.backbone.structure import in_block, position_limit, read_structure
 
 SIZES = {
     "vocab_size": 50,
@@ -80,11 +75,11 @@ def _build(family):
     config = AutoConfig.for_model(family, **given)
     with torch.random.fork_rng(devices=[]), quiet_transformers():
         torch.manual_seed(0)
-        model = AutoModel.from_config(config, **without_pooler(config)).eval()
+        model = build_model(config)
         for name, parameter in model.named_parameters():
             if "norm" in name.lower() or "ln_" in name:  # ones and zeros would hide a mistake
                 torch.nn.init.normal_(parameter, 0.5, 0.3)
-    return config, model.requires_grad_(False)
+    return config, model
 
 
 def _states(model, ids):
@@ -106,8 +101,7 @@ def _last_block(model):
 def test_structure_is_what_the_numbers_show(family):
     _, causal, final_norm = FAMILIES[family]
     config, model = _build(family)
-    with torch.device("meta"), quiet_transformers():
-        skeleton = AutoModel.from_config(config, **without_pooler(config)).eval()
+    structure = read_structure(family, config)
     outputs = []
     _last_block(model).register_forward_hook(lambda m, a, out: outputs.append(out))
     states = _states(model, [5, 6, 7, 8, 9])
@@ -117,15 +111,15 @@ def test_structure_is_what_the_numbers_show(family):
 
     changed = _states(model, [5, 6, 7, 8, 10])
     seen = not torch.equal(changed[-1][0, 0], states[-1][0, 0])
-    assert is_causal(skeleton, config) == causal == (not seen)
+    assert structure.causal == causal == (not seen)
 
     if block.shape[0] != 1:  # XLNet works time first
         block = block.transpose(0, 1)
     same = torch.equal(block, states[-1])
-    assert (final_norm_name(skeleton) is not None) == final_norm == (not same)
-    assert final_norm_name(model) == final_norm_name(skeleton)
+    assert (structure.final_norm is not None) == final_norm == (not same)
     if final_norm:
-        norm = read_final_norm(model.get_submodule(final_norm_name(model)), config.hidden_size)
+        module = model.get_submodule(structure.final_norm)
+        norm = read_final_norm(module, config.hidden_size)
         torch.testing.assert_close(norm(block), states[-1], rtol=1e-4, atol=1e-4)
 
 

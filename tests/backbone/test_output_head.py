@@ -29,6 +29,7 @@ SIZES = {
 }
 NARROW = {"embedding_size": 16}
 DISTIL = {"dim": 32, "hidden_dim": 48, "n_heads": 4, "n_layers": 2}
+EXPERTS = {"head_dim": 8, "num_key_value_heads": 2, "num_experts_per_tok": 2}
 # family -> (tokenizer, what its configuration needs besides SIZES)
 MASKED = {
     "bert": ("bert", {}),
@@ -46,6 +47,10 @@ CAUSAL = {
     "gpt2": ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4}),
     "qwen3": ("gpt2", {"head_dim": 8, "num_key_value_heads": 2}),
     "phi": ("gpt2", {}),
+    "qwen3_moe": ("gpt2", EXPERTS | {"num_experts": 4, "moe_intermediate_size": 16}),
+    "olmoe": ("llama", EXPERTS | {"num_experts": 4, "output_router_logits": True}),
+    "cohere": ("llama", {"num_key_value_heads": 2, "logit_scale": 0.3}),
+    "granite": ("llama", {"num_key_value_heads": 2, "logits_scaling": 6.0}),
 }
 FAMILIES = MASKED | CAUSAL
 MODELS = Path(os.environ.get("PROBEKIT_TEST_MODELS", "no-folder-was-named"))

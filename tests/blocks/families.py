@@ -33,7 +33,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "gpt2": _GPT,
     "gpt_neox": _SIZES,
     "gptj": _GPT | {"rotary_dim": 4},
-    "granite": _DECODER,
+    "granite": _DECODER | {"embedding_multiplier": 12.0, "residual_multiplier": 0.22},
     "llama": _DECODER,
     "mistral": _DECODER | {"sliding_window": 4},
     "mpnet": _SIZES,

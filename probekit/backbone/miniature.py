@@ -1,0 +1,92 @@
+"""A small copy of a model: its width and its kinds of blocks, with few of them and random weights.
+
+What a model does (which positions see each other, what its last layer comes from) is learned by
+running the copy: no weights need be read, and nothing that is tried changes the model itself.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
+
+from probekit.backbone.model_class import build_model
+
+_VOCABULARY = 64
+_INNER = (
+    "intermediate_size", "moe_intermediate_size", "ffn_dim", "encoder_ffn_dim", "n_inner", "d_ff",
+    "hidden_dim", "d_inner",
+)  # fmt: skip
+"""Widths inside a block that its output does not show."""
+
+_INNER_WIDTH = 64
+
+
+def build_miniature(
+    config: PretrainedConfig, dtype: torch.dtype = torch.float32
+) -> PreTrainedModel:
+    """Build the copy on the CPU, frozen, in evaluation mode.
+
+    Every parameter is drawn away from zero, since zeros would hide what a module does. torch's
+    global random state is left as it was.
+
+    Raises:
+        Exception: whatever transformers raises where it cannot build the model.
+    """
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(0)
+        model = _build(config, dtype)
+        for parameter in model.parameters():
+            if parameter.is_floating_point():
+                parameter.add_(torch.randn_like(parameter), alpha=0.5 * config.hidden_size**-0.5)
+    return model
+
+
+def kinds_of_blocks(config: PretrainedConfig) -> list[int]:
+    """Return the first block of every kind, and the last block, ascending.
+
+    Kinds are told apart by whatever the configuration lists per block.
+    """
+    count = config.num_hidden_layers
+    kinds = list(zip(*_per_block(config).values(), strict=True)) or [()] * count
+    return sorted({0, count - 1} | {kinds.index(kind) for kind in kinds})
+
+
+def with_blocks(config: PretrainedConfig, blocks: Sequence[int]) -> PretrainedConfig:
+    """Return a copy of a configuration with some of its blocks."""
+    made = copy.deepcopy(config)
+    for name, values in _per_block(config).items():
+        setattr(made, name, [values[block] for block in blocks])
+    made.num_hidden_layers = len(blocks)
+    return made
+
+
+def _build(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """Build the smallest copy that transformers accepts."""
+    try:
+        return build_model(_narrowed(with_blocks(config, kinds_of_blocks(config))), dtype)
+    except Exception:  # some families tie these sizes to others
+        return build_model(config, dtype)
+
+
+def _per_block(config: PretrainedConfig) -> dict[str, list[Any]]:
+    """Return the entries of a configuration that have one value for each block."""
+    count = config.num_hidden_layers
+    return {
+        name: list(values)
+        for name, values in vars(config).items()
+        if isinstance(values, list | tuple) and len(values) == count
+    }
+
+
+def _narrowed(config: PretrainedConfig) -> PretrainedConfig:
+    """Make a configuration's vocabulary and inner widths small, in place."""
+    for name in _INNER:
+        width = config.to_dict().get(name)
+        if isinstance(width, int) and width > _INNER_WIDTH:
+            setattr(config, name, _INNER_WIDTH)
+    config.vocab_size = min(config.vocab_size, _VOCABULARY)
+    if config.pad_token_id is not None and config.pad_token_id >= config.vocab_size:
+        config.pad_token_id = 0
+    return config

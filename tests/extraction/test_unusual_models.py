@@ -1,0 +1,184 @@
+"""Models that are saved, headed, masked or shaped otherwise than most: rows, or one line."""
+
+import pytest
+import torch
+import transformers
+
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.backbone.model_class import auto_class
+from probekit.errors import BackboneError, OptionError
+from probekit.extraction import extract
+from tests import tiny
+from tests.extraction.extracted import all_rows, run
+from tests.random_models import save_random
+
+GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
+XLM = {"emb_dim": 32, "n_layers": 3, "n_heads": 4, "max_position_embeddings": 64}
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_heads": 4}
+
+
+def rows_of_transformers(folder, entry, first=True):
+    """Return the row of each word's first (or last) subword, one sentence at a time."""
+    inspection = inspect_backbone(str(folder))
+    model = auto_class(inspection.config).from_pretrained(folder, dtype=torch.float32).eval()
+    model.config.use_cache = False
+    found = []
+    for i in range(len(entry.examples)):
+        words = list(entry.examples.words(i))
+        encoded = inspection.tokenizer(words, is_split_into_words=True)
+        with torch.no_grad():
+            states = model(
+                input_ids=torch.tensor([encoded["input_ids"]]), output_hidden_states=True
+            ).hidden_states
+        ids = encoded.word_ids() if first else encoded.word_ids()[::-1]
+        places = [ids.index(w) if w in ids else None for w in range(len(words))]
+        if not first:
+            places = [None if p is None else len(ids) - 1 - p for p in places]
+        layers = list(entry.manifest.arrays[0].layers)
+        for place in places:
+            row = [torch.zeros(32) if place is None else states[k][0, place] for k in layers]
+            found.append(torch.stack(row))
+    return torch.stack(found)
+
+
+def check_rows(folder, corpus, tmp_path, **options):
+    entry = run(folder, corpus, tmp_path / "cache", **options)
+    first = entry.manifest.pooling == "first"
+    expected = rows_of_transformers(folder, entry, first)
+    torch.testing.assert_close(all_rows(entry), expected, rtol=1e-3, atol=1e-4)
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("family", "head", "options"),
+    [
+        ("xlm", "XLMWithLMHeadModel", XLM),
+        ("flaubert", "FlaubertForQuestionAnswering", XLM),
+        ("megatron-bert", "MegatronBertForPreTraining", {}),
+        ("electra", "ElectraForPreTraining", {"embedding_size": 16}),
+        ("bert", "BertForNextSentencePrediction", {}),
+    ],
+)
+def test_a_checkpoint_with_any_head_of_its_family(family, head, options, corpus, tmp_path):
+    made = getattr(transformers, head)
+    folder = save_random(family, tmp_path / "model", model_class=made, **options)
+    check_rows(folder, corpus, tmp_path)
+
+
+def test_a_pooler_that_stays_is_no_final_norm(corpus, tmp_path):
+    folder = save_random("layoutlm", tmp_path / "model")
+    entry = check_rows(folder, corpus, tmp_path)
+    assert not entry.manifest.final_norm
+
+
+@pytest.mark.parametrize("family", ["umt5", "mt5"])
+def test_the_encoder_of_an_encoder_decoder_that_was_saved_alone(family, corpus, tmp_path):
+    made = getattr(transformers, f"{family.upper()}EncoderModel")
+    folder = save_random(family, tmp_path / "model", model_class=made, tokenizer="t5", **T5)
+    entry = check_rows(folder, corpus, tmp_path)
+    assert not entry.manifest.causal and entry.manifest.final_norm
+
+
+@pytest.mark.parametrize("head", ["BartForCausalLM", "PegasusForCausalLM"])
+def test_half_an_encoder_decoder_without_a_class_is_refused(head, corpus, tmp_path):
+    family = head.removesuffix("ForCausalLM").lower()
+    sizes = {"d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4}
+    sizes |= {"decoder_ffn_dim": 48, "encoder_layers": 2, "hidden_size": None}
+    sizes |= {"num_attention_heads": None, "num_hidden_layers": None, "is_decoder": True}
+    made = getattr(transformers, head)
+    folder = save_random(family, tmp_path / "model", model_class=made, **sizes)
+    with pytest.raises(BackboneError, match=rf"is an encoder-decoder \({family}\)"):
+        run(folder, corpus, tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("mistral", GROUPED | {"is_causal": False}),
+        ("gemma3_text", GROUPED | {"use_bidirectional_attention": True}),
+    ],
+)
+def test_a_decoder_that_reads_both_ways(family, options, corpus, tmp_path):
+    folder = save_random(family, tmp_path / "model", tokenizer="llama", **options)
+    entry = check_rows(folder, corpus, tmp_path)
+    assert not entry.manifest.causal and entry.manifest.pooling == "first"
+    texts = tmp_path / "train.txt"
+    texts.write_text("the river near the bank\n\nthe report said so\n")
+    with pytest.raises(BackboneError, match="no masked-language-model head"):
+        extract(
+            str(folder), str(texts), kind="language-modelling", cache=tmp_path / "cache",
+            device="cpu",
+        )  # fmt: skip
+
+
+def test_the_same_decoder_as_it_is_is_causal(corpus, tmp_path):
+    folder = save_random("mistral", tmp_path / "model", tokenizer="llama", **GROUPED)
+    entry = check_rows(folder, corpus, tmp_path)
+    assert entry.manifest.causal and entry.manifest.pooling == "last"
+
+
+@pytest.fixture
+def narrow(tmp_path, monkeypatch):
+    """A GPT-NeoX whose last layer is projected: of no family, as some codes of their own do it."""
+    norm = transformers.models.gpt_neox.modeling_gpt_neox.GPTNeoXModel
+    build = norm.__init__
+
+    def with_projection(self, config):
+        build(self, config)
+        self.final_layer_norm = torch.nn.Linear(32, config.narrow)
+
+    monkeypatch.setattr(norm, "__init__", with_projection)
+    return save_random("gpt_neox", tmp_path / "model", tokenizer="gpt2", narrow=24)
+
+
+def test_a_last_layer_of_another_width(narrow, corpus, tmp_path):
+    line = r"layer 3 is 24 wide and the others 32 wide, .*: --layers 0,1,2\."
+    with pytest.raises(OptionError, match=line):
+        run(narrow, corpus, tmp_path / "cache")
+    with pytest.raises(OptionError, match=r"--keep tokens: it belongs to layer 3, .* 24 wide"):
+        run(narrow, corpus, tmp_path / "cache", layers="0,1,2", keep=("words", "tokens"))
+    entry = check_rows(narrow, corpus, tmp_path, layers="0,1,2")
+    assert set(entry.arrays) == {"words"}
+
+
+def test_layers_of_another_number_of_dimensions(corpus, tmp_path, monkeypatch):
+    block = transformers.models.gpt_neox.modeling_gpt_neox.GPTNeoXLayer
+    run_block = block.forward
+
+    def folded(self, hidden_states, *arguments, **options):
+        out = run_block(self, hidden_states.flatten(2), *arguments, **options)
+        out = out[0] if isinstance(out, tuple) else out
+        return out.unflatten(2, (4, 8))
+
+    monkeypatch.setattr(block, "forward", folded)
+    model = transformers.models.gpt_neox.modeling_gpt_neox.GPTNeoXModel
+    monkeypatch.setattr(model, "final_layer_norm", torch.nn.Identity(), raising=False)
+    folder = save_random("gpt_neox", tmp_path / "model", tokenizer="gpt2")
+    with pytest.raises(BackboneError, match=r"GPTNeoXModel .*"):
+        run(folder, corpus, tmp_path / "cache")
+
+
+def test_an_exception_of_the_model_itself_is_one_line(corpus, tmp_path, monkeypatch):
+    def fails(self, *arguments, **options):
+        raise KeyError("no such thing")
+
+    folder = tiny.build("bert", tmp_path / "model")
+    monkeypatch.setattr(transformers.BertModel, "forward", fails)
+    with pytest.raises(BackboneError, match=r"reads no token ids|cannot run on 1 x 8 subwords"):
+        inspect_backbone(str(folder))
+
+
+def test_a_family_that_cannot_compute_in_bfloat16(tmp_path, monkeypatch, caplog):
+    """XLNet adds positions in float32."""
+    sizes = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}
+    folder = save_random(
+        "xlnet", tmp_path / "model", max_position_embeddings=None, num_hidden_layers=None, **sizes
+    )
+    inspection = inspect_backbone(str(folder))
+    monkeypatch.setattr("probekit.backbone.dtypes.native_bfloat16", lambda device: True)
+    with caplog.at_level("INFO", logger="probekit"):
+        backbone = load_backbone(inspection)
+    assert backbone.compute_dtype == torch.float32
+    assert "does not run in bfloat16: computing in float32." in caplog.text
+    with pytest.raises(BackboneError, match=r"expected scalar type.*--compute-dtype float32\."):
+        load_backbone(inspection, compute_dtype="bfloat16")

@@ -1,0 +1,60 @@
+"""The table of architectures: made by the function that makes it, and kept as it prints it."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "models.md").read_text("utf-8")
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return importlib.import_module("architectures")
+
+
+def kept(tool):
+    """Return the rows of the table in the documents."""
+    text = PAGE.split(tool.BEGIN)[1].split(tool.END)[0]
+    lines = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [tool.Row(family=a, outcome=b, about=c) for a, b, c in cells]
+
+
+@pytest.mark.parametrize(
+    ("family", "outcome"),
+    [
+        ("roformer", "works"),
+        ("gpt_neo", "works"),
+        ("mt5", "works"),
+        ("mbart", "refused"),
+        ("canine", "refused"),
+        ("vit", "refused"),
+    ],
+)
+def test_a_family(tool, family, outcome):
+    row = tool.examine(family)
+    assert row.outcome == outcome, row
+    assert family == "vit" or row in kept(tool)
+
+
+def test_the_table_is_what_the_tool_prints(tool):
+    rows = kept(tool)
+    assert PAGE.split(tool.BEGIN)[1].split(tool.END)[0] == f"\n{tool.table(rows)}\n"
+    assert {row.outcome for row in rows} <= {tool.WORKS, tool.ONE_LENGTH, tool.REFUSED}
+    assert len(rows) >= 110 and {row.family for row in rows} <= set(tool.families())
+
+
+def test_rows_that_differ_are_found(tool, monkeypatch):
+    plain = tool._plain_rows
+    monkeypatch.setattr(tool, "_plain_rows", lambda *given: (rows + 1 for rows in plain(*given)))
+    row = tool.examine("bert")
+    assert row.outcome == tool.WRONG and "rows are off by" in row.about
+
+
+@pytest.mark.slow
+def test_every_family(tool):
+    rows = tool.run_all(tool.families(), done=None, workers=2)
+    assert [row for row in rows if row.outcome != tool.NOT_MADE] == kept(tool)

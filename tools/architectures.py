@@ -1,0 +1,255 @@
+"""Run every text architecture of transformers through probekit, and print what works as a table.
+
+Of each architecture a tiny random checkpoint is saved, inspected, loaded and extracted; the rows of
+the cache are compared with plain transformers, which reads one sentence at a time. Each one has a
+process and a limit of time of its own. The table of `docs/models.md` is what this prints:
+
+    python tools/architectures.py --write docs/models.md
+"""
+
+import argparse
+import json
+import logging
+import multiprocessing
+import random
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from tiny_models import WORDS, save_tiny, tokenizer
+from torch import Tensor
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES,
+    MODEL_MAPPING_NAMES,
+)
+
+from probekit import ExtractOptions, extract
+from probekit.backbone import inspect_backbone
+from probekit.backbone.model_class import auto_class
+from probekit.backbone.quiet import quiet_transformers
+from probekit.errors import ProbekitError
+from probekit.store.entry import Entry
+
+WORKS, ONE_LENGTH, REFUSED = "works", "works in batches of one length", "refused"
+WRONG, NOT_MADE = "WRONG", "no tiny model"
+LIMIT = 120
+"""Seconds that one architecture may take."""
+
+BEGIN, END = "<!-- architectures: begin -->", "<!-- architectures: end -->"
+_OTHERS = ("bros", "canine", "led", "lilt", "longt5", "splinter", "switch_transformers")
+"""Models of texts that transformers lists as neither language models nor encoders."""
+
+_TOLERANCE = 1e-3
+"""Largest difference of a row, relative to its norm: float32 in batches of other shapes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        family: ``model_type`` of the configuration.
+        outcome: ``works`` and how, ``refused``, or what must not be.
+        about: what kind of model it is, or the line that refuses it.
+    """
+
+    family: str
+    outcome: str
+    about: str
+
+    def to_line(self) -> str:
+        """Return the row of the Markdown table."""
+        return f"| {self.family} | {self.outcome} | {self.about.replace('|', '/')} |"
+
+
+def families() -> list[str]:
+    """Return the families of text models, by name."""
+    language = (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES,
+    )
+    names = {name for names in language for name in names} & set(MODEL_MAPPING_NAMES)
+    return sorted(names | set(_OTHERS))
+
+
+def examine(family: str) -> Row:
+    """Run a tiny model of a family through the library.
+
+    Raises:
+        Exception: anything that is not the project's own error is a fault, and shows itself.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / family
+        try:
+            with quiet_transformers():
+                save_tiny(family, folder)
+        except Exception as error:  # the shrunken configuration is not one that the family takes
+            reason = " ".join(str(error).split())[:100]
+            return Row(family=family, outcome=NOT_MADE, about=f"{type(error).__name__}: {reason}")
+        try:
+            return _use(family, folder)
+        except ProbekitError as error:
+            line = str(error).replace(f"model {str(folder)!r}", "").strip(" :")
+            return Row(family=family, outcome=REFUSED, about=line.replace(name, ""))
+
+
+def _use(family: str, folder: Path) -> Row:
+    """Extract a corpus and compare its rows."""
+    info = inspect_backbone(str(folder)).info
+    sentences = _sentences()
+    corpus = folder.parent / "corpus.conll"
+    corpus.write_text("\n".join("\n".join(f"{w}\tO" for w in s) + "\n" for s in sentences))
+    options = ExtractOptions(dtype="float32", compute_dtype="float32", pooling="first")
+    cache = folder.parent / "cache"
+    (entry,) = extract(
+        str(folder), str(corpus), options=options, device="cpu", cache=cache, kind="tagging"
+    )
+    worst = _worst(entry, folder, sentences)
+    kind = "decoder" if info.causal else "encoder"
+    about = f"{info.architecture}: {kind}, {'a' if info.final_norm else 'no'} final norm"
+    if not worst <= _TOLERANCE:
+        return Row(family=family, outcome=WRONG, about=f"{about}; rows are off by {worst:.1e}")
+    return Row(family=family, outcome=_how(entry), about=about)
+
+
+def _how(entry: Entry) -> str:
+    """Say how a model works, as its entry tells."""
+    return WORKS
+
+
+def _sentences() -> list[list[str]]:
+    """Return sentences of many lengths."""
+    draw = random.Random(0)
+    return [draw.choices(WORDS, k=length) for length in (1, 2, 3, 5, 7, 8, 9, 12, 17, 24, 33, 40)]
+
+
+def _worst(entry: Entry, folder: Path, sentences: Sequence[Sequence[str]]) -> float:
+    """Return the largest difference between stored rows and those of plain transformers."""
+    array = entry.arrays["words"]
+    found = array.read(slice(0, sum(map(len, sentences)))).split([len(s) for s in sentences])
+    expected = [rows for rows in _plain_rows(folder, sentences)]
+    layers = list(array.layers)
+    return max(_difference(one, two[:, layers]) for one, two in zip(found, expected, strict=True))
+
+
+def _plain_rows(
+    folder: Path, sentences: Iterable[Sequence[str]]
+) -> Iterable[Float[Tensor, "words layers dim"]]:
+    """Yield what transformers makes of each sentence alone."""
+    config = inspect_backbone(str(folder)).config
+    with quiet_transformers():
+        model = auto_class(config).from_pretrained(folder, dtype=torch.float32).eval()
+    model.config.use_cache = False
+    for sentence in sentences:
+        encoded = tokenizer()(list(sentence), is_split_into_words=True, return_tensors="pt")
+        with torch.no_grad():
+            output = model(input_ids=encoded.input_ids, output_hidden_states=True)
+        yield torch.stack([state[0, 1:-1] for state in output.hidden_states], dim=1)
+
+
+def _difference(one: Float[Tensor, "words layers dim"], two: Tensor) -> float:
+    return float(((one - two).norm(dim=-1) / two.norm(dim=-1).clamp(min=1e-6)).max())
+
+
+def _in_process(family: str) -> Row:
+    """Examine a family in a process of its own, for at most ``LIMIT`` seconds."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_report, args=(family, sender))
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(LIMIT):
+            return Row(family=family, outcome=WRONG, about=f"not done in {LIMIT} s")
+        return receiver.recv()
+    except EOFError:
+        return Row(family=family, outcome=WRONG, about="its process died")
+    finally:
+        process.kill()
+        process.join()
+
+
+def _report(family: str, sender: multiprocessing.connection.Connection) -> None:
+    torch.set_num_threads(1)
+    try:
+        row = examine(family)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        row = Row(family=family, outcome=WRONG, about=f"{type(error).__name__}: {reason}")
+    sender.send(row)
+
+
+def run_all(names: Sequence[str], done: Path | None, workers: int) -> list[Row]:
+    """Examine families side by side.
+
+    Args:
+        names: the families.
+        done: JSON lines of rows that an interrupted run has left, and where this one adds its own.
+        workers: how many at a time.
+    """
+    rows = {row.family: row for row in _read(done)}
+    left = [name for name in names if name not in rows]
+    with ThreadPoolExecutor(workers) as pool:
+        for future in as_completed([pool.submit(_in_process, name) for name in left]):
+            row = future.result()
+            rows[row.family] = row
+            print(row.to_line(), file=sys.stderr, flush=True)
+            if done is not None:
+                with done.open("a") as file:
+                    file.write(json.dumps(asdict(row)) + "\n")
+    return [rows[name] for name in names]
+
+
+def _read(done: Path | None) -> list[Row]:
+    if done is None or not done.exists():
+        return []
+    return [Row(**json.loads(line)) for line in done.read_text().splitlines()]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the Markdown table of the architectures of which there is a tiny model."""
+    shown = [row for row in rows if row.outcome != NOT_MADE]
+    counts = {row.outcome: sum(other.outcome == row.outcome for other in shown) for row in shown}
+    total = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    head = ["| family | outcome | what it is, or why not |", "|---|---|---|"]
+    lines = [f"{len(shown)} architectures: {total}.", "", *head, *(row.to_line() for row in shown)]
+    return "\n".join(lines)
+
+
+def write(text: str, page: Path) -> None:
+    """Replace the table of a page."""
+    before, rest = page.read_text().split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
+
+
+def main() -> None:
+    """Examine and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("families", nargs="*", help="all, if none is named")
+    parser.add_argument("--done", type=Path, help="rows so far, to go on from")
+    parser.add_argument("--write", type=Path, help="the page whose table is replaced")
+    parser.add_argument("--workers", type=int, default=2)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.getLogger("probekit").setLevel(logging.ERROR)
+    rows = run_all(args.families or families(), args.done, args.workers)
+    print(table(rows))
+    for row in rows:
+        if row.outcome == NOT_MADE:
+            print(f"{row.family}: {row.about}", file=sys.stderr)
+    if args.write is not None:
+        write(table(rows), args.write)
+    sys.exit(any(row.outcome == WRONG for row in rows))
+
+
+if __name__ == "__main__":
+    main()

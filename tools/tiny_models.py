@@ -1,0 +1,180 @@
+"""A tiny random checkpoint, with a tokenizer, of any architecture of transformers."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    AutoConfig,
+    PretrainedConfig,
+    PreTrainedTokenizerFast,
+)
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from probekit.backbone.config import refuse_unsuitable
+from probekit.backbone.model_class import auto_class, backbone_class
+from probekit.errors import BackboneError
+
+WORDS = (
+    *("the", "a", "of", "to", "and", "in", "is", "was", "on", "at", "for", "with", "by", "from"),
+    *("it", "he", "she", "they", "we", "you", "this", "that", "not", "but", "or", "as", "be"),
+    *("one", "two", "three", "new", "old", "big", "small", "city", "river", "train", "letter"),
+    *("village", "choir", "university", "market", "garden", "window", "winter", "summer"),
+    *("walked", "wrote", "said", "visited", "won", "lost", "opened", "closed", "found", "kept"),
+    *(".", ",", ";", ":", "!", "?"),
+)
+SPECIAL = ("<pad>", "<s>", "</s>", "<unk>", "<mask>")
+
+WIDTH, BLOCKS, HEADS = 32, 4, 4
+
+_SIZES = (
+    dict.fromkeys(
+        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim"),
+        WIDTH,
+    )
+    | dict.fromkeys(
+        ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_blocks", "encoder_layers",
+         "decoder_layers", "num_encoder_layers", "num_decoder_layers"),
+        BLOCKS,
+    )
+    | dict.fromkeys(
+        ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
+         "decoder_attention_heads", "num_encoder_attention_heads", "num_decoder_attention_heads"),
+        HEADS,
+    )
+    | dict.fromkeys(
+        ("intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "n_inner",
+         "d_inner", "hidden_dim", "ffn_hidden_size", "feed_forward_size", "inner_dim"),
+        48,
+    )
+    | dict.fromkeys(
+        ("moe_intermediate_size", "shared_expert_intermediate_size", "expert_ffn_hidden_size",
+         "kv_lora_rank", "q_lora_rank", "lru_width", "embedding_size", "input_embedding_size",
+         "output_embedding_size", "embedding_dim", "time_step_rank"),
+        16,
+    )
+    | dict.fromkeys(
+        ("head_dim", "d_kv", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "state_size",
+         "linear_key_head_dim", "linear_value_head_dim", "global_head_dim", "rotary_dim",
+         "mamba_d_state", "mamba_d_head", "mamba_n_heads", "kv_channels"),
+        8,
+    )
+    | dict.fromkeys(
+        ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts",
+         "linear_num_value_heads", "num_key_value_heads", "num_global_key_value_heads"),
+        4,
+    )
+    | dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "linear_num_key_heads"), 2)
+    | dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1)
+    | dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"), 128)
+    | dict.fromkeys(("sliding_window", "attention_window_size"), 8)
+)  # fmt: skip
+"""What the sizes of any family are called, and what they become."""
+
+_TOKENS = {
+    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "unk_token_id": 3, "mask_token_id": 4,
+    "cls_token_id": 1, "sep_token_id": 2, "decoder_start_token_id": 0, "image_token_id": 3,
+}  # fmt: skip
+
+_OF_FAMILY: dict[str, dict[str, Any]] = {
+    "cohere_compass_text": {
+        "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}},
+    },
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0},
+        "ffn_config": {"hidden_size": WIDTH, "ffn_hidden_size": 16, "moe_num_experts": 4},
+    },
+    "falcon_h1": {"mamba_d_ssm": 64, "mamba_n_heads": 8},
+    "funnel": {"d_head": 8, "block_sizes": [2, 2], "block_repeats": [1, 1]},
+    "gemma3n_text": {
+        "num_kv_shared_layers": 0, "intermediate_size": 48, "hidden_size_per_layer_input": 8,
+        "vocab_size_per_layer_input": len(SPECIAL) + len(WORDS), "laurel_rank": 8,
+        "activation_sparsity_pattern": [0.0] * BLOCKS,
+    },
+    "gpt_neo": {"attention_types": [[["global", "local"], 2]], "window_size": 8},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
+    "mamba2": {"num_heads": 8, "n_groups": 1, "chunk_size": 8},
+    "neomme": {
+        "rope_parameters": {
+            kind: {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
+            for kind in ("full_attention", "sliding_attention")
+        },
+    },
+    "qwen4_exp_text": {"layer_types": ["linear_attention"] * BLOCKS},
+    "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 16]},
+    "squeezebert": {"embedding_size": WIDTH},
+    "zamba": {
+        "attention_hidden_size": 64, "attention_head_dim": 16, "mamba_dt_rank": 4,
+        "layers_block_type": ["linear_attention", "hybrid"] * 2,
+    },
+    "zamba2": {
+        "attention_hidden_size": 64, "attention_head_dim": 16, "kv_channels": 8,
+        "mamba_headdim": 16, "n_mamba_heads": 4, "mamba_ngroups": 1, "num_query_groups": 4,
+        "layers_block_type": ["linear_attention", "hybrid"] * 2, "hybrid_layer_ids": [1, 3],
+    },
+    "zaya": {"num_experts_per_tok": 1},
+}  # fmt: skip
+"""What single families need besides."""
+
+
+def tiny_config(family: str) -> PretrainedConfig:
+    """Return a family's default configuration with small sizes.
+
+    Raises:
+        Exception: whatever its class raises if it takes none of them.
+    """
+    kind = CONFIG_MAPPING[family]
+    return kind(**_sizes_of(kind) | _OF_FAMILY.get(family, {}))
+
+
+def _sizes_of(kind: type[PretrainedConfig]) -> dict[str, Any]:
+    """Return what a class of configurations has of the sizes, and of parts that have such."""
+    known = set(kind().to_dict()) | set(kind.attribute_map)
+    sizes = _SIZES | _TOKENS | {"vocab_size": len(SPECIAL) + len(WORDS)}
+    parts = {
+        name: _sizes_of(part)
+        for name, part in kind.sub_configs.items()
+        if part is not AutoConfig and part().to_dict()
+    }
+    return parts | {name: size for name, size in sizes.items() if name in known}
+
+
+def save_tiny(family: str, folder: Path) -> None:
+    """Save a random model of a family, and a tokenizer of whole words, into a folder.
+
+    Its weights are drawn anew, away from zeros and ones, which would hide what they do. Of models
+    that probekit refuses by their configuration none are made. Of an encoder-decoder for whose
+    encoder transformers has a class, the encoder is saved alone.
+    """
+    config = tiny_config(family)
+    found = backbone_class(config)
+    config.architectures = [] if found is None else [found.__name__]
+    tokenizer().save_pretrained(folder)
+    try:
+        refuse_unsuitable(family, config)
+    except BackboneError:
+        config.save_pretrained(folder)
+        save_file({}, folder / "model.safetensors", metadata={"format": "pt"})
+        return
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        model = auto_class(config).from_config(config, dtype=torch.float32)
+        for parameter in model.parameters():
+            if parameter.is_floating_point():
+                parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    model.save_pretrained(folder)
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Return a tokenizer of whole words."""
+    names = {name: number for number, name in enumerate((*SPECIAL, *WORDS))}
+    inner = Tokenizer(models.WordLevel(names, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    inner.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
+    )
+    roles = dict(zip(("pad", "bos", "eos", "unk", "mask"), SPECIAL, strict=True))
+    named = {f"{role}_token": token for role, token in roles.items()}
+    return PreTrainedTokenizerFast(tokenizer_object=inner, **named)

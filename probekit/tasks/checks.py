@@ -19,7 +19,7 @@ def check_ids(found: Sentences, ids: Sequence[str]) -> None:
     for name, sentence in zip(ids, found.sentences, strict=True):
         if name in seen:
             raise DataError(
-                f"{_place(found, sentence)}: the id {name!r} occurs twice; ids must differ."
+                f"{found.place(sentence)}: the id {name!r} occurs twice; ids must differ."
             )
         seen.add(name)
 
@@ -28,15 +28,15 @@ def check_text(found: Sentences, sentence: Sentence, kind: Kind) -> None:
     """Refuse an example without text, and one or two texts where the kind asks for the other."""
     if kind == "tagging":
         if not sentence.words:
-            raise DataError(f"{_place(found, sentence)}: an example without words; remove it.")
+            raise DataError(f"{found.place(sentence)}: an example without words; remove it.")
         return
     texts = [text for text in (sentence.text, sentence.text_pair) if text is not None]
     if not any(text.strip() for text in texts):
-        raise DataError(f"{_place(found, sentence)}: an example without text; remove it.")
+        raise DataError(f"{found.place(sentence)}: an example without text; remove it.")
     expected = {"pair": (2,), "regression": (1, 2)}.get(kind, (1,))
     if len(texts) not in expected:
         raise DataError(
-            f"{_place(found, sentence)}: kind {kind} takes {expected[0]} text(s) per example, "
+            f"{found.place(sentence)}: kind {kind} takes {expected[0]} text(s) per example, "
             f"found {len(texts)}."
         )
 
@@ -53,16 +53,16 @@ def check_labels(found: Sentences, sentence: Sentence, kinds: Mapping[str, Kind]
         labels = sentence.labels.get(column)
         if labels is None:
             raise DataError(
-                f"{_place(found, sentence)}: no labels in column {column!r}, "
+                f"{found.place(sentence)}: no labels in column {column!r}, "
                 "which other examples of the split have; label all of them or none."
             )
         _check_count(found, sentence, column, kind)
         if "" in labels:
-            place = _place(found, sentence, labels.index(""))
+            place = found.place(sentence, labels.index(""))
             raise DataError(f"{place}: an empty label in column {column!r}.")
         if kind == "regression" and not is_number(labels[0]):
             raise DataError(
-                f"{_place(found, sentence)}: {labels[0]!r} in column {column!r} is no finite "
+                f"{found.place(sentence)}: {labels[0]!r} in column {column!r} is no finite "
                 "number; regression needs one per example, such as 3.8."
             )
 
@@ -72,7 +72,7 @@ def check_tags(found: Sentences, column: str) -> None:
     for sentence, word, tag in _tags(found, column):
         if not is_tag(tag):
             raise DataError(
-                f"{_place(found, sentence, word)}: {tag!r} in column {column!r} is no BIO tag; "
+                f"{found.place(sentence, word)}: {tag!r} in column {column!r} is no BIO tag; "
                 "expected O, B-TYPE or I-TYPE (convert other schemes first)."
             )
     opened = sum(opens_with_inside(sentence.labels[column]) for sentence in found.sentences)
@@ -86,22 +86,16 @@ def check_tags(found: Sentences, column: str) -> None:
         )
 
 
-def _place(found: Sentences, sentence: Sentence, word: int = 0) -> str:
-    """Name the source and the line of a word."""
-    number = sentence.lines[word] if word < len(sentence.lines) else "?"
-    return f"{found.where}, {found.unit} {number}"
-
-
 def _check_count(found: Sentences, sentence: Sentence, column: str, kind: Kind) -> None:
     labels = sentence.labels[column]
     if kind == "tagging" and len(labels) != len(sentence.words):
         raise DataError(
-            f"{_place(found, sentence)}: {len(sentence.words)} words but {len(labels)} "
+            f"{found.place(sentence)}: {len(sentence.words)} words but {len(labels)} "
             f"labels in column {column!r}; expected one label per word."
         )
     if kind != "tagging" and len(labels) != 1:
         raise DataError(
-            f"{_place(found, sentence)}: {len(labels)} labels in column {column!r}; expected one "
+            f"{found.place(sentence)}: {len(labels)} labels in column {column!r}; expected one "
             f"per example (kind {kind})."
         )
 

@@ -29,17 +29,21 @@ class Block:
         return tuple(row[index] for row in self.rows)
 
 
-def read_blocks(path: Path) -> list[Block]:
+def read_blocks(path: Path, lines: Sequence[str] | None = None) -> list[Block]:
     """Return the sentences of a column file.
 
     Cells are divided by single TABs if the first row has one, else by runs of ASCII blanks; never
     by other white space, which occurs inside words (no-break spaces). A line of blanks alone
     divides sentences, and so does ``-DOCSTART-``, which is no word.
 
+    Args:
+        path: the file.
+        lines: its lines, where they are read already.
+
     Raises:
         DataError: a row has more or fewer cells than the first one.
     """
-    lines = read_lines(path)
+    lines = read_lines(path) if lines is None else lines
     tabs = "\t" in next((line for line in lines if _is_row(line)), "")
     rows: list[tuple[int, tuple[str, ...]]] = []
     blocks: list[Block] = []

@@ -24,10 +24,10 @@ def _dropped(found: Sentences, sentence: Sentence) -> Sentence:
         if names and NO_LABEL.issuperset(names):
             continue
         labels[column] = names
-        for word, line, name in zip(sentence.words, sentence.lines, names, strict=False):
+        for place, (word, name) in enumerate(zip(sentence.words, names, strict=False)):
             if name in NO_LABEL:
                 raise DataError(
-                    f"{found.where}, {found.unit} {line}: word {word!r} has the label {name} in "
+                    f"{found.place(sentence, place)}: word {word!r} has the label {name} in "
                     f"column {column!r}, which means none (a class needs another name), but other "
                     "words of its sentence have one; label all of them or none."
                 )

@@ -1,90 +1,112 @@
-"""The user's own data: a file, or a folder with one file per split."""
+"""The user's own data: a file, or a folder with a file, or shards, per split."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Protocol, Self
 
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.fingerprint import digest
 from probekit.tasks.bio import is_tag
+from probekit.tasks.kinds import Kind, Metric
 from probekit.tasks.options import Choice
-from probekit.tasks.sentences import Sentences
-from probekit.tasks.types import Kind, Metric, Task, slugify
-from probekit.tasks.unlabelled import drop_unlabelled
-from probekit.tasks.user_columns import read_conll, read_conllu, read_table
-from probekit.tasks.user_fields import read_jsonl, read_parquet
-from probekit.tasks.user_texts import read_texts, read_txt
+from probekit.tasks.own_formats import READERS, read_own
+from probekit.tasks.sentences import Sentences, Source
+from probekit.tasks.split_files import split_files
+from probekit.tasks.types import Task, slugify
 
-Reader = Callable[[Path, Choice], Sentences]
-
-TAGGED: Mapping[str, Reader] = {
-    ".conll": read_conll,
-    ".conllu": read_conllu,
-    ".jsonl": read_jsonl,
-    ".parquet": read_parquet,
-    ".csv": read_table,
-    ".tsv": read_table,
-}
-TABLES = (".jsonl", ".parquet", ".csv", ".tsv")
-READERS: Mapping[Kind, Mapping[str, Reader]] = {
-    "tagging": TAGGED,
-    "sentence": dict.fromkeys(TABLES, partial(read_texts, kind="sentence")),
-    "pair": dict.fromkeys(TABLES, partial(read_texts, kind="pair")),
-    "regression": dict.fromkeys(TABLES, partial(read_texts, kind="regression")),
-    "language-modelling": {
-        ".txt": read_txt,
-        **dict.fromkeys(TABLES, partial(read_texts, kind="language-modelling")),
-    },
-}
-SUFFIXES = frozenset(suffix for readers in READERS.values() for suffix in readers)
 METRICS: Mapping[Kind, Metric] = {
     "sentence": "accuracy",
     "pair": "accuracy",
     "regression": "spearman",
     "language-modelling": "perplexity",
 }
-ALIASES = {
-    "train": "train",
-    "dev": "dev",
-    "valid": "dev",
-    "validation": "dev",
-    "val": "dev",
-    "testa": "dev",
-    "test": "test",
-    "testb": "test",
-}
+
+
+class OwnSource(Source, Protocol):
+    """The source of a task that the user describes by options: his files, or a Hub data set."""
+
+    @property
+    def kind(self) -> Kind:
+        """What is labelled."""
+        ...
+
+    @property
+    def choice(self) -> Choice:
+        """How its text is read."""
+        ...
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are, in the order train, dev, test."""
+        ...
+
+    def choosing(self, choice: Choice) -> Self:
+        """Return the source with another choice."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserFiles:
-    """The source of a user's task: one file per split, all read with the same columns."""
+    """The source of a user's task: files per split, all read with the same columns."""
 
-    files: Mapping[str, Path]
+    files: Mapping[str, tuple[Path, ...]]
     choice: Choice
     kind: Kind = "tagging"
 
+    @classmethod
+    def at(cls, path: Path, choice: Choice, kind: Kind) -> Self:
+        """Return what lies at a path.
+
+        Raises:
+            MissingFileError: nothing lies there.
+            DataError: the kind is not read from such a file, or no file is named after a split.
+        """
+        files = split_files(path, READERS[kind])
+        return cls(files=files, choice=choice, kind=kind)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are, in the order train, dev, test."""
+        return tuple(self.files)
+
+    def choosing(self, choice: Choice) -> Self:
+        """Return the same files, read with another choice."""
+        return replace(self, choice=choice)
+
     def __call__(self, split: str, data: Path | None) -> Sentences:
-        """Read the file of ``split``, from ``data`` (a file or folder) if that is given.
+        """Read the files of ``split``, from ``data`` (a file or folder) if that is given.
 
         Raises:
             MissingFileError: ``data`` does not hold the split.
         """
-        files = self.files if data is None else split_files(data, self.kind)
+        files = self.files if data is None else split_files(data, READERS[self.kind])
         if split not in files:
             raise MissingFileError(
                 f"{data}: no file for split {split!r}, only {', '.join(files)}. Name the file "
-                f"{split}{self.files[split].suffix}."
+                f"{split}{self.files[split][0].suffix}."
             )
-        path = files[split]
-        found = READERS[self.kind][path.suffix.lower()](path, self.choice)
-        return drop_unlabelled(found) if self.kind == "tagging" else found
+        return read_own(files[split], self.choice, self.kind)
 
 
-def user_task(
-    name: str, *, kind: Kind = "tagging", text: str | None = None, label: str | None = None
-) -> Task:
-    """Return the task that lies at a path.
+def user_task(name: str, choice: Choice, kind: Kind = "tagging") -> Task:
+    """Return the task that lies at a path; see ``own_task``.
+
+    Args:
+        name: the path of a file or folder; a single file is the split that its name says
+            ("dev.conll"), else "train".
+        choice: what the user typed of it.
+        kind: what is labelled.
+
+    Raises:
+        MissingFileError: nothing lies there.
+    """
+    path = Path(name).expanduser()
+    return own_task(name, user_slug(path), UserFiles.at(path, choice, kind))
+
+
+def own_task(name: str, slug: str, source: OwnSource) -> Task:
+    """Return the task that the user describes by options.
 
     The columns are those of the first split (train, else dev, else test), and so is the metric of
     tagging: a column with a B- tag holds entities (span F1), and so does one with O and I- tags
@@ -92,40 +114,35 @@ def user_task(
     numbers by Spearman's rank correlation, language modelling by perplexity.
 
     Args:
-        name: the path of a file or folder; a single file is the split that its name says
-            ("dev.conll"), else "train".
-        kind: what is labelled.
-        text: the column with the words or the text, by name or index; two of a pair ("A,B").
-        label: the label column, by name or index.
+        name: as the user types it.
+        slug: the name of its folder in a cache.
+        source: reads it, with the options as they were typed.
 
     Raises:
-        MissingFileError: nothing lies there.
-        DataError: the files do not hold what their format promises, or no file is a split.
+        DataError: the files do not hold what their format promises.
         OptionError: several label columns and no ``label``, or a ``label`` for language modelling.
     """
-    path = Path(name).expanduser()
-    files = split_files(path, kind)
+    kind, label = source.kind, source.choice.label
     modelling = kind == "language-modelling"
     if modelling and label not in (None, "token"):
         raise OptionError(
             f"--label {label}: language modelling predicts the text's own tokens; leave it out."
         )
-    source = UserFiles(files=files, choice=Choice(text=text, label=label), kind=kind)
-    first = source(next(iter(files)), None)
+    first = source(source.splits[0], None)
     columns = tuple(dict.fromkeys(c for sentence in first.sentences for c in sentence.labels))
     if modelling:
         columns = ("token",)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
-    choice = Choice(text=text, label=next(iter(columns), label), optional=True)
+    choice = replace(source.choice, label=next(iter(columns), label), optional=True)
     return Task(
         name=name,
-        slug=user_slug(path),
+        slug=slug,
         columns=columns,
         metrics={column: METRICS.get(kind) or _metric(first, column) for column in columns},
-        splits=tuple(files),
+        splits=source.splits,
         kind=kind,
-        source=replace(source, choice=choice),
+        source=source.choosing(choice),
     )
 
 
@@ -140,48 +157,3 @@ def _metric(found: Sentences, column: str) -> Metric:
     entities = tags - {"O"}
     begun = any(tag.startswith("B-") and len(tag) > 2 for tag in entities)
     return "span-f1" if begun or (entities and all(map(is_tag, entities))) else "accuracy"
-
-
-def split_files(path: Path, kind: Kind = "tagging") -> dict[str, Path]:
-    """Return split to file, in the order train, dev, test.
-
-    Raises:
-        MissingFileError: nothing lies at ``path``.
-        DataError: the kind is not read from such a file, no file is named after a split, or two
-            are the same.
-    """
-    suffixes = READERS[kind]
-    if path.is_file():
-        if path.suffix.lower() not in suffixes:
-            raise _unknown_format(path, kind)
-        return {_split_of(path) or "train": path}
-    if not path.is_dir():
-        raise MissingFileError(f"{path}: no such file or folder.")
-    found: dict[str, Path] = {}
-    for file in sorted(path.iterdir()):
-        split = _split_of(file) if file.suffix.lower() in suffixes else None
-        if split in found:
-            raise DataError(f"{path}: {found[split].name} and {file.name} are both {split!r}.")
-        if split is not None:
-            found[split] = file
-    if not found:
-        raise DataError(
-            f"{path}: no file is named after a split; expected {', '.join(ALIASES)} with one of "
-            f"{', '.join(suffixes)}."
-        )
-    return {split: found[split] for split in ("train", "dev", "test") if split in found}
-
-
-def _unknown_format(path: Path, kind: Kind) -> DataError:
-    suffix = path.suffix.lower()
-    others = [other for other, readers in READERS.items() if suffix in readers]
-    hint = f" For {suffix} use --kind {others[0]}." if others else ""
-    return DataError(
-        f"{path}: unknown format {path.suffix!r}; expected {', '.join(READERS[kind])} for kind "
-        f"{kind}.{hint}"
-    )
-
-
-def _split_of(path: Path) -> str | None:
-    """Return the split that a file's name says: "dev.conll", "en_ewt-ud-dev.conllu"."""
-    return ALIASES.get(path.stem.rpartition("-ud-")[2].lower())

@@ -6,21 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from probekit.errors import DataError, OptionError
-from probekit.tasks.fields import Fields, load_jsonl, load_parquet
+from probekit.tasks.encodings import own_lines
+from probekit.tasks.fields import Fields
+from probekit.tasks.formats import format_of
 from probekit.tasks.kinds import Kind
-from probekit.tasks.lines import read_lines
 from probekit.tasks.options import Choice, place_of
 from probekit.tasks.published import origin_of
+from probekit.tasks.records import load_records
 from probekit.tasks.scores import is_number
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
-from probekit.tasks.text_fields import load_table
-from probekit.tasks.text_options import IDS, LABELS, choose_label, choose_texts
+from probekit.tasks.separators import NAMES, chosen_separator
+from probekit.tasks.text_columns import IDS, LABELS, choose_label, choose_texts
+from probekit.tasks.text_fields import TABLES, load_table
 
 UNLABELLED = {"", "-1"}
 
 
 def read_texts(path: Path, choice: Choice, *, kind: Kind) -> Sentences:
-    """Read a ``.jsonl``, ``.parquet``, ``.csv`` or ``.tsv`` file with one example per row.
+    """Read a table (``.csv``, ``.tsv``, ``.txt``) or a file of records, one example per row.
 
     Args:
         path: the file.
@@ -32,12 +35,22 @@ def read_texts(path: Path, choice: Choice, *, kind: Kind) -> Sentences:
         DataError: a row without text, a label that is none, or some rows without a label (empty
             or -1) among rows with one.
     """
-    suffix = path.suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        fields = load_table(path, choice)
-    else:
-        fields = load_jsonl(path) if suffix == ".jsonl" else load_parquet(path)
-    return _sentences(fields, choice, kind)
+    table = format_of(path) in TABLES
+    if format_of(path) == ".txt":
+        _check_divided(path, choice)
+    fields = load_table(path, choice) if table else load_records(path, choice)
+    return texts_of(fields, choice, kind)
+
+
+def _check_divided(path: Path, choice: Choice) -> None:
+    """Refuse running text where labelled texts are read."""
+    mark = chosen_separator(choice) or "\t"
+    if not any(mark in line for line in own_lines(path, choice)):
+        raise DataError(
+            f"{path}: unknown format '.txt'; expected columns divided by {NAMES.get(mark, mark)}s, "
+            "and no line has one (--separator says what else). For .txt use --kind "
+            "language-modelling if it is running text."
+        )
 
 
 def read_txt(path: Path, choice: Choice) -> Sentences:
@@ -48,7 +61,7 @@ def read_txt(path: Path, choice: Choice) -> Sentences:
     lines inside documents.)
     """
     blocks: list[list[tuple[int, str]]] = [[]]
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(own_lines(path, choice), start=1):
         if line.strip():
             blocks[-1].append((number, line))
         elif blocks[-1]:
@@ -61,14 +74,15 @@ def read_txt(path: Path, choice: Choice) -> Sentences:
     return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
 
 
-def _sentences(fields: Fields, choice: Choice, kind: Kind) -> Sentences:
-    where, origin = str(fields.path), origin_of(fields.path)
+def texts_of(fields: Fields, choice: Choice, kind: Kind) -> Sentences:
+    """Return records of texts as sentences; arguments and errors as for ``read_texts``."""
+    where, origin = fields.where, fields.origin
     if not fields.lines:
         return Sentences(sentences=(), where=where, origin=origin)
     names = list(fields.values)
     texts = _choose_texts(where, kind, choice, names, _text_columns(fields, choice))
     label = None
-    if kind != "language-modelling":
+    if kind != "language-modelling" and not choice.texts_alone:
         free = [name for name in names if name not in texts and _may_label(fields, name)]
         label = choose_label(where, choice, names, free)
     named = None if label is None else _labels(fields, label, kind)
@@ -97,8 +111,9 @@ def _text_columns(fields: Fields, choice: Choice) -> list[str]:
     known = {*LABELS, *IDS}
     names = list(fields.values)
     label = choice.label
-    if label is not None and label in {*names, *map(str, range(-len(names), len(names)))}:
-        label = names[place_of(str(fields.path), "--label", label, names)]
+    known_by = names if choice.texts_alone else [*names, *map(str, range(-len(names), len(names)))]
+    if label is not None and label in known_by:
+        label = names[place_of(fields.where, "--label", label, names)]
     return [
         name
         for name, values in fields.values.items()

@@ -49,6 +49,9 @@ def extract(
     kind: options.Kind = None,
     text: options.TextColumn = None,
     label: Label = None,
+    separator: options.Separator = None,
+    encoding: options.Encoding = None,
+    sentences: options.SentenceColumn = None,
     json: options.Json = False,
     dry_run: DryRun = False,
     *,
@@ -73,6 +76,9 @@ def extract(
         kind=kind,
         text=text,
         label=label,
+        separator=separator,
+        encoding=encoding,
+        sentences=sentences,
         progress=progress_wanted(),
     )
     if dry_run:

@@ -52,7 +52,14 @@ class Target:
             model, task = manifest.model, manifest.task
             cache, entry = path.resolve().parents[2], str(path)
         place = Location(
-            cache=cache, entry=entry, data=shared.data, kind=shared.kind, text=shared.text
+            cache=cache,
+            entry=entry,
+            data=shared.data,
+            kind=shared.kind,
+            text=shared.text,
+            separator=shared.separator,
+            encoding=shared.encoding,
+            sentences=shared.sentences,
         )
         return cls(model=model, task=task, location=place)
 
@@ -68,7 +75,7 @@ class Target:
         from probekit.tasks import get_task
 
         place = self.location
-        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
+        task = get_task(self.task, label=label, **place.given)
         return task.kind_of(task.columns[0]) if task.columns else task.kind
 
     def default_out(self, label: str | None) -> Path:
@@ -77,5 +84,5 @@ class Target:
         from probekit.tasks import get_task
 
         place = self.location
-        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
+        task = get_task(self.task, label=label, **place.given)
         return Path("runs") / model_slug(self.model) / f"{task.slug}.jsonl"

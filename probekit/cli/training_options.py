@@ -203,6 +203,9 @@ class TrainingOptions:
     data: LabelData = None
     kind: options.Kind = None
     text: options.TextColumn = None
+    separator: options.Separator = None
+    encoding: options.Encoding = None
+    sentences: options.SentenceColumn = None
     cache: options.Cache = Path("cache")
     out: Out = None
     memory: Memory = None

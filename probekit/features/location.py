@@ -3,32 +3,24 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from probekit.tasks import TextOptions
+
 DEFAULT_CACHE = Path("cache")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Location:
-    """Where the entries of a model and task are, and where to read labels.
+class Location(TextOptions):
+    """Where the entries of a model and task are, where to read labels, and how the user's own are.
 
     Attributes:
         cache: root of the feature cache.
         entry: chooses among several matching entries (key, folder name or path).
         data: folder to read labels from afresh; ``None`` takes the newest beside the entry.
-        kind: kind of the user's own data (``--kind``).
-        text: text column of the user's own data (``--text``).
     """
 
     cache: str | Path = DEFAULT_CACHE
     entry: str | None = None
     data: str | Path | None = None
-    kind: str | None = None
-    text: str | None = None
-
-    @property
-    def typed(self) -> list[str]:
-        """The options that say what the user's own data is, as they are typed."""
-        given = {"--kind": self.kind, "--text": self.text}
-        return [word for name, value in given.items() if value for word in (name, value)]
 
     @property
     def root(self) -> Path:

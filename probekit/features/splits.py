@@ -154,7 +154,7 @@ def open_features(
         UnknownNameError: no such task or column.
     """
     location = Location() if location is None else location
-    about = get_task(task, kind=location.kind, text=location.text, label=label)
+    about = get_task(task, label=label, **location.given)
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
     column = about.columns[0]  # the one asked for, by the name that an index stands for

@@ -1,7 +1,7 @@
 """Tasks: text sets with label columns, read from published files, the Hub or the user's files."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn, get_args
@@ -20,13 +20,14 @@ from probekit.tasks.own_formats import FORMATS
 from probekit.tasks.slots import atis, snips
 from probekit.tasks.text_options import TextOptions
 from probekit.tasks.types import Example, Split, Task, slugify
-from probekit.tasks.ud import ud
+from probekit.tasks.ud import treebanks, ud
 from probekit.tasks.user import UserFiles, user_slug, user_task
 from probekit.tasks.wikiann import wikiann
 from probekit.tasks.wikitext import wikitext2
 from probekit.tasks.wnut17 import wnut17
 
 __all__ = [
+    "KINDS",
     "TASKS",
     "Example",
     "Family",
@@ -37,6 +38,7 @@ __all__ = [
     "get_task",
     "is_own",
     "slug_of",
+    "variants_of",
 ]
 
 
@@ -50,6 +52,8 @@ class Family:
         variant: what follows the slash ("LANG"); empty for a single task.
         example: a variant that exists.
         variants: all of them, where the family is closed; empty where any name may follow.
+        listed: returns those of a folder with published files, or of the Hub (None), where they
+            can be listed.
     """
 
     build: Callable[..., Task]
@@ -57,6 +61,7 @@ class Family:
     variant: str = ""
     example: str = ""
     variants: tuple[str, ...] = ()
+    listed: Callable[[Path | None], Sequence[str]] | None = None
 
     def sample(self) -> Task:
         """Return the task, or the example of the family."""
@@ -74,7 +79,11 @@ TASKS: Mapping[str, Family] = {
     ),
     "wnut17": Family(build=wnut17, summary="WNUT-17, emerging entities in noisy text"),
     "ud": Family(
-        build=ud, variant="TREEBANK", example="en_ewt", summary="Universal Dependencies treebanks"
+        build=ud,
+        variant="TREEBANK",
+        example="en_ewt",
+        listed=treebanks,
+        summary="Universal Dependencies treebanks",
     ),
     "atis": Family(build=atis, summary="ATIS, requests for flights"),
     "snips": Family(build=snips, summary="SNIPS, requests to a voice assistant"),
@@ -150,6 +159,27 @@ def get_task(
     if described and hub_name(name) and format_of(Path(name)) not in FORMATS:
         return hub_task(name, choice, own_kind)
     _refuse_missing(name, head, own=described)
+
+
+def variants_of(name: str, data: Path | None = None) -> list[str]:
+    """Return the tasks of a family ("ud"), as they are typed.
+
+    Args:
+        name: the family.
+        data: the folder with its published files; None asks the Hub, where it is not known.
+
+    Raises:
+        UnknownNameError: there is no such family.
+        OptionError: it is a single task, or a family of which no list is known.
+        MissingFileError: the folder has none of it.
+        HubError: the Hub cannot be asked.
+    """
+    family = choose("task", name, TASKS)
+    if family.listed is None and not family.variants:
+        one = f"expected {name}/{family.variant}, as in {name}/{family.example}"
+        raise OptionError(f"{name}: {one if family.variant else 'one task, without variants'}.")
+    found = family.variants if family.listed is None else family.listed(data)
+    return [f"{name}/{variant}" for variant in found]
 
 
 def is_own(task: Task) -> bool:

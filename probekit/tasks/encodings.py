@@ -43,7 +43,7 @@ def own_lines(path: Path, options: TextOptions) -> list[str]:
 
 def _encoding(path: Path, raw: bytes, wanted: str | None) -> str:
     if wanted is not None:
-        return _known(wanted)
+        return known_encoding(wanted)
     found = next((name for mark, name in _MARKS.items() if raw.startswith(mark)), None)
     if found is None and _is_western(raw):
         found = WESTERN
@@ -54,8 +54,12 @@ def _encoding(path: Path, raw: bytes, wanted: str | None) -> str:
     return found
 
 
-def _known(wanted: str) -> str:
-    """Return the encoding that a name means; UTF-8 comes with or without its mark."""
+def known_encoding(wanted: str) -> str:
+    """Return the encoding that a name means; UTF-8 comes with or without its mark.
+
+    Raises:
+        OptionError: it names none.
+    """
     try:
         codec = codecs.lookup(wanted)
         "".encode(wanted)

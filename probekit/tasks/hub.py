@@ -68,6 +68,22 @@ def load_split(split: str, source: HubSource) -> tuple[Any, str]:
     return dataset, f"{where} ({source.config or dataset.config_name})"
 
 
+def list_configurations(source: HubSource) -> list[str]:
+    """Return the names of a repository's configurations.
+
+    Raises:
+        HubError: they cannot be listed.
+    """
+    import datasets
+
+    try:
+        revision = commit_of(source) or source.revision
+        return list(datasets.get_dataset_config_names(source.repo, revision=revision))
+    except Exception as error:
+        reason = str(error) if isinstance(error, UnreachableError) else reason_of(error)
+        raise HubError(f"cannot list the configurations of {source.repo}: {reason}.") from error
+
+
 def _read(split: str, source: HubSource) -> Sentences:
     dataset, where = load_split(split, source)
     sentences = hub_sentences(dataset, source, where)

@@ -1,16 +1,15 @@
 """Any data set of the Hugging Face Hub as the user's own data: org/name, org/name/config."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 from probekit.errors import DataError, HubError, MissingFileError, OptionError
 from probekit.reasons import reason_of
 from probekit.registry import choose
 from probekit.tasks.arrow_fields import dataset_fields
-from probekit.tasks.hub import UnreachableError, commit_of, load_split
+from probekit.tasks.hub import UnreachableError, commit_of, list_configurations, load_split
 from probekit.tasks.hub_source import HubSource
 from probekit.tasks.kinds import Kind
 from probekit.tasks.options import Choice
@@ -130,7 +129,10 @@ def _explain(name: str, source: HubSource, error: Exception) -> NoReturn:
             f"{name}: no such file or folder, no task of that name, and no data set of that name "
             f"on the Hub (or a private one). Check the path; `probekit tasks` lists the tasks."
         ) from error
-    configs = _configs(source)
+    try:
+        configs = list_configurations(source)
+    except HubError:
+        configs = []  # the error that led here is the one to report
     if source.config is not None and configs:
         choose(f"configuration of {source.repo}", source.config, dict.fromkeys(configs))
     if source.config is None and len(configs) > 1:
@@ -139,15 +141,3 @@ def _explain(name: str, source: HubSource, error: Exception) -> NoReturn:
             f"{source.repo}/{configs[0]}."
         ) from error
     raise HubError(f"could not load {source} from the Hub: {reason}.") from error
-
-
-def _configs(source: HubSource) -> Sequence[str]:
-    """Return the names of a data set's configurations; none where they cannot be listed."""
-    import datasets
-
-    try:
-        names: Any = datasets.get_dataset_config_names(source.repo, revision=source.revision)
-    except Exception:
-        # The error that led here is the one to report.
-        return ()
-    return [str(name) for name in names]

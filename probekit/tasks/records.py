@@ -11,8 +11,8 @@ from probekit.tasks.options import Choice
 
 RECORDS: Mapping[str, Callable[[Path, Choice], Fields]] = {
     ".jsonl": load_jsonl,
-    ".json": load_json,
     ".parquet": lambda path, _: load_parquet(path),
+    ".json": load_json,
     SAVED: lambda path, _: load_saved(path),
 }
 

@@ -93,9 +93,9 @@ def _check_running(lines: Sequence[str], where: str, kind: str, labels: Collecti
     named = {row[-1].strip() for row in rows}
     known = all(name in labels or is_tag(name) for name in named)
     if known and len({len(row) for row in rows}) == 1 and any(map(str.isalpha, "".join(named))):
-        remedy = ".conll, or give --text 0" if kind == "tagging" else ".tsv"
+        remedy = ".conll file, or --text 0 with this one" if kind == "tagging" else ".tsv file"
         raise DataError(
             f"{where}: every line ends in a label ({min(named)}), so that this is a table, and "
-            f"running text is expected. To have it read as `probekit extract` reads it, name it "
+            "running text is expected. To have it read as `probekit extract` reads it, give a "
             f"{remedy}."
         )

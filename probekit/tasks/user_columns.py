@@ -23,12 +23,15 @@ MOST_WORDS = 500
 def read_conll(path: Path, choice: Choice) -> Sentences:
     """Read a ``.conll`` file: the word is the first column and the label the last.
 
-    Columns are named by their position ("0", "1", ...). A file of one column has no labels.
+    Columns are named by their position ("0", "1", ...). A file of one column has no labels. With
+    ``--separator`` it is read as a table.
 
     Raises:
         OptionError: the choice of columns does not fit.
         DataError: rows of different widths, or one sentence with a column of sentence ids.
     """
+    if choice.separator is not None:
+        return read_table(path, choice)
     where, origin = str(path), origin_of(path)
     blocks = read_blocks(path, own_lines(path, choice))
     names = [str(place) for place in range(width_of(blocks))]

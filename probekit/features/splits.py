@@ -19,7 +19,7 @@ from probekit.store import Entry, find_entries
 from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries, model_slug
 from probekit.store.manifest import Manifest
-from probekit.tasks import Kind, Task, get_task, is_own
+from probekit.tasks import Kind, Task, get_task, is_described, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +158,8 @@ def open_features(
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
     column = about.columns[0]  # the one asked for, by the name that an index stands for
-    entries = _entries(model, about, location, fit_on)
+    typed = [*location.typed, *(["--label", label] if label and is_described(about) else [])]
+    entries = _entries(model, about, location, fit_on, typed)
     labels = {}
     for split, entry in entries.items():
         found = _labels(entry, about, column, location, needed=split == "train")
@@ -185,7 +186,9 @@ def open_features(
     )
 
 
-def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[str, Entry]:
+def _entries(
+    model: str, task: Task, location: Location, fit_on: str, typed: Sequence[str]
+) -> dict[str, Entry]:
     choose(f"split of {task.name}", fit_on, dict.fromkeys((*SPLITS, *task.splits)))
     here = (model_slug(model), task.slug)
     present = {
@@ -199,10 +202,10 @@ def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[st
         if split in present and split not in ("train", fit_on)
     ]
     kind = task.kind_of(task.columns[0])
-    found = {"train": _entry(model, task, fit_on, location, kind)}
+    found = {"train": _entry(model, task, fit_on, location, kind, typed)}
     for split in others:
         try:
-            found[split] = _entry(model, task, split, location, kind)
+            found[split] = _entry(model, task, split, location, kind, typed)
         except EntryNotFoundError as error:
             if location.entry is None:
                 raise
@@ -210,7 +213,9 @@ def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[st
     return found
 
 
-def _entry(model: str, task: Task, split: str, location: Location, kind: Kind) -> Entry:
+def _entry(
+    model: str, task: Task, split: str, location: Location, kind: Kind, typed: Sequence[str]
+) -> Entry:
     arrays = (OWN_ROWS[kind],) if kind in OWN_ROWS else POOLED
     return find_entries(
         location.root,
@@ -220,7 +225,7 @@ def _entry(model: str, task: Task, split: str, location: Location, kind: Kind) -
         location.entry,
         task_slug=task.slug,
         arrays=arrays,
-        typed=location.typed,
+        typed=typed,
     )
 
 

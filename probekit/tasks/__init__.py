@@ -12,7 +12,7 @@ from probekit.tasks.conll import conll
 from probekit.tasks.demo import demo_ner
 from probekit.tasks.formats import format_of
 from probekit.tasks.glue import GLUE, glue
-from probekit.tasks.hub_data import hub_name, hub_task
+from probekit.tasks.hub_data import HubData, hub_name, hub_task
 from probekit.tasks.kinds import Kind
 from probekit.tasks.matis import matis
 from probekit.tasks.options import Choice
@@ -36,6 +36,7 @@ __all__ = [
     "Task",
     "TextOptions",
     "get_task",
+    "is_described",
     "is_own",
     "slug_of",
     "variants_of",
@@ -185,6 +186,11 @@ def variants_of(name: str, data: Path | None = None) -> list[str]:
 def is_own(task: Task) -> bool:
     """Say whether a task is the user's own files."""
     return isinstance(task.source, UserFiles)
+
+
+def is_described(task: Task) -> bool:
+    """Say whether the options of a command say what a task is: own files, or a Hub data set."""
+    return isinstance(task.source, UserFiles | HubData)
 
 
 def slug_of(name: str) -> str:

@@ -1,5 +1,6 @@
 """What a file gives a saved head to label: running text, or a table that ``extract`` reads too."""
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from probekit.tasks.own_formats import FORMATS, read_own
 from probekit.tasks.sentences import Sentence
 from probekit.train.trained import TrainedHead
 
+_CELLS = re.compile(r"[,;|\t]")
 RUNNING = ".txt"
 COLUMNS = {"text", "separator", "sentences"}
 """Options that say that a file has columns."""
@@ -86,16 +88,25 @@ def _check_running(lines: Sequence[str], where: str, kind: str, labels: Collecti
     filled = [line for line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
     if filled and all(line.startswith("{") and line.rstrip().endswith("}") for line in filled):
         raise DataError(f"{where}: JSON objects, and running text is expected; name it .jsonl.")
-    mark = {"tagging": None, "pair": "\t"}.get(kind, "")
-    if mark == "" or len(filled) < 2:
-        return
-    rows = [line.split(mark) for line in filled]
-    named = {row[-1].strip() for row in rows}
-    known = all(name in labels or is_tag(name) for name in named)
-    if known and len({len(row) for row in rows}) == 1 and any(map(str.isalpha, "".join(named))):
-        remedy = ".conll file, or --text 0 with this one" if kind == "tagging" else ".tsv file"
-        raise DataError(
-            f"{where}: every line ends in a label ({min(named)}), so that this is a table, and "
-            "running text is expected. To have it read as `probekit extract` reads it, give a "
-            f"{remedy}."
+    if len(filled) > 1 and _ends_in_labels(filled, kind, labels):
+        remedy = (
+            ".conll file, or --text 0 with this one" if kind == "tagging" else ".csv or .tsv file"
         )
+        raise DataError(
+            f"{where}: every line ends in a label, so that this is a table, and running text is "
+            f"expected. To have it read as `probekit extract` reads it, give a {remedy}."
+        )
+
+
+def _ends_in_labels(lines: Sequence[str], kind: str, labels: Collection[str]) -> bool:
+    """Say whether the last cell of each line, but perhaps a header, is a label.
+
+    Words are as many in each line, beside a label of letters; a full stop may be a label as well.
+    """
+    body = lines[1:] if len(lines) > 2 else lines
+    rows = [line.split() if kind == "tagging" else _CELLS.split(line) for line in body]
+    named = {row[-1].strip(' "') for row in rows}
+    if kind == "tagging" and not any(map(str.isalpha, "".join(named))):
+        return False
+    known = all(name in labels or (kind == "tagging" and is_tag(name)) for name in named)
+    return known and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1

@@ -23,6 +23,8 @@ _MARKS = {
 }
 _MOST_ACCENTED = 0.3
 """Of all letters; where there are more, the text is rather of another alphabet."""
+_MOST_UTF_8 = 0.05
+"""Of all that is not ASCII: a pair of signs may look like a letter in UTF-8 by chance."""
 _SIGNS = frozenset("€‚ƒ„…†‡ˆ‰‹‘’“”•–—˜™›¡¢£¥§©«®°±²³´·º»¼½¾¿×÷\xa0\xad")  # noqa: RUF001
 
 
@@ -81,13 +83,15 @@ def _is_western(raw: bytes) -> bool:
         return False
     except UnicodeDecodeError:
         pass
-    if any(ord(character) > 127 for character in raw.decode(errors="ignore")):
-        return False
     try:
         text = raw.decode(WESTERN)
     except UnicodeDecodeError:
         return False
     high = [character for character in text if ord(character) > 127]
+    if len([one for one in raw.decode(errors="ignore") if ord(one) > 127]) > _MOST_UTF_8 * len(
+        high
+    ):
+        return False
     accented = [character for character in high if character.isalpha()]
     letters = sum(character.isalpha() for character in text)
     plausible = "ÿ" not in accented and {*high} - {*accented} <= _SIGNS

@@ -8,7 +8,7 @@ from probekit.errors import DataError
 from probekit.tasks.cells import Row, is_filled
 from probekit.tasks.headers import column_of
 from probekit.tasks.options import Choice, place_of
-from probekit.tasks.text_columns import IDS
+from probekit.tasks.text_columns import is_id
 
 NONE = "none"
 """Says that a table has no sentence ids, whatever a column looks like."""
@@ -54,7 +54,7 @@ def sentence_columns(
     return [
         place
         for place, name in enumerate(names)
-        if name.lower() in IDS and place != taken and _repeats(column_of(filled, place))
+        if is_id(name) and place != taken and _repeats(column_of(filled, place))
     ]
 
 

@@ -54,17 +54,27 @@ def split_files(path: Path, formats: Collection[str]) -> dict[str, tuple[Path, .
     if not found and (path / "data").is_dir():
         found = _of_folder(path / "data", formats)
     if not found:
-        listed = ", ".join(format for format in formats if format.startswith("."))
-        raise DataError(
-            f"{path}: no file is named after a split; expected {', '.join(ALIASES)} with one of "
-            f"{listed} (or shards, such as train-00000-of-00002.parquet)."
-        )
+        raise _without_splits(path, formats)
     return {split: found[split] for split in SPLITS if split in found}
 
 
 def split_of(name: str) -> str | None:
     """Return the split that a name says: "dev", "en_ewt-ud-dev", "Validation"."""
     return ALIASES.get(name.rpartition("-ud-")[2].lower())
+
+
+def _without_splits(path: Path, formats: Collection[str]) -> DataError:
+    """Say what a folder should hold, and what in it comes near."""
+    listed = ", ".join(form for form in formats if form.startswith("."))
+    inside = sorted(path.iterdir())
+    others = [file.name for file in inside if file.is_file() and split_of(_whole(file))]
+    below = [file for file in inside if file.is_dir() and _of_folder(file, formats)]
+    hint = f" {others[0]} has another format, or is of another --kind." if others else ""
+    hint = f" Did you mean {below[0]}?" if below else hint
+    return DataError(
+        f"{path}: no file is named after a split; expected {', '.join(ALIASES)} with one of "
+        f"{listed} (or shards, such as train-00000-of-00002.parquet).{hint}"
+    )
 
 
 def _of_folder(folder: Path, formats: Collection[str]) -> dict[str, tuple[Path, ...]]:

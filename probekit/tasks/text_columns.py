@@ -34,9 +34,15 @@ LABELS = (
     "gold_label",
     "similarity",
 )
-# The last two are what pandas makes of an index without a name.
-IDS = ("id", "idx", "index", "guid", "unnamed: 0", "__index_level_0__")
+IDS = ("id", "idx", "index", "guid")
+_PANDAS = ("unnamed: ", "__index_level_")
+"""How pandas calls an index without a name when it reads it, and in Parquet files."""
 USUAL = frozenset({*TEXTS, *LABELS, *IDS, *(name for pair in PAIRS for name in pair)})
+
+
+def is_id(name: str) -> bool:
+    """Say whether a column is called as ids and indexes are, which are no labels; or not at all."""
+    return not name or name.lower() in IDS or name.lower().startswith(_PANDAS)
 
 
 def choose_texts(

@@ -14,7 +14,7 @@ from probekit.tasks.options import Choice, only_label, place_of
 from probekit.tasks.published import origin_of
 from probekit.tasks.sentence_ids import check_undivided, divide, sentence_columns
 from probekit.tasks.sentences import Sentence, Sentences
-from probekit.tasks.text_columns import IDS
+from probekit.tasks.text_columns import is_id
 
 TEXT_HEADERS = ("word", "words", "token", "tokens", "form", "text")
 MOST_WORDS = 500
@@ -139,7 +139,7 @@ def _table_label(
         return None
     free = [name for place, name in enumerate(names) if place not in taken]
     if choice.label is None or not free:
-        label = _only_label(where, [name for name in free if name.lower() not in IDS])
+        label = _only_label(where, [name for name in free if not is_id(name)])
         return None if label is None else names.index(label)
     return place_of(where, "--label", choice.label, names)
 

@@ -16,7 +16,7 @@ from probekit.tasks.records import load_records
 from probekit.tasks.scores import is_number
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.separators import NAMES, chosen_separator
-from probekit.tasks.text_columns import IDS, LABELS, choose_label, choose_texts
+from probekit.tasks.text_columns import LABELS, choose_label, choose_texts, is_id
 from probekit.tasks.text_fields import TABLES, load_table
 
 UNLABELLED = {"", "-1"}
@@ -108,7 +108,6 @@ def _choose_texts(
 
 def _text_columns(fields: Fields, choice: Choice) -> list[str]:
     """Return the columns of strings that are not called as labels or ids are."""
-    known = {*LABELS, *IDS}
     names = list(fields.values)
     label = choice.label
     known_by = names if choice.texts_alone else [*names, *map(str, range(-len(names), len(names)))]
@@ -117,7 +116,7 @@ def _text_columns(fields: Fields, choice: Choice) -> list[str]:
     return [
         name
         for name, values in fields.values.items()
-        if name.lower() not in known and name != label and _is_prose(values)
+        if not (name.lower() in LABELS or is_id(name) or name == label) and _is_prose(values)
     ]
 
 
@@ -130,7 +129,7 @@ def _is_prose(values: Sequence[Any]) -> bool:
 def _may_label(fields: Fields, name: str) -> bool:
     filled = [value for value in fields.values[name] if value is not None]
     plain = all(isinstance(value, str | int | float) for value in filled)
-    return name.lower() not in IDS and bool(filled) and plain
+    return not is_id(name) and bool(filled) and plain
 
 
 def _sentence(

@@ -66,7 +66,7 @@ def test_predict_refuses_what_is_a_table_by_its_content(head, corpus, here):
     (here / "eng.testb").write_text(f"-DOCSTART- -X- O\n\n{labelled}", "utf-8")
     for file, text in (("eng.testb", None), ("-", labelled)):
         message = refused("predict", head, file, text=text)
-        assert "every line ends in a label (B-LOC)" in message
+        assert "every line ends in a label, so that this is a table" in message
         assert message.endswith("give a .conll file, or --text 0 with this one.")
     message = refused("predict", head, "-", text='{"tokens": ["a"]}\n')
     assert message == "stdin: JSON objects, and running text is expected; name it .jsonl."
@@ -95,6 +95,9 @@ def test_predict_reads_labelled_texts(bert, here, kind):
     assert [row.get("text_pair") for row in found] == [
         row["b"] if kind == "pair" else None for row in rows
     ]
+    if kind == "sentence":
+        (here / "a.txt").write_text("\n".join(f"{row['a']},{row['class']}" for row in rows))
+        assert "every line ends in a label" in refused("predict", "head", "a.txt")
     (here / "words.conll").write_text("a O\nb O\n")
     message = refused("predict", "head", "words.conll")
     assert "unknown format '.conll'" in message

@@ -221,7 +221,7 @@ def test_a_document_longer_than_csv_reads_by_default(tmp_path: Path, kind: str) 
 
 
 @pytest.mark.parametrize("first", [(0, 1, 2), (7, 3, 12)], ids=["in order", "shuffled"])
-@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 0.1"])
 def test_a_nameless_column_of_numbers_is_an_index(
     tmp_path: Path, name: str, first: tuple[int, ...]
 ) -> None:

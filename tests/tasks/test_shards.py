@@ -94,6 +94,16 @@ def test_what_is_no_whole_split(tmp_path: Path, names: list[str], message: str) 
         task_of(conll(tmp_path, *names))
 
 
+def test_what_comes_near_is_named(tmp_path: Path) -> None:
+    conll(tmp_path, "a/en/train-0.conll", "b/train.xml")
+    with pytest.raises(DataError, match=r"Did you mean .*a/en\?$"):
+        task_of(tmp_path / "a")
+    with pytest.raises(
+        DataError, match=r"train.xml has another format, or is of another --kind\.$"
+    ):
+        task_of(tmp_path / "b")
+
+
 def test_one_shard_alone_is_the_split_that_its_name_says(tmp_path: Path) -> None:
     conll(tmp_path, "validation-00000-of-00002.conll")
     assert task_of(tmp_path / "validation-00000-of-00002.conll").splits == ("dev",)

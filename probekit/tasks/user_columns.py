@@ -41,7 +41,8 @@ def read_conll(path: Path, choice: Choice) -> Sentences:
     label = _conll_label(where, choice, names)
     ids = [] if choice.sentences is None else sentence_columns(where, choice, names, (), word)
     divided = divide([row for block in blocks for row in [*_rows(block), (0, [])]], ids)
-    _check_undivided(where, choice, names, divided, (word, *ids, label or len(names) - 1))
+    labels = len(names) - 1 if label is None else label
+    _check_undivided(where, choice, names, divided, (word, *ids, labels))
     sentences = tuple(_table_sentence(rows, names, word, label) for rows in divided)
     return Sentences(sentences=sentences, where=where, origin=origin)
 

@@ -49,6 +49,7 @@ def extract(
     kind: options.Kind = None,
     text: options.TextColumn = None,
     label: Label = None,
+    skip_unlabelled: options.SkipUnlabelled = False,
     json: options.Json = False,
     dry_run: DryRun = False,
     *,
@@ -73,6 +74,7 @@ def extract(
         kind=kind,
         text=text,
         label=label,
+        skip_unlabelled=skip_unlabelled,
         progress=progress_wanted(),
     )
     if dry_run:

@@ -52,7 +52,12 @@ class Target:
             model, task = manifest.model, manifest.task
             cache, entry = path.resolve().parents[2], str(path)
         place = Location(
-            cache=cache, entry=entry, data=shared.data, kind=shared.kind, text=shared.text
+            cache=cache,
+            entry=entry,
+            data=shared.data,
+            kind=shared.kind,
+            text=shared.text,
+            skip_unlabelled=shared.skip_unlabelled,
         )
         return cls(model=model, task=task, location=place)
 
@@ -65,17 +70,12 @@ class Target:
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""
-        from probekit.tasks import get_task
-
-        place = self.location
-        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
+        task = self.location.task(self.task, label)
         return task.kind_of(task.columns[0]) if task.columns else task.kind
 
     def default_out(self, label: str | None) -> Path:
         """Return ``runs/<model>/<task>.jsonl``."""
         from probekit.store.layout import model_slug
-        from probekit.tasks import get_task
 
-        place = self.location
-        task = get_task(self.task, kind=place.kind, text=place.text, label=label)
+        task = self.location.task(self.task, label)
         return Path("runs") / model_slug(self.model) / f"{task.slug}.jsonl"

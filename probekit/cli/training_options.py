@@ -203,6 +203,7 @@ class TrainingOptions:
     data: LabelData = None
     kind: options.Kind = None
     text: options.TextColumn = None
+    skip_unlabelled: options.SkipUnlabelled = False
     cache: options.Cache = Path("cache")
     out: Out = None
     memory: Memory = None

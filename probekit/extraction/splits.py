@@ -32,6 +32,7 @@ def extract(
     kind: str | None = None,
     text: str | None = None,
     label: str | None = None,
+    skip_unlabelled: bool = False,
     progress: bool = False,
 ) -> list[Entry]:
     """Run a frozen model over a task's text once and cache every layer.
@@ -52,6 +53,7 @@ def extract(
         kind: for the user's own data, its kind.
         text: for the user's own data, name or index of the text column.
         label: for the user's own data, name or index of the label column.
+        skip_unlabelled: for the user's own data, leave out texts without a label.
         progress: show progress on stderr.
 
     Returns:
@@ -74,6 +76,7 @@ def extract(
         kind=kind,
         text=text,
         label=label,
+        skip_unlabelled=skip_unlabelled,
         progress=progress,
     )
     return [session.extract(split) for split in texts]
@@ -94,6 +97,7 @@ def open_session(
     kind: str | None = None,
     text: str | None = None,
     label: str | None = None,
+    skip_unlabelled: bool = False,
     progress: bool = False,
 ) -> tuple[Session, list[Split]]:
     """Read a task's text and the model's facts; nothing is computed yet.
@@ -112,6 +116,7 @@ def open_session(
         kind: kind of the user's own data.
         text: its text column.
         label: its label column.
+        skip_unlabelled: leave out its texts without a label.
         progress: show progress on stderr.
 
     Returns:
@@ -121,7 +126,7 @@ def open_session(
         ProbekitError: anything that the user can mend; see ``probekit.errors``.
     """
     options = options or ExtractOptions()
-    family = get_task(task, kind=kind, text=text, label=label)
+    family = get_task(task, kind=kind, text=text, label=label, skip_unlabelled=skip_unlabelled)
     if data is not None and is_own(family):
         raise OptionError(f"{task} is the data already; leave --data {data} out.")
     inspection = inspect_backbone(model, revision=revision, random_init=options.random_init)
@@ -139,6 +144,7 @@ def open_session(
         "--device": None if device == "auto" else device,
         "--cache": None if Path(cache) == Path("cache") else cache,
     }
+    flags = ["--skip-unlabelled"] * skip_unlabelled + ["--compile"] * compile
     session = Session(
         inspection=inspection,
         task=family,
@@ -147,19 +153,21 @@ def open_session(
         compile=compile,
         cache=Path(cache),
         overwrite=overwrite,
-        remedy=_rerun((model, task), named, replace(options, dtype="bfloat16"), compile=compile),
+        remedy=_rerun((model, task), named, replace(options, dtype="bfloat16"), flags),
         progress=progress,
     )
     return session, texts
 
 
 def _rerun(
-    names: Sequence[str], named: Mapping[str, object], options: ExtractOptions, *, compile: bool
+    names: Sequence[str],
+    named: Mapping[str, object],
+    options: ExtractOptions,
+    flags: Sequence[str],
 ) -> str:
     """Return the command line of the same extraction of MODEL and TASK with other options."""
     words = [str(word) for item in named.items() if item[1] for word in item]
-    words += ["--compile"] if compile else []
-    return shlex.join(["probekit", "extract", *names, *words, *options.words()])
+    return shlex.join(["probekit", "extract", *names, *words, *flags, *options.words()])
 
 
 def _read(task: Task, splits: Sequence[str] | None, data: Path | None) -> list[Split]:

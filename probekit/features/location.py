@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from probekit.tasks import Task, get_task
+
 DEFAULT_CACHE = Path("cache")
 
 
@@ -16,6 +18,7 @@ class Location:
         data: folder to read labels from afresh; ``None`` takes the newest beside the entry.
         kind: kind of the user's own data (``--kind``).
         text: text column of the user's own data (``--text``).
+        skip_unlabelled: leave out its texts without a label (``--skip-unlabelled``).
     """
 
     cache: str | Path = DEFAULT_CACHE
@@ -23,12 +26,24 @@ class Location:
     data: str | Path | None = None
     kind: str | None = None
     text: str | None = None
+    skip_unlabelled: bool = False
 
     @property
     def typed(self) -> list[str]:
         """The options that say what the user's own data is, as they are typed."""
         given = {"--kind": self.kind, "--text": self.text}
-        return [word for name, value in given.items() if value for word in (name, value)]
+        words = [word for name, value in given.items() if value for word in (name, value)]
+        return [*words, *["--skip-unlabelled"] * self.skip_unlabelled]
+
+    def task(self, name: str, label: str | None = None) -> Task:
+        """Return the task called ``name``, or the user's own data as these options read it."""
+        return get_task(
+            name,
+            kind=self.kind,
+            text=self.text,
+            label=label,
+            skip_unlabelled=self.skip_unlabelled,
+        )
 
     @property
     def root(self) -> Path:

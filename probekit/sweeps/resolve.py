@@ -377,10 +377,11 @@ def part(
     spec: TrainSpec, splits: Splits
 ) -> tuple[Int64[np.ndarray, " kept"], Int64[np.ndarray, " held"]]:
     """Return the positions of train that can be drawn, and those held out as dev."""
-    total = splits.n_train
+    pool = splits.drawable
     if spec.hold_out is None:
-        return np.arange(total), np.arange(0)
-    return hold_out(total, spec.hold_out)
+        return pool, pool[:0]
+    kept, held = hold_out(len(pool), spec.hold_out)
+    return pool[kept], pool[held]
 
 
 def dev_view(spec: TrainSpec, splits: Splits) -> FeatureView:

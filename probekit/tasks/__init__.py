@@ -94,7 +94,12 @@ KINDS: Mapping[str, Kind] = {kind: kind for kind in get_args(Kind)}
 
 
 def get_task(
-    name: str, *, kind: str | None = None, text: str | None = None, label: str | None = None
+    name: str,
+    *,
+    kind: str | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    skip_unlabelled: bool = False,
 ) -> Task:
     """Return the task called ``name``, or the one that lies at the path ``name``.
 
@@ -105,6 +110,7 @@ def get_task(
         text: the column with the words or the text of the user's own data, by name or index; two
             for a pair ("A,B").
         label: the label column; of a task with several it becomes the first one.
+        skip_unlabelled: leave out the texts without a label of the user's own data.
 
     Raises:
         UnknownNameError: no task, or no label column, has that name.
@@ -120,7 +126,9 @@ def get_task(
         return task if kind is None else _of_kind(task, kind)
     if not Path(name).expanduser().exists():
         _refuse_missing(name, head, own=(kind, text, label) != (None, None, None))
-    return user_task(name, kind=kind or "tagging", text=text, label=label)
+    return user_task(
+        name, kind=kind or "tagging", text=text, label=label, skip_unlabelled=skip_unlabelled
+    )
 
 
 def is_own(task: Task) -> bool:

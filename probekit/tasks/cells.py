@@ -15,8 +15,8 @@ _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 def read_cells(path: Path, *, long: bool = False) -> list[Row]:
     """Return the rows of a table.
 
-    ``.csv`` cells may be quoted; ``.tsv`` cells are taken as they are, since a lone quotation
-    mark is a common token.
+    ``.csv`` cells may be quoted, and a blank after a comma belongs to none; ``.tsv`` cells are
+    taken as they are, since a lone quotation mark is a common token.
 
     Args:
         path: the file.
@@ -66,7 +66,7 @@ def _check_delimiter(path: Path, lines: Sequence[str]) -> None:
 def _csv_rows(path: Path, long: bool) -> list[Row]:
     lines = read_lines(path)
     _check_delimiter(path, lines)
-    reader = csv.reader((f"{line}\n" for line in lines), strict=True)
+    reader = csv.reader((f"{line}\n" for line in lines), strict=True, skipinitialspace=True)
     rows: list[Row] = []
     first = 1
     try:

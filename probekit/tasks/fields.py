@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from probekit.errors import DataError, MissingFileError
+from probekit.tasks.blanks import trim_names
 from probekit.tasks.lines import read_lines
 
 
@@ -44,8 +45,9 @@ def load_jsonl(path: Path) -> Fields:
             rows.append(_object(path, number, line))
             lines.append(number)
     names = dict.fromkeys(name for row in rows for name in row)
-    values = {name: [row.get(name) for row in rows] for name in names}
-    return Fields(path=path, unit="line", lines=lines, values=values)
+    values = [[row.get(name) for row in rows] for name in names]
+    named = dict(zip(trim_names(str(path), names), values, strict=True))
+    return Fields(path=path, unit="line", lines=lines, values=named)
 
 
 def load_parquet(path: Path) -> Fields:
@@ -68,7 +70,8 @@ def load_parquet(path: Path) -> Fields:
     for name, labels in _class_names(table.schema.metadata or {}).items():
         if name in values:
             values[name] = [_named(row, labels) for row in values[name]]
-    return Fields(path=path, unit="row", lines=range(1, table.num_rows + 1), values=values)
+    named = dict(zip(trim_names(str(path), values), values.values(), strict=True))
+    return Fields(path=path, unit="row", lines=range(1, table.num_rows + 1), values=named)
 
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:

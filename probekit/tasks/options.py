@@ -15,11 +15,13 @@ class Choice:
         text: the text column; two of them for a pair ("A,B").
         label: the label column.
         optional: a file of sentences without the label column is one without labels.
+        skip_unlabelled: leave out the texts without a label in a file where others have one.
     """
 
     text: str | None = None
     label: str | None = None
     optional: bool = False
+    skip_unlabelled: bool = False
 
 
 def is_index(name: str) -> bool:

@@ -1,6 +1,6 @@
 """What the reader of a format hands on, before it is checked and becomes a split."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -52,12 +52,14 @@ class Sentences:
         where: the source as messages name it (a path or a Hub repository).
         origin: the source as the manifest names it.
         unit: what ``Sentence.lines`` counts.
+        unmarked: label columns in which marks like ``_`` are labels (``unlabelled``).
     """
 
     sentences: tuple[Sentence, ...]
     where: str
     origin: str
     unit: Literal["line", "row"] = "line"
+    unmarked: Collection[str] = ()
 
 
 class Source(Protocol):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from probekit.errors import DataError
 from probekit.once import warn_once
+from probekit.tasks.blanks import trim, trim_names
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.fields import Fields
 from probekit.tasks.options import Choice, names_header
@@ -32,8 +33,7 @@ def load_table(path: Path, choice: Choice) -> Fields:
     check_widths(path, rows)
     header = rows[0][1]
     if _is_header(header, choice):
-        names, body = [cell.strip(" ") for cell in header], rows[1:]
-        _check_names(path, rows[0][0], names)
+        names, body = trim_names(f"{path}, line {rows[0][0]}", header), rows[1:]
     else:
         _check_headless(path, rows)
         if len(rows) > 1 and not any(" " in cell.strip() for cell in header):
@@ -50,14 +50,8 @@ def load_table(path: Path, choice: Choice) -> Fields:
 
 
 def _is_header(cells: Sequence[str], choice: Choice) -> bool:
-    names = [cell.strip(" ") for cell in cells]
+    names = [trim(cell) for cell in cells]
     return names_header(choice, names) or any(name.lower() in USUAL for name in names)
-
-
-def _check_names(path: Path, line: int, names: Sequence[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path}, line {line}: two columns are called {twice!r}; rename one.")
 
 
 def _check_headless(path: Path, rows: Sequence[Row]) -> None:

@@ -1,5 +1,6 @@
 """The user's own data: a file, or a folder with one file per split."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -7,14 +8,17 @@ from pathlib import Path
 
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.fingerprint import digest
-from probekit.tasks.bio import is_tag
+from probekit.once import warn_once
 from probekit.tasks.options import Choice
+from probekit.tasks.schemes import looks_like_tags, read_scheme
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.types import Kind, Metric, Task, slugify
-from probekit.tasks.unlabelled import drop_unlabelled
+from probekit.tasks.unlabelled import NO_LABEL, settle_labels
 from probekit.tasks.user_columns import read_conll, read_conllu, read_table
 from probekit.tasks.user_fields import read_jsonl, read_parquet
 from probekit.tasks.user_texts import read_texts, read_txt
+
+logger = logging.getLogger(__name__)
 
 Reader = Callable[[Path, Choice], Sentences]
 
@@ -44,6 +48,7 @@ METRICS: Mapping[Kind, Metric] = {
     "regression": "spearman",
     "language-modelling": "perplexity",
 }
+_SHOWN = 5
 ALIASES = {
     "train": "train",
     "dev": "dev",
@@ -77,18 +82,22 @@ class UserFiles:
                 f"{split}{self.files[split].suffix}."
             )
         path = files[split]
-        found = READERS[self.kind][path.suffix.lower()](path, self.choice)
-        return drop_unlabelled(found) if self.kind == "tagging" else found
+        return READERS[self.kind][path.suffix.lower()](path, self.choice)
 
 
 def user_task(
-    name: str, *, kind: Kind = "tagging", text: str | None = None, label: str | None = None
+    name: str,
+    *,
+    kind: Kind = "tagging",
+    text: str | None = None,
+    label: str | None = None,
+    skip_unlabelled: bool = False,
 ) -> Task:
     """Return the task that lies at a path.
 
     The columns are those of the first split (train, else dev, else test), and so is the metric of
-    tagging: a column with a B- tag holds entities (span F1), and so does one with O and I- tags
-    alone (IOB1); any other is scored by accuracy. Sentences and pairs are scored by accuracy,
+    tagging: span F1 where the labels are tags of a scheme that ``schemes`` reads, or some are
+    B-TYPE; any other column is scored by accuracy. Sentences and pairs are scored by accuracy,
     numbers by Spearman's rank correlation, language modelling by perplexity.
 
     Args:
@@ -97,6 +106,7 @@ def user_task(
         kind: what is labelled.
         text: the column with the words or the text, by name or index; two of a pair ("A,B").
         label: the label column, by name or index.
+        skip_unlabelled: leave out the texts without a label (words without one are masked anyhow).
 
     Raises:
         MissingFileError: nothing lies there.
@@ -110,22 +120,27 @@ def user_task(
         raise OptionError(
             f"--label {label}: language modelling predicts the text's own tokens; leave it out."
         )
-    source = UserFiles(files=files, choice=Choice(text=text, label=label), kind=kind)
+    asked = Choice(text=text, label=label, skip_unlabelled=skip_unlabelled)
+    source = UserFiles(files=files, choice=asked, kind=kind)
     first = source(next(iter(files)), None)
-    columns = tuple(dict.fromkeys(c for sentence in first.sentences for c in sentence.labels))
+    columns = _columns(first)
+    if kind == "tagging":
+        first = settle_labels(first, columns)
+        columns = _columns(first)
     if modelling:
         columns = ("token",)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
-    choice = Choice(text=text, label=next(iter(columns), label), optional=True)
+    choice = replace(asked, label=next(iter(columns), label), optional=True)
     return Task(
         name=name,
         slug=user_slug(path),
         columns=columns,
-        metrics={column: METRICS.get(kind) or _metric(first, column) for column in columns},
+        metrics={column: METRICS.get(kind) or _metric(first, column, name) for column in columns},
         splits=tuple(files),
         kind=kind,
         source=replace(source, choice=choice),
+        any_scheme=True,
     )
 
 
@@ -135,11 +150,27 @@ def user_slug(path: Path) -> str:
     return f"{slugify(resolved.stem)}-{digest(str(resolved))[:8]}"
 
 
-def _metric(found: Sentences, column: str) -> Metric:
-    tags = {tag for sentence in found.sentences for tag in sentence.labels.get(column, ())}
-    entities = tags - {"O"}
-    begun = any(tag.startswith("B-") and len(tag) > 2 for tag in entities)
-    return "span-f1" if begun or (entities and all(map(is_tag, entities))) else "accuracy"
+def _columns(found: Sentences) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(column for one in found.sentences for column in one.labels))
+
+
+def _metric(found: Sentences, column: str, task: str) -> Metric:
+    """Return what scores labels of words; say it where they only look like tags of spans."""
+    sentences = [sentence.labels.get(column, ()) for sentence in found.sentences]
+    labels = {label for own in sentences for label in own}
+    begun = any(label.startswith("B-") and len(label) > 2 for label in labels)
+    if begun or read_scheme(sentences) is not None:
+        return "span-f1"
+    if looks_like_tags(labels):
+        warn_once(
+            logger,
+            "%s: labels of column %r look like tags of spans (%s), but are not all of one scheme; "
+            "they are scored by accuracy. For span F1 write O, B-TYPE and I-TYPE.",
+            task,
+            column,
+            ", ".join(sorted(labels - {NO_LABEL})[:_SHOWN]),
+        )
+    return "accuracy"
 
 
 def split_files(path: Path, kind: Kind = "tagging") -> dict[str, Path]:

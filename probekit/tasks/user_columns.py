@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from probekit.errors import DataError, OptionError
+from probekit.tasks.blanks import trim, trim_names
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.columns import read_blocks, width_of
+from probekit.tasks.comments import drop_comments
 from probekit.tasks.conllu import FIELDS, LABEL_FIELDS, parse_conllu
 from probekit.tasks.options import Choice, names_header, only_label, place_of
 from probekit.tasks.published import origin_of
@@ -74,12 +76,14 @@ def read_table(path: Path, choice: Choice) -> Sentences:
         DataError: rows of different widths, texts where words should be, or no empty rows in a
             file of over ``MOST_WORDS`` words (a column of sentence ids divides nothing).
     """
-    rows = read_cells(path)
+    rows = _without_comments(path, read_cells(path))
     filled = [row for row in rows if is_filled(row)]
     if not filled:
         return Sentences(sentences=(), where=str(path), origin=origin_of(path))
-    header = filled[0][1]
+    header = [trim(cell) for cell in filled[0][1]]
     headed = _is_header(header, choice)
+    if headed:
+        trim_names(f"{path}, line {filled[0][0]}", header)
     names = header if headed else [str(place) for place in range(len(header))]
     check_widths(path, filled)
     word = place_of(str(path), "--text", choice.text or _usual_text(names), names)
@@ -89,6 +93,12 @@ def read_table(path: Path, choice: Choice) -> Sentences:
     _check_words(path, sentences)
     _check_divided(path, sentences)
     return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
+
+
+def _without_comments(path: Path, rows: Sequence[Row]) -> list[Row]:
+    cells = [row[1] if is_filled(row) else () for row in rows]
+    kept = drop_comments(path, [own[0] if own else "" for own in cells], cells)
+    return [(number, list(own)) for (number, _), own in zip(rows, kept, strict=True)]
 
 
 def _table_label(where: str, choice: Choice, names: Sequence[str], word: int) -> int | None:
@@ -113,7 +123,7 @@ def _only_label(where: str, candidates: Sequence[str]) -> str | None:
 def _table_sentence(
     block: Sequence[Row], names: Sequence[str], word: int, label: int | None
 ) -> Sentence:
-    words = tuple(cells[word] for _, cells in block)
+    words = tuple(cells[word].strip(" \t") for _, cells in block)
     labels = {} if label is None else {names[label]: tuple(cells[label] for _, cells in block)}
     return Sentence(words, labels, tuple(number for number, _ in block))
 

@@ -121,7 +121,8 @@ def check_tags(found: Sentences, column: str) -> None:
         if not (is_tag(tag) or nameless):
             raise DataError(
                 f"{_place(found, sentence, word)}: {tag!r} in column {column!r} is no BIO tag; "
-                "expected O, B-TYPE or I-TYPE (convert other schemes first)."
+                "expected O, B-TYPE or I-TYPE (IOB1, IOBES and BILOU are read where all of it is "
+                "one of them; convert other schemes first)."
             )
     opened = sum(opens_with_inside(sentence.labels[column]) for sentence in found.sentences)
     if opened:

@@ -98,6 +98,9 @@ def turn_to_bio(found: Sentences, column: str, task: str) -> Sentences:
     """
     tags = {n: one.labels[column] for n, one in enumerate(found.sentences) if column in one.labels}
     reading = read_scheme(tags.values())
+    labels = {label for own in tags.values() for label in own} - {NO_LABEL}
+    if labels <= _OUTSIDE:  # a split without spans is in any scheme
+        reading = Reading("BIO", "B-TYPE", dict.fromkeys(labels), 0, 0)
     if reading is None:
         return found
     turned = {n: reading.to_bio(own) for n, own in tags.items()}

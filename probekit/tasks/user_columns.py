@@ -85,10 +85,12 @@ def read_table(path: Path, choice: Choice) -> Sentences:
     if headed:
         trim_names(f"{path}, line {filled[0][0]}", header)
     names = header if headed else [str(place) for place in range(len(header))]
-    check_widths(path, filled)
+    body = rows
+    if headed:  # no row of words; the first sentence begins behind it
+        body = _without_comments(path, [(n, [] if n == filled[0][0] else own) for n, own in rows])
+    check_widths(path, [filled[0], *filter(is_filled, body)])
     word = place_of(str(path), "--text", choice.text or _usual_text(names), names)
     label = _table_label(str(path), choice, names, word)
-    body = rows[rows.index(filled[0]) + 1 :] if headed else rows
     sentences = tuple(_table_sentence(block, names, word, label) for block in _blocks(body))
     _check_words(path, sentences)
     _check_divided(path, sentences)

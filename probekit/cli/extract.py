@@ -52,6 +52,7 @@ def extract(
     separator: options.Separator = None,
     encoding: options.Encoding = None,
     sentences: options.SentenceColumn = None,
+    skip_unlabelled: options.SkipUnlabelled = False,
     json: options.Json = False,
     dry_run: DryRun = False,
     *,
@@ -79,6 +80,7 @@ def extract(
         separator=separator,
         encoding=encoding,
         sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
         progress=progress_wanted(),
     )
     if dry_run:

@@ -80,6 +80,13 @@ SentenceColumn = Annotated[
         "no such column.",
     ),
 ]
+SkipUnlabelled = Annotated[
+    bool,
+    typer.Option(
+        "--skip-unlabelled",
+        help="For your own data: leave out texts without a label where others have one.",
+    ),
+]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 EntryKey = Annotated[

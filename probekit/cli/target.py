@@ -60,6 +60,7 @@ class Target:
             separator=shared.separator,
             encoding=shared.encoding,
             sentences=shared.sentences,
+            skip_unlabelled=shared.skip_unlabelled,
         )
         return cls(model=model, task=task, location=place)
 
@@ -72,17 +73,12 @@ class Target:
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""
-        from probekit.tasks import get_task
-
-        place = self.location
-        task = get_task(self.task, label=label, **place.given)
+        task = self.location.task(self.task, label)
         return task.kind_of(task.columns[0]) if task.columns else task.kind
 
     def default_out(self, label: str | None) -> Path:
         """Return ``runs/<model>/<task>.jsonl``."""
         from probekit.store.layout import model_slug
-        from probekit.tasks import get_task
 
-        place = self.location
-        task = get_task(self.task, label=label, **place.given)
+        task = self.location.task(self.task, label)
         return Path("runs") / model_slug(self.model) / f"{task.slug}.jsonl"

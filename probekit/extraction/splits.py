@@ -35,6 +35,7 @@ def extract(
     separator: str | None = None,
     encoding: str | None = None,
     sentences: str | None = None,
+    skip_unlabelled: bool = False,
     progress: bool = False,
 ) -> list[Entry]:
     """Run a frozen model over a task's text once and cache every layer.
@@ -58,6 +59,7 @@ def extract(
         separator: for the user's own tables, what divides the columns.
         encoding: for the user's own text files, their encoding.
         sentences: for the user's own tables of words, the column of sentence ids.
+        skip_unlabelled: for the user's own data, leave out texts without a label.
         progress: show progress on stderr.
 
     Returns:
@@ -83,6 +85,7 @@ def extract(
         separator=separator,
         encoding=encoding,
         sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
         progress=progress,
     )
     return [session.extract(split) for split in texts]
@@ -106,6 +109,7 @@ def open_session(
     separator: str | None = None,
     encoding: str | None = None,
     sentences: str | None = None,
+    skip_unlabelled: bool = False,
     progress: bool = False,
 ) -> tuple[Session, list[Split]]:
     """Read a task's text and the model's facts; nothing is computed yet.
@@ -127,6 +131,7 @@ def open_session(
         separator: what divides the columns of its tables.
         encoding: the encoding of its text files.
         sentences: the column of sentence ids in its tables of words.
+        skip_unlabelled: leave out its texts without a label.
         progress: show progress on stderr.
 
     Returns:
@@ -137,7 +142,12 @@ def open_session(
     """
     options = options or ExtractOptions()
     own = TextOptions(
-        kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences
+        kind=kind,
+        text=text,
+        separator=separator,
+        encoding=encoding,
+        sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
     )
     family = get_task(task, label=label, **own.given)
     if data is not None and is_own(family):
@@ -172,7 +182,11 @@ def open_session(
 
 
 def _rerun(
-    names: Sequence[str], named: Mapping[str, object], options: ExtractOptions, *, compile: bool
+    names: Sequence[str],
+    named: Mapping[str, object],
+    options: ExtractOptions,
+    *,
+    compile: bool,
 ) -> str:
     """Return the command line of the same extraction of MODEL, TASK and its text options."""
     words = [str(word) for item in named.items() if item[1] for word in item]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.tasks import TextOptions
+from probekit.tasks import Task, TextOptions, get_task
 
 DEFAULT_CACHE = Path("cache")
 
@@ -21,6 +21,10 @@ class Location(TextOptions):
     cache: str | Path = DEFAULT_CACHE
     entry: str | None = None
     data: str | Path | None = None
+
+    def task(self, name: str, label: str | None = None) -> Task:
+        """Return the task called ``name``, or the user's own data as these options read it."""
+        return get_task(name, label=label, **self.given)
 
     @property
     def root(self) -> Path:

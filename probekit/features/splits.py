@@ -3,7 +3,11 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
 
 from probekit.errors import DataError, EntryNotFoundError
 from probekit.features.control import control_labels
@@ -19,7 +23,7 @@ from probekit.store import Entry, find_entries
 from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries, model_slug
 from probekit.store.manifest import Manifest
-from probekit.tasks import Kind, Task, get_task, is_described, is_own
+from probekit.tasks import Kind, Task, is_described, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -72,13 +76,24 @@ class Splits:
         """L, the blocks of the backbone."""
         return self.manifest.n_blocks
 
+    @cached_property
+    def drawable(self) -> Int64[np.ndarray, " examples"]:
+        """Positions of the train examples that can be drawn: all but those without any label.
+
+        For language modelling these are pieces of texts.
+        """
+        examples = self.entries["train"].examples
+        if self.kind == "tagging":
+            given = bounds_of(self.labels["train"].given)[bounds_of(examples.n_rows)]
+            return np.flatnonzero(np.diff(given))
+        if self.kind == "language-modelling":
+            return np.arange(len(cut_pieces(bounds_of(examples.n_rows))[1]))
+        return np.arange(len(examples))
+
     @property
     def n_train(self) -> int:
-        """Train examples that can be drawn (for language modelling, pieces of texts)."""
-        entry = self.entries["train"]
-        if self.kind != "language-modelling":
-            return len(entry.examples)
-        return len(cut_pieces(bounds_of(entry.examples.n_rows))[1])
+        """Train examples that can be drawn."""
+        return len(self.drawable)
 
     def n_rows(self, split: str) -> int:
         """Return how many rows of a labelled split are predicted: words, subwords, or texts."""
@@ -154,7 +169,7 @@ def open_features(
         UnknownNameError: no such task or column.
     """
     location = Location() if location is None else location
-    about = get_task(task, label=label, **location.given)
+    about = location.task(task, label)
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
     column = about.columns[0]  # the one asked for, by the name that an index stands for

@@ -118,6 +118,7 @@ def get_task(
     separator: str | None = None,
     encoding: str | None = None,
     sentences: str | None = None,
+    skip_unlabelled: bool = False,
 ) -> Task:
     """Return the task called ``name``, the one that lies at that path, or a Hub data set.
 
@@ -132,6 +133,7 @@ def get_task(
         separator: what divides the columns of the user's own tables; what they show if None.
         encoding: the encoding of the user's own text files; what they show if None.
         sentences: the column of sentence ids in the user's own table of words; "none" for none.
+        skip_unlabelled: leave out the texts without a label of the user's own data.
 
     Raises:
         UnknownNameError: no task, or no label column, has that name.
@@ -148,6 +150,7 @@ def get_task(
         separator=separator,
         encoding=encoding,
         sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
     )
     head, _, variant = name.partition("/")
     if head in TASKS:
@@ -200,7 +203,7 @@ def slug_of(name: str) -> str:
 
 
 def _named(name: str, head: str, variant: str, choice: Choice) -> Task:
-    own = [option for option in choice.given if option != "kind"]
+    own = [option.replace("_", "-") for option in choice.given if option != "kind"]
     if own:
         raise OptionError(
             f"--{own[0]} is for your own files; {name} has its words in a known place."

@@ -1,6 +1,7 @@
 """What every example and label of a split must be, with messages that name the line."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from probekit.errors import DataError
@@ -9,8 +10,12 @@ from probekit.tasks.bio import is_tag, opens_with_inside
 from probekit.tasks.kinds import Kind
 from probekit.tasks.scores import is_number
 from probekit.tasks.sentences import Sentence, Sentences
+from probekit.tasks.unlabelled import NO_LABEL
 
 logger = logging.getLogger(__name__)
+
+_FEW, _MANY = 3, 20
+"""Words from which on underscores alone, or no letter at all, are no accident."""
 
 
 def check_ids(found: Sentences, ids: Sequence[str]) -> None:
@@ -41,6 +46,45 @@ def check_text(found: Sentences, sentence: Sentence, kind: Kind) -> None:
         )
 
 
+def check_words(found: Sentences) -> None:
+    """Refuse a column of words, or of texts, that holds none: the text was taken out.
+
+    That is one where most words are made of underscores alone; and among ``_MANY`` or more, one
+    with no letter in it, or one word over and over.
+    """
+    for noun, texts in _written(found).items():
+        _check_written(found.where, noun, texts)
+
+
+def _written(found: Sentences) -> dict[str, list[str]]:
+    """Return the words of all sentences, their texts, and the second ones of pairs."""
+    words = [word for one in found.sentences for word in one.words]
+    texts = [one.text for one in found.sentences if one.text is not None]
+    pairs = [one.text_pair for one in found.sentences if one.text_pair is not None]
+    return {"words": words, "texts": texts, "second texts": pairs}
+
+
+def _check_written(where: str, noun: str, texts: Sequence[str]) -> None:
+    blind = sum(set(text) == {"_"} for text in texts)
+    counts = Counter(texts)
+    if len(texts) >= _FEW and 2 * blind > len(texts):
+        what = f"{blind} of {len(texts)} {noun} are written '_'"
+    elif len(texts) >= _MANY and len(counts) == 1:
+        what = f"all {len(texts)} {noun} are {texts[0]!r}"
+    elif len(texts) >= _MANY and not any(map(_has_letter, counts)):
+        what = f"none of {len(texts)} {noun} has a letter, such as {texts[0]!r}"
+    else:
+        return
+    raise DataError(
+        f"{where}: {what}, so the text is not in that column. Some treebanks are published without "
+        "it, and their README says how to put it in; if another column holds it, give --text."
+    )
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
 def check_labels(found: Sentences, sentence: Sentence, kinds: Mapping[str, Kind]) -> None:
     """Refuse missing labels, the wrong number of them, and labels that are none.
 
@@ -57,9 +101,8 @@ def check_labels(found: Sentences, sentence: Sentence, kinds: Mapping[str, Kind]
                 "which other examples of the split have; label all of them or none."
             )
         _check_count(found, sentence, column, kind)
-        if "" in labels:
-            place = found.place(sentence, labels.index(""))
-            raise DataError(f"{place}: an empty label in column {column!r}.")
+        if kind != "tagging" and "" in labels:
+            raise DataError(f"{found.place(sentence)}: an empty label in column {column!r}.")
         if kind == "regression" and not is_number(labels[0]):
             raise DataError(
                 f"{found.place(sentence)}: {labels[0]!r} in column {column!r} is no finite "
@@ -68,12 +111,18 @@ def check_labels(found: Sentences, sentence: Sentence, kinds: Mapping[str, Kind]
 
 
 def check_tags(found: Sentences, column: str) -> None:
-    """Refuse what is no BIO tag; count, but keep, entities that open with I-."""
+    """Refuse what is no BIO tag; count, but keep, entities that open with I-.
+
+    Tags without a type (B, I and O alone) are one nameless type.
+    """
+    tags = {tag for _, _, tag in _tags(found, column)}
+    nameless = tags <= {"O", "B", "I"}
     for sentence, word, tag in _tags(found, column):
-        if not is_tag(tag):
+        if not (is_tag(tag) or nameless):
             raise DataError(
                 f"{found.place(sentence, word)}: {tag!r} in column {column!r} is no BIO tag; "
-                "expected O, B-TYPE or I-TYPE (convert other schemes first)."
+                "expected O, B-TYPE or I-TYPE (IOB1, IOBES and BILOU are read where all of it is "
+                "one of them; convert other schemes first)."
             )
     opened = sum(opens_with_inside(sentence.labels[column]) for sentence in found.sentences)
     if opened:
@@ -103,4 +152,5 @@ def _check_count(found: Sentences, sentence: Sentence, column: str, kind: Kind) 
 def _tags(found: Sentences, column: str) -> Iterator[tuple[Sentence, int, str]]:
     for sentence in found.sentences:
         for word, tag in enumerate(sentence.labels[column]):
-            yield sentence, word, tag
+            if tag != NO_LABEL:
+                yield sentence, word, tag

@@ -11,6 +11,8 @@ from probekit.tasks.sentences import Sentence, Sentences
 
 FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 LABEL_FIELDS = ("upos", "xpos", "lemma", "feats", "deprel")
+_UNMARKED = ("feats",)
+"""Columns in which "_" says something: that a word has no features."""
 _SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 
 
@@ -48,7 +50,10 @@ def parse_conllu(
             found.append(_sentence(rows, columns, words, name))
             rows, name = [], None
     return Sentences(
-        sentences=_drop_unlabelled(found, columns), where=str(path), origin=origin_of(path)
+        sentences=_drop_unlabelled(found, columns),
+        where=str(path),
+        origin=origin_of(path),
+        unmarked=_UNMARKED,
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from probekit.tasks.blanks import trim_names
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
@@ -22,6 +24,10 @@ class Fields:
     unit: Literal["line", "row"]
     lines: Sequence[int]
     values: Mapping[str, Sequence[Any]]
+
+    def __post_init__(self) -> None:
+        names = trim_names(self.where, self.values)
+        object.__setattr__(self, "values", dict(zip(names, self.values.values(), strict=True)))
 
     def place(self, number: int) -> str:
         """Name the file and the line of an example, for messages."""

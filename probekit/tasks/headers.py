@@ -1,7 +1,9 @@
 """The first row of the user's own table: whether it names the columns, and how."""
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
+from probekit.tasks.blanks import trim, trim_names
 from probekit.tasks.cells import Row
 from probekit.tasks.options import Choice, names_header
 
@@ -20,7 +22,7 @@ def is_header(rows: Sequence[Row], choice: Choice, usual: Collection[str]) -> bo
         choice: what the user typed.
         usual: names in small letters.
     """
-    cells = [cell.strip(" ") for cell in rows[0][1]]
+    cells = [trim(cell) for cell in rows[0][1]]
     known = names_header(choice, cells) or any(name.lower() in usual for name in cells)
     return known or any(
         not name and _are_row_numbers(column_of(rows[1:], place))
@@ -28,12 +30,15 @@ def is_header(rows: Sequence[Row], choice: Choice, usual: Collection[str]) -> bo
     )
 
 
-def header_names(rows: Sequence[Row]) -> list[str]:
+def header_names(path: Path, rows: Sequence[Row]) -> list[str]:
     """Return the names in a table's first row; a column without one gets a name.
 
     It is "index" for a column of row numbers (the first of them), else the column's position.
+
+    Raises:
+        DataError: two columns have one name.
     """
-    names = [cell.strip(" ") for cell in rows[0][1]]
+    names = trim_names(f"{path}, line {rows[0][0]}", rows[0][1])
     for place, name in enumerate(names):
         if not name:
             numbers = INDEX not in names and _are_row_numbers(column_of(rows[1:], place))

@@ -1,4 +1,4 @@
-"""The lines of a text file: UTF-8, split at line feeds alone, or an error with its line."""
+"""The lines of a text file: UTF-8, split at line ends alone, or an error with its line."""
 
 import gzip
 import zlib
@@ -14,9 +14,10 @@ UTF_8 = "utf-8-sig"
 def read_lines(path: Path) -> list[str]:
     r"""Return the lines of a UTF-8 file without their ends.
 
-    A byte order mark, the CR of CRLF and a missing last newline are taken care of. Nothing else
-    ends a line: ``str.splitlines`` would also cut at U+2028, U+0085 and form feeds, which occur
-    inside words.
+    Lines end with LF or CRLF (or CR CRLF, after two conversions); in a file without any LF, with
+    CR. Nothing else ends one: ``str.splitlines`` would also cut at U+2028, U+0085 and form feeds,
+    which occur inside words. A missing last line end, and byte order marks before a line (of files
+    put together), are taken care of.
 
     Raises:
         MissingFileError: there is no such file.
@@ -66,7 +67,7 @@ def decode_lines(raw: bytes, where: str, encoding: str | None = None) -> list[st
             f"{where}, line {line}: not {name} ({error.reason}, byte 0x{raw[error.start]:02x}); "
             f"{remedy}."
         ) from error
-    lines = text.split("\n")
+    lines = text.split("\n" if "\n" in text else "\r")
     if lines[-1] == "":
         lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    return [line.rstrip("\r").lstrip("\ufeff") for line in lines]

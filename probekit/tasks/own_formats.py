@@ -12,7 +12,6 @@ from probekit.tasks.options import Choice
 from probekit.tasks.records import RECORDS
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.text_fields import TABLES
-from probekit.tasks.unlabelled import drop_unlabelled
 from probekit.tasks.user_columns import read_columns, read_conll, read_conllu, read_table
 from probekit.tasks.user_fields import read_records, sentences_of
 from probekit.tasks.user_texts import read_texts, read_txt, texts_of
@@ -52,15 +51,13 @@ def read_own(paths: Sequence[Path], choice: Choice, kind: Kind) -> Sentences:
             promises.
         OptionError: the choice of columns is left open, or an option has nothing to say there.
     """
-    parts = [_read(path, choice, kind) for path in paths]
-    found = Sentences.joined(parts)
-    return drop_unlabelled(found) if kind == "tagging" else found
+    return Sentences.joined([_read(path, choice, kind) for path in paths])
 
 
 def read_fields(fields: Fields, choice: Choice, kind: Kind) -> Sentences:
     """Return the sentences of records that are read already; errors as for ``read_own``."""
     if kind == "tagging":
-        return drop_unlabelled(sentences_of(fields, choice))
+        return sentences_of(fields, choice)
     return texts_of(fields, choice, kind)
 
 

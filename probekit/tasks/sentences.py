@@ -1,6 +1,6 @@
 """What the reader of a format hands on, before it is checked and becomes a split."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -54,12 +54,14 @@ class Sentences:
         where: the source as messages name it (a path or a Hub repository).
         origin: the source as the manifest names it.
         unit: what ``Sentence.lines`` counts.
+        unmarked: label columns in which marks like ``_`` are labels (``unlabelled``).
     """
 
     sentences: tuple[Sentence, ...]
     where: str
     origin: str
     unit: Literal["line", "row"] = "line"
+    unmarked: Collection[str] = ()
 
     def place(self, sentence: Sentence, word: int = 0) -> str:
         """Name the file and the line of a word of a sentence, for messages."""

@@ -36,8 +36,7 @@ def load_table(path: Path, choice: Choice) -> Fields:
         return Fields(where=where, origin=origin, unit="line", lines=(), values={})
     check_widths(path, rows)
     if is_header(rows, choice, USUAL):
-        names, body = header_names(rows), rows[1:]
-        _check_names(path, rows[0][0], names)
+        names, body = header_names(path, rows), rows[1:]
     else:
         _check_headless(path, rows)
         _note_headless(path, rows)
@@ -64,12 +63,6 @@ def _note_headless(path: Path, rows: Sequence[Row]) -> None:
             path,
             ", ".join(first),
         )
-
-
-def _check_names(path: Path, line: int, names: Sequence[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path}, line {line}: two columns are called {twice!r}; rename one.")
 
 
 def _check_headless(path: Path, rows: Sequence[Row]) -> None:

@@ -1,6 +1,7 @@
 """What the user types to say how his own data is read."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +16,8 @@ class TextOptions:
         encoding: the encoding of text files, by a name that Python knows (``--encoding``).
         sentences: the column of sentence ids in a table of words, by name or index
             (``--sentences``).
+        skip_unlabelled: leave out the texts without a label in a file where others have one
+            (``--skip-unlabelled``).
     """
 
     kind: str | None = None
@@ -22,14 +25,19 @@ class TextOptions:
     separator: str | None = None
     encoding: str | None = None
     sentences: str | None = None
+    skip_unlabelled: bool = False
 
     @property
-    def given(self) -> dict[str, str]:
+    def given(self) -> dict[str, Any]:
         """What was typed, by the names above."""
         values = {field.name: getattr(self, field.name) for field in fields(TextOptions)}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value}
 
     @property
     def typed(self) -> list[str]:
         """The words of the command line that say the same."""
-        return [word for name, value in self.given.items() for word in (f"--{name}", value)]
+        words = []
+        for name, value in self.given.items():
+            words.append(f"--{name.replace('_', '-')}")
+            words += [] if value is True else [value]
+        return words

@@ -1,5 +1,6 @@
 """The user's own data: a file, or a folder with a file, or shards, per split."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,13 +8,17 @@ from typing import Protocol, Self
 
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.fingerprint import digest
-from probekit.tasks.bio import is_tag
+from probekit.once import warn_once
 from probekit.tasks.kinds import Kind, Metric
 from probekit.tasks.options import Choice
 from probekit.tasks.own_formats import READERS, read_own
+from probekit.tasks.schemes import looks_like_tags, read_scheme
 from probekit.tasks.sentences import Sentences, Source
 from probekit.tasks.split_files import split_files
 from probekit.tasks.types import Task, slugify
+from probekit.tasks.unlabelled import NO_LABEL, settle_labels
+
+logger = logging.getLogger(__name__)
 
 METRICS: Mapping[Kind, Metric] = {
     "sentence": "accuracy",
@@ -21,6 +26,7 @@ METRICS: Mapping[Kind, Metric] = {
     "regression": "spearman",
     "language-modelling": "perplexity",
 }
+_SHOWN = 5
 
 
 class OwnSource(Source, Protocol):
@@ -109,8 +115,8 @@ def own_task(name: str, slug: str, source: OwnSource) -> Task:
     """Return the task that the user describes by options.
 
     The columns are those of the first split (train, else dev, else test), and so is the metric of
-    tagging: a column with a B- tag holds entities (span F1), and so does one with O and I- tags
-    alone (IOB1); any other is scored by accuracy. Sentences and pairs are scored by accuracy,
+    tagging: span F1 where the labels are tags of a scheme that ``schemes`` reads, or some are
+    B-TYPE; any other column is scored by accuracy. Sentences and pairs are scored by accuracy,
     numbers by Spearman's rank correlation, language modelling by perplexity.
 
     Args:
@@ -129,7 +135,10 @@ def own_task(name: str, slug: str, source: OwnSource) -> Task:
             f"--label {label}: language modelling predicts the text's own tokens; leave it out."
         )
     first = source(source.splits[0], None)
-    columns = tuple(dict.fromkeys(c for sentence in first.sentences for c in sentence.labels))
+    columns = _columns(first)
+    if kind == "tagging":
+        first = settle_labels(first, columns)
+        columns = _columns(first)
     if modelling:
         columns = ("token",)
     if label is not None and not columns:
@@ -139,10 +148,11 @@ def own_task(name: str, slug: str, source: OwnSource) -> Task:
         name=name,
         slug=slug,
         columns=columns,
-        metrics={column: METRICS.get(kind) or _metric(first, column) for column in columns},
+        metrics={column: METRICS.get(kind) or _metric(first, column, name) for column in columns},
         splits=source.splits,
         kind=kind,
         source=source.choosing(choice),
+        any_scheme=True,
     )
 
 
@@ -152,8 +162,24 @@ def user_slug(path: Path) -> str:
     return f"{slugify(resolved.stem)}-{digest(str(resolved))[:8]}"
 
 
-def _metric(found: Sentences, column: str) -> Metric:
-    tags = {tag for sentence in found.sentences for tag in sentence.labels.get(column, ())}
-    entities = tags - {"O"}
-    begun = any(tag.startswith("B-") and len(tag) > 2 for tag in entities)
-    return "span-f1" if begun or (entities and all(map(is_tag, entities))) else "accuracy"
+def _columns(found: Sentences) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(column for one in found.sentences for column in one.labels))
+
+
+def _metric(found: Sentences, column: str, task: str) -> Metric:
+    """Return what scores labels of words; say it where they only look like tags of spans."""
+    sentences = [sentence.labels.get(column, ()) for sentence in found.sentences]
+    labels = {label for own in sentences for label in own}
+    begun = any(label.startswith("B-") and len(label) > 2 for label in labels)
+    if begun or read_scheme(sentences) is not None:
+        return "span-f1"
+    if looks_like_tags(labels):
+        warn_once(
+            logger,
+            "%s: labels of column %r look like tags of spans (%s), but are not all of one scheme; "
+            "they are scored by accuracy. For span F1 write O, B-TYPE and I-TYPE.",
+            task,
+            column,
+            ", ".join(sorted(labels - {NO_LABEL})[:_SHOWN]),
+        )
+    return "accuracy"

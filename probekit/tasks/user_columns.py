@@ -7,6 +7,7 @@ from pathlib import Path
 from probekit.errors import DataError, OptionError
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.columns import Block, read_blocks, width_of
+from probekit.tasks.comments import drop_comments
 from probekit.tasks.conllu import FIELDS, LABEL_FIELDS, parse_conllu
 from probekit.tasks.encodings import own_lines
 from probekit.tasks.headers import header_names, is_header
@@ -113,23 +114,31 @@ def read_table(path: Path, choice: Choice) -> Sentences:
             column that looks like sentence ids, or of over ``MOST_WORDS`` words.
     """
     where = str(path)
-    rows = read_cells(path, choice)
+    rows = _without_comments(path, read_cells(path, choice))
     filled = [row for row in rows if is_filled(row)]
     if not filled:
         return Sentences(sentences=(), where=where, origin=origin_of(path))
+    headed, body = is_header(filled, choice, TEXT_HEADERS), rows
+    if headed:  # no row of words; the first sentence begins behind it
+        body = _without_comments(path, [(n, [] if n == filled[0][0] else own) for n, own in rows])
+    filled = [filled[0], *(row for row in body if is_filled(row) and row is not filled[0])]
     check_widths(path, filled)
-    headed = is_header(filled, choice, TEXT_HEADERS)
-    names = header_names(filled) if headed else [str(n) for n in range(len(filled[0][1]))]
-    body = rows[rows.index(filled[0]) + 1 :] if headed else rows
+    names = header_names(path, filled) if headed else [str(n) for n in range(len(filled[0][1]))]
     word = place_of(where, "--text", choice.text or _usual_text(names), names)
     ids = sentence_columns(where, choice, names, body, word)
     label = _table_label(where, choice, names, (word, *ids))
     divided = divide(body, ids)
     _check_undivided(where, choice, names, divided, (word, label, *ids))
-    sentences = tuple(_table_sentence(block, names, word, label) for block in divided)
+    sentences = tuple(_trimmed(_table_sentence(block, names, word, label)) for block in divided)
     _check_words(path, sentences)
     _check_length(path, sentences)
     return Sentences(sentences=sentences, where=where, origin=origin_of(path))
+
+
+def _without_comments(path: Path, rows: Sequence[Row]) -> list[Row]:
+    cells = [row[1] if is_filled(row) else () for row in rows]
+    kept = drop_comments(path, [own[0] if own else "" for own in cells], cells)
+    return [(number, list(own)) for (number, _), own in zip(rows, kept, strict=True)]
 
 
 def _table_label(
@@ -175,6 +184,10 @@ def _table_sentence(
     words = tuple(cells[word] for _, cells in block)
     labels = {} if label is None else {names[label]: tuple(cells[label] for _, cells in block)}
     return Sentence(words, labels, tuple(number for number, _ in block))
+
+
+def _trimmed(sentence: Sentence) -> Sentence:
+    return replace(sentence, words=tuple(word.strip(" \t") for word in sentence.words))
 
 
 def _usual_text(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What chooses between the fits of one run: ``--select dev``, ``cv:K`` or ``hold-out:F``.
+"""What chooses between the fits of one run: a split, folds or a share of what was drawn.
 
 A strength of L2, a checkpoint or a learning rate that was chosen by its score on a split makes that
 score too good, so the split that is reported should not be the one that chose.
@@ -16,15 +16,20 @@ SEARCH = "search"
 PUBLISHED, FIXED, SEARCHED = "published", "fixed", "searched"
 """Where a learning rate is from: the default of head or protocol, the user, or trials."""
 
-FORMS = "dev, cv:K (such as cv:5) or hold-out:F (such as hold-out:0.1)"
+HELD_OUT = "held-out"
+"""The split that ``--hold-out`` makes of a part of train, beside a dev split that is there."""
+
+FORMS = (
+    f"dev, {HELD_OUT} (with --hold-out), cv:K (such as cv:5) or hold-out:F (such as hold-out:0.1)"
+)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What chooses: the dev split, folds of the drawn examples, or a share of them.
+    """What chooses: a split, folds of the drawn examples, or a share of them.
 
     Attributes:
-        kind: ``dev``, ``cv`` or ``hold-out``.
+        kind: ``dev`` or ``held-out`` (a split), ``cv`` or ``hold-out``.
         folds: K of ``cv``; 0 elsewhere.
         default: folds by default, where the drawn examples allow fewer; else 0.
         share: F of ``hold-out``; 0 elsewhere.
@@ -44,8 +49,8 @@ class Selection:
         """
         kind, _, value = text.strip().partition(":")
         try:
-            if kind == "dev" and not value:
-                return cls("dev")
+            if kind in ("dev", HELD_OUT) and not value:
+                return cls(kind)
             folds, _, default = value.partition(" of ")
             if kind == "cv" and int(folds) >= 2 and (not default or int(default) > int(folds)):
                 return cls("cv", folds=int(folds), default=int(default or 0))
@@ -60,7 +65,12 @@ class Selection:
         if self.kind == "cv":
             fewer = f" of {self.default}" if self.default else ""
             return f"cv:{self.folds}{fewer}"
-        return f"hold-out:{self.share:g}" if self.kind == "hold-out" else "dev"
+        return f"hold-out:{self.share:g}" if self.kind == "hold-out" else self.kind
+
+    @property
+    def by_split(self) -> bool:
+        """Whether a split chooses that no fit of the run sees."""
+        return self.kind in ("dev", HELD_OUT)
 
     @property
     def asked(self) -> str:

@@ -15,7 +15,7 @@ from probekit.heads.normalization import NORMALIZATIONS
 from probekit.parameter_groups import WEIGHTS
 from probekit.pooling import POOLED
 from probekit.registry import choose, normal_form
-from probekit.selection import FIXED, PUBLISHED, SEARCH, SEARCHED, Selection
+from probekit.selection import FIXED, HELD_OUT, PUBLISHED, SEARCH, SEARCHED, Selection
 
 DEFAULT_EPOCHS, DEFAULT_BATCH_SIZE, DEFAULT_EVALS = 50, 16, 10
 DEFAULT_OPTIMIZER, DEFAULT_SCHEDULE, DEFAULT_WEIGHT_DECAY = "adamw", "linear", 0.01
@@ -71,16 +71,17 @@ class TrainSpec:
         shots: K; K x C sentences of the train split are drawn. With 0, the saved head of
             ``init_from`` is scored as it is.
         fraction: share of the train split that is drawn, in (0, 1]; or 0, as for shots.
-        hold_out: share of the train split that serves as dev split, in (0, 1); for data without
-            one.
+        hold_out: share of the train split that is kept as a split of its own, ``held-out``, in
+            (0, 1); it serves as dev split for data without one.
         seed: decides sample, initialisation, order and dropout.
         fit: how it is fitted, a name of ``FITTERS``: ``adam`` by steps, ``lbfgs`` or ``ridge`` to
             the optimum; ``auto`` is a solver wherever the problem is smooth and small, unless one
             of the options of descent below is given.
         select: what chooses the strength of L2, or under ``adam`` the checkpoint: ``dev``,
-            ``cv:K`` (folds of the drawn sentences) or ``hold-out:F`` (a share of them); ``None`` is
-            ``dev`` where the task has a labelled test split, else ``cv:5`` (a share of 0.1 under
-            ``adam``).
+            ``held-out`` (what ``hold_out`` keeps), ``cv:K`` (folds of the drawn sentences) or
+            ``hold-out:F`` (a share of them); ``None`` is ``held-out`` where there is that beside a
+            dev split, else ``dev`` where the task has a labelled test split, else ``cv:5`` (a share
+            of 0.1 under ``adam``).
         l2: strength of a solver's L2; ``None`` chooses it among those of its path.
         epochs: passes over the drawn sentences; this and the next ones are of ``adam`` alone, and
             ``None`` is what ``DESCENT`` says.
@@ -201,6 +202,8 @@ class TrainSpec:
         """Refuse options that the fitter has no use for."""
         if self.select is not None:
             object.__setattr__(self, "select", str(Selection.parse(self.select)))
+        if self.select == HELD_OUT and self.hold_out is None:
+            raise OptionError(f"--select {HELD_OUT} chooses by what --hold-out F keeps; give both.")
         if self.fit in SOLVERS and self.descent:
             raise OptionError(
                 f"--fit {self.fit} solves for the optimum and takes no {_option(self.descent[0])}; "

@@ -12,9 +12,10 @@ from probekit.fingerprint import digest
 from probekit.metrics import METRICS
 from probekit.metrics.scale import COMPRESSION
 from probekit.results import Record, append_record, load_records
+from probekit.selection import HELD_OUT
 from probekit.sweeps.groups import data_key, stream_key
-from probekit.sweeps.resolve import Run, dev_view, sample, text_array, train_view
-from probekit.sweeps.task import described, scored_views
+from probekit.sweeps.resolve import Run, sample, scored_views, text_array, train_view
+from probekit.sweeps.task import described
 from probekit.train.scoring import gold_of
 
 CODE_SCORES = ("bits per label", COMPRESSION)
@@ -115,10 +116,11 @@ def code_records(
         together.setdefault((data_key(run), stream_key(run)), []).append(place)
     for places in together.values():
         first = runs[places[0]]
+        views = scored_views(first.spec, splits)
         codes = online_code(
             [runs[place].member for place in places],
             _train_view(first, splits),
-            dev_view(first.spec, splits),
+            views.get(HELD_OUT, views["dev"]),
             n_classes=len(splits.train_classes),
             seed=first.spec.seed,
             epochs=first.spec.epochs or 0,

@@ -1,11 +1,12 @@
 """``probekit tasks`` and ``probekit heads``: what there is to choose from."""
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from probekit.cli import options
+from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.decoders import DecoderSpec
@@ -18,10 +19,23 @@ _IF_UNSET = {
 """What an option is where it is not given, since it depends on the backbone: by plug-in."""
 
 
-def tasks(json: options.Json = False) -> None:
-    """List the tasks, their label columns (default first) and metrics."""
+def tasks(
+    family: Annotated[
+        str | None,
+        typer.Argument(metavar="FAMILY", help="List one family: ud has the treebanks of the Hub."),
+    ] = None,
+    data: options.Data = None,
+    json: options.Json = False,
+) -> None:
+    """List the tasks, their label columns (default first) and metrics; or those of one family."""
     from probekit.cli.output import print_table
-    from probekit.tasks import TASKS
+    from probekit.tasks import TASKS, variants_of
+
+    if family is not None:
+        print_table([{"task": name} for name in variants_of(family, data)], json=json)
+        return
+    if data is not None:
+        raise OptionError("--data lists the treebanks of a folder: probekit tasks ud --data DIR.")
 
     rows = [
         {
@@ -40,8 +54,9 @@ def tasks(json: options.Json = False) -> None:
     if not json:
         typer.echo(
             "\nThe first label column is the default. Your own data: give the path of a .conll, "
-            ".conllu, .jsonl, .parquet, .csv or .tsv file, or of a folder with one file per split; "
-            "--kind says what it labels."
+            ".conllu, .jsonl, .json, .parquet, .csv, .tsv or .txt file, or of a folder with one "
+            "file (or its shards) per split, or the name of a data set of the Hub; --kind says "
+            "what it labels. `probekit tasks ud` lists the treebanks."
         )
 
 

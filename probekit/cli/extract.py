@@ -61,6 +61,10 @@ def extract(
     kind: options.Kind = None,
     text: options.TextColumn = None,
     label: Label = None,
+    separator: options.Separator = None,
+    encoding: options.Encoding = None,
+    sentences: options.SentenceColumn = None,
+    skip_unlabelled: options.SkipUnlabelled = False,
     json: options.Json = False,
     dry_run: DryRun = False,
     *,
@@ -87,6 +91,10 @@ def extract(
         kind=kind,
         text=text,
         label=label,
+        separator=separator,
+        encoding=encoding,
+        sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
         progress=progress_wanted(),
     )
     if dry_run:

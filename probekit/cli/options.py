@@ -57,6 +57,36 @@ TextColumn = Annotated[
         "--text", help="For your own data: name or index of the text column; A,B for pairs."
     ),
 ]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        help="For your own tables: what divides the columns (a character, or comma, semicolon, "
+        "tab, bar, space); recognised if unset.",
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        help="For your own files: cp1252, utf-16 or another; recognised if unset, else UTF-8.",
+    ),
+]
+SentenceColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--sentences",
+        help="For your own tables of words: name or index of the column of sentence ids; none for "
+        "no such column.",
+    ),
+]
+SkipUnlabelled = Annotated[
+    bool,
+    typer.Option(
+        "--skip-unlabelled",
+        help="For your own data: leave out texts without a label where others have one.",
+    ),
+]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 EntryKey = Annotated[

@@ -22,26 +22,33 @@ def predict(
         typer.Argument(
             metavar="FILE",
             help="One text per line, as the head was trained: words apart by spaces, running text, "
-            "or two texts apart by a TAB; - is stdin.",
+            "or two texts apart by a TAB; - is stdin. Files of other formats (see `probekit "
+            "tasks`) are read as `probekit extract` reads them, without their labels.",
         ),
     ],
     model: Annotated[
         str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
     ] = None,
     device: options.Device = "auto",
+    text: options.TextColumn = None,
+    separator: options.Separator = None,
+    encoding: options.Encoding = None,
+    sentences: options.SentenceColumn = None,
     json: options.Json = False,
 ) -> None:
     """Label new text with a saved head: each word, each text or each pair of texts."""
     from probekit.cli.output import print_json, progress_wanted
+    from probekit.prediction import file_items, line_items
     from probekit.prediction import predict as label_texts
-    from probekit.prediction import read_items
-    from probekit.tasks.lines import decode_lines, read_lines
+    from probekit.tasks import TextOptions
     from probekit.train.trained import TrainedHead
 
     trained = TrainedHead.from_pretrained(head)
-    is_stdin = file == "-"
-    lines = decode_lines(sys.stdin.buffer.read(), "stdin") if is_stdin else read_lines(Path(file))
-    items = read_items(lines, trained.text_kind)
+    own = TextOptions(text=text, separator=separator, encoding=encoding, sentences=sentences)
+    if file == "-":
+        items = line_items(sys.stdin.buffer.read(), "stdin", trained, own)
+    else:
+        items = file_items(Path(file), trained, own)
     found: Sequence[Label] = label_texts(
         trained, items, model=model, device=device, progress=progress_wanted()
     )

@@ -58,6 +58,10 @@ class Target:
             kind=shared.kind,
             text=shared.text,
             identity=identity,
+            separator=shared.separator,
+            encoding=shared.encoding,
+            sentences=shared.sentences,
+            skip_unlabelled=shared.skip_unlabelled,
         )
         return cls(model=model, task=task, location=place)
 

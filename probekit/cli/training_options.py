@@ -66,7 +66,9 @@ Fraction = Annotated[
 ]
 HoldOut = Annotated[
     float | None,
-    typer.Option("--hold-out", help="Share of train that serves as dev, for data without one."),
+    typer.Option(
+        "--hold-out", help="Share of train kept as a split of its own; dev, if there is none."
+    ),
 ]
 Fit = Annotated[
     str,
@@ -80,8 +82,8 @@ Select = Annotated[
     str | None,
     typer.Option(
         "--select",
-        help="What chooses L2, checkpoint or rate: dev, cv:K, hold-out:F.",
-        show_default="dev, or cv:5 without a labelled test split",
+        help="What chooses L2, checkpoint or rate: dev, held-out (--hold-out), cv:K, hold-out:F.",
+        show_default="held-out beside dev; else dev, or cv:5 without a labelled test split",
     ),
 ]
 L2 = Annotated[
@@ -203,6 +205,10 @@ class TrainingOptions:
     data: LabelData = None
     kind: options.Kind = None
     text: options.TextColumn = None
+    separator: options.Separator = None
+    encoding: options.Encoding = None
+    sentences: options.SentenceColumn = None
+    skip_unlabelled: options.SkipUnlabelled = False
     cache: options.Cache = Path("cache")
     out: Out = None
     memory: Memory = None

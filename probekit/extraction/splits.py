@@ -13,7 +13,7 @@ from probekit.extraction.session import Session
 from probekit.hardware import pick_device
 from probekit.store.entry import Entry
 from probekit.store.layout import model_slug
-from probekit.tasks import Split, Task, get_task, is_own
+from probekit.tasks import Split, Task, TextOptions, get_task, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,10 @@ def extract(
     kind: str | None = None,
     text: str | None = None,
     label: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    sentences: str | None = None,
+    skip_unlabelled: bool = False,
     progress: bool = False,
 ) -> list[Entry]:
     """Run a frozen model over a task's text once and cache every layer.
@@ -57,6 +61,10 @@ def extract(
         kind: for the user's own data, its kind.
         text: for the user's own data, name or index of the text column.
         label: for the user's own data, name or index of the label column.
+        separator: for the user's own tables, what divides the columns.
+        encoding: for the user's own text files, their encoding.
+        sentences: for the user's own tables of words, the column of sentence ids.
+        skip_unlabelled: for the user's own data, leave out texts without a label.
         progress: show progress on stderr.
 
     Returns:
@@ -81,6 +89,10 @@ def extract(
         kind=kind,
         text=text,
         label=label,
+        separator=separator,
+        encoding=encoding,
+        sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
         progress=progress,
     )
     return [session.extract(split) for split in texts]
@@ -103,6 +115,10 @@ def open_session(
     kind: str | None = None,
     text: str | None = None,
     label: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    sentences: str | None = None,
+    skip_unlabelled: bool = False,
     progress: bool = False,
 ) -> tuple[Session, list[Split]]:
     """Read a task's text and the model's facts; nothing is computed yet.
@@ -123,6 +139,10 @@ def open_session(
         kind: kind of the user's own data.
         text: its text column.
         label: its label column.
+        separator: what divides the columns of its tables.
+        encoding: the encoding of its text files.
+        sentences: the column of sentence ids in its tables of words.
+        skip_unlabelled: leave out its texts without a label.
         progress: show progress on stderr.
 
     Returns:
@@ -132,7 +152,15 @@ def open_session(
         ProbekitError: anything that the user can mend; see ``probekit.errors``.
     """
     options = options or ExtractOptions()
-    family = get_task(task, kind=kind, text=text, label=label)
+    own = TextOptions(
+        kind=kind,
+        text=text,
+        separator=separator,
+        encoding=encoding,
+        sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
+    )
+    family = get_task(task, label=label, **own.given)
     if data is not None and is_own(family):
         raise OptionError(f"{task} is the data already; leave --data {data} out.")
     inspection = inspect_backbone(model, revision=revision, random_init=options.random_init)
@@ -144,8 +172,6 @@ def open_session(
         "--data": data,
         "--split": splits and ",".join(splits),
         "--revision": revision,
-        "--kind": kind,
-        "--text": text,
         "--label": label,
         "--device": None if device == "auto" else device,
         "--name": name,
@@ -161,16 +187,22 @@ def open_session(
         name=None if name is None else model_slug(name),
         overwrite=overwrite,
         restart=restart,
-        remedy=_rerun((model, task), named, replace(options, dtype="bfloat16"), compile=compile),
+        remedy=_rerun(
+            (model, task, *own.typed), named, replace(options, dtype="bfloat16"), compile=compile
+        ),
         progress=progress,
     )
     return session, texts
 
 
 def _rerun(
-    names: Sequence[str], named: Mapping[str, object], options: ExtractOptions, *, compile: bool
+    names: Sequence[str],
+    named: Mapping[str, object],
+    options: ExtractOptions,
+    *,
+    compile: bool,
 ) -> str:
-    """Return the command line of the same extraction of MODEL and TASK with other options."""
+    """Return the command line of the same extraction of MODEL, TASK and its text options."""
     words = [str(word) for item in named.items() if item[1] for word in item]
     words += ["--compile"] if compile else []
     return shlex.join(["probekit", "extract", *names, *words, *options.words()])

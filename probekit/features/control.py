@@ -15,6 +15,7 @@ from probekit.fingerprint import digest
 from probekit.seeding import derive
 from probekit.store import Entry
 from probekit.tasks import Kind
+from probekit.tasks.unlabelled import NO_LABEL
 
 
 def control_labels(
@@ -23,7 +24,7 @@ def control_labels(
     """Replace every label by one drawn for the word's type, whatever its context.
 
     A type (the word as it is written) has one label in all splits, drawn from how often labels
-    occur in train, by the seed and the word alone.
+    occur in train, by the seed and the word alone. A word without a label gets none.
 
     Args:
         entries: the entry of each labelled split.
@@ -39,13 +40,15 @@ def control_labels(
             "a control task gives every word type a random label, so it needs labels of words; "
             f"these are of kind {kind}."
         )
-    counts = sorted(Counter(labels["train"].values).items())
+    counts = sorted(Counter(filter(None, labels["train"].values)).items())
     names = [name for name, _ in counts]
     bounds = np.cumsum([count for _, count in counts])
     found = {}
     for split, real in labels.items():
         types = entries[split].examples.flat("words").tolist()
         drawn = _draw(types, names, bounds, seed)
+        for place in np.flatnonzero(~real.given):
+            drawn[place] = NO_LABEL
         about = digest([real.fingerprint, "control", seed])
         found[split] = SplitLabels(drawn, about, f"{real.where} (control)")
     return found

@@ -11,6 +11,7 @@ from jaxtyping import Float64, Int64
 
 from probekit.errors import DataError
 from probekit.once import warn_once
+from probekit.tasks.unlabelled import NO_LABEL
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +30,9 @@ class LabelMap:
 
     @classmethod
     def from_labels(cls, labels: Iterable[Iterable[str]]) -> Self:
-        """Return the map of all labels that occur."""
-        return cls(tuple(sorted({name for sentence in labels for name in sentence})))
+        """Return the map of all labels that occur; what has no label has no class."""
+        names = {name for sentence in labels for name in sentence} - {NO_LABEL}
+        return cls(tuple(sorted(names)))
 
     def widened(self, names: Sequence[str]) -> Self:
         """Return the map of the given names if they hold all of this map's, else this map."""
@@ -120,7 +122,7 @@ def _is_number(text: str) -> bool:
 
 def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
     """Log how many rows carry a label that neither train nor a saved head knows."""
-    known = set(label_map.names)
+    known = {*label_map.names, NO_LABEL}
     unseen = [name for name in labels if name not in known]
     if unseen:
         names = sorted(set(unseen))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int, Int64
+from jaxtyping import Bool, Float64, Int, Int64
 
 from probekit.errors import DataError
 from probekit.features.labels import LabelMap, as_numbers, join_labels
@@ -19,6 +19,7 @@ from probekit.registry import choose
 from probekit.store import Entry
 from probekit.store.labels import LabelSet, labels_for, read_labels
 from probekit.tasks import Example, Kind, Split
+from probekit.tasks.unlabelled import NO_LABEL
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,9 @@ class SplitLabels:
     """The labels of one column in the order of an entry's examples.
 
     Attributes:
-        values: label names, one per word or one per text; numbers as text for a regression; none
-            for language modelling, whose targets lie in the entry.
+        values: label names, one per word or one per text (``NO_LABEL`` for a word without);
+            numbers as text for a regression; none for language modelling, whose targets lie in the
+            entry.
         fingerprint: sha256 over ids and labels, whatever they were read from.
         where: split, column and origin, for messages.
     """
@@ -35,6 +37,11 @@ class SplitLabels:
     values: Sequence[str]
     fingerprint: str
     where: str
+
+    @property
+    def given(self) -> Bool[np.ndarray, " rows"]:
+        """Which rows have a label."""
+        return np.fromiter((value != NO_LABEL for value in self.values), bool, len(self.values))
 
 
 def load_labels(
@@ -103,7 +110,7 @@ def view_of(
     pooling: str | None = None,
     valid_only: bool = False,
 ) -> FeatureView:
-    """Join an entry's rows with labels.
+    """Join an entry's rows with labels; words without a label have no row.
 
     Args:
         entry: the entry.
@@ -121,8 +128,10 @@ def view_of(
     manifest = entry.manifest
     name = choose_array(entry, kind, pooling)
     rows, bounds, valid = example_rows(entry, name)
-    targets, unseen = _targets(entry, labels, label_map, kind)
     keep = valid if valid_only else np.ones(len(valid), bool)
+    if kind == "tagging":
+        keep = keep & labels.given
+    targets, unseen = _targets(entry, labels, label_map, kind, keep)
     offsets, ids = bounds_of(keep.astype(np.int64))[bounds], entry.examples.ids
     positions = np.arange(len(ids))
     if kind == "language-modelling":
@@ -134,7 +143,7 @@ def view_of(
         kind=kind,
         rows=rows[keep],
         offsets=offsets,
-        targets=targets[keep],
+        targets=targets,
         labels=label_map,
         unseen=unseen,
         n_outputs=count_outputs(entry, label_map, kind),
@@ -146,14 +155,18 @@ def view_of(
 
 
 def _targets(
-    entry: Entry, labels: SplitLabels, label_map: LabelMap, kind: Kind
+    entry: Entry,
+    labels: SplitLabels,
+    label_map: LabelMap,
+    kind: Kind,
+    keep: Bool[np.ndarray, " all"],
 ) -> tuple[Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"], tuple[str, ...]]:
-    """Return the target of each row, and the label names that the map does not have."""
+    """Return the target of each row that is kept, and the label names that the map lacks."""
     if kind == "language-modelling":
-        return entry.examples.targets.astype(np.int64), ()
+        return entry.examples.targets.astype(np.int64)[keep], ()
     if kind == "regression":
-        return as_numbers(labels.values, labels.where), ()
-    return label_map.encode(labels.values)
+        return as_numbers(labels.values, labels.where)[keep], ()
+    return label_map.encode(list(itertools.compress(labels.values, keep)))
 
 
 def count_outputs(entry: Entry, label_map: LabelMap, kind: Kind) -> int:

@@ -3,7 +3,11 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
 
 from probekit.errors import DataError, EntryNotFoundError
 from probekit.features.control import control_labels
@@ -21,7 +25,7 @@ from probekit.store.find import Wanted
 from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries
 from probekit.store.manifest import Manifest
-from probekit.tasks import Kind, Task, is_own
+from probekit.tasks import Kind, Task, is_described, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -74,13 +78,24 @@ class Splits:
         """L, the blocks of the backbone."""
         return self.manifest.n_blocks
 
+    @cached_property
+    def drawable(self) -> Int64[np.ndarray, " examples"]:
+        """Positions of the train examples that can be drawn: all but those without any label.
+
+        For language modelling these are pieces of texts.
+        """
+        examples = self.entries["train"].examples
+        if self.kind == "tagging":
+            given = bounds_of(self.labels["train"].given)[bounds_of(examples.n_rows)]
+            return np.flatnonzero(np.diff(given))
+        if self.kind == "language-modelling":
+            return np.arange(len(cut_pieces(bounds_of(examples.n_rows))[1]))
+        return np.arange(len(examples))
+
     @property
     def n_train(self) -> int:
-        """Train examples that can be drawn (for language modelling, pieces of texts)."""
-        entry = self.entries["train"]
-        if self.kind != "language-modelling":
-            return len(entry.examples)
-        return len(cut_pieces(bounds_of(entry.examples.n_rows))[1])
+        """Train examples that can be drawn."""
+        return len(self.drawable)
 
     def n_rows(self, split: str) -> int:
         """Return how many rows of a labelled split are predicted: words, subwords, or texts."""
@@ -160,7 +175,8 @@ def open_features(
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
     column = about.columns[0]  # the one asked for, by the name that an index stands for
-    entries = _entries(model, about, location, fit_on)
+    typed = [*location.typed, *(["--label", label] if label and is_described(about) else [])]
+    entries = _entries(model, about, location, fit_on, typed)
     labels = {}
     for split, entry in entries.items():
         found = _labels(entry, about, column, location, needed=split == "train")
@@ -187,9 +203,11 @@ def open_features(
     )
 
 
-def _entries(model: str, task: Task, location: Location, fit_on: str) -> dict[str, Entry]:
+def _entries(
+    model: str, task: Task, location: Location, fit_on: str, typed: Sequence[str]
+) -> dict[str, Entry]:
     choose(f"split of {task.name}", fit_on, dict.fromkeys((*SPLITS, *task.splits)))
-    wanted = wanted_of(model, task, location)
+    wanted = wanted_of(model, task, location, typed)
     folders = wanted.of_task(wanted.of_model(list_entries(location.root)))
     present = {folder.split for folder in folders}
     others = [

@@ -1,6 +1,6 @@
 """Whose entries a command means: the model at a path, and a task or the text of own files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from probekit.backbone.remembered import identity_at
@@ -8,7 +8,7 @@ from probekit.errors import MissingFileError, UnknownNameError
 from probekit.features.cached_task import cached_task
 from probekit.features.location import Location
 from probekit.store.find import Wanted
-from probekit.tasks import Split, Task, get_task, is_own
+from probekit.tasks import Split, Task, is_own
 
 
 def find_task(name: str, label: str | None, location: Location) -> Task:
@@ -25,7 +25,7 @@ def find_task(name: str, label: str | None, location: Location) -> Task:
         MissingFileError: a path that does not exist.
     """
     try:
-        return get_task(name, kind=location.kind, text=location.text, label=label)
+        return location.task(name, label)
     except (UnknownNameError, MissingFileError):
         task = cached_task(location.root, name, label)
         if task is None:
@@ -33,13 +33,14 @@ def find_task(name: str, label: str | None, location: Location) -> Task:
         return task
 
 
-def wanted_of(model: str, task: Task, location: Location) -> Wanted:
+def wanted_of(model: str, task: Task, location: Location, typed: Sequence[str]) -> Wanted:
     """Return whose entries are meant.
 
     Args:
         model: the backbone, as in ``probekit extract``.
         task: from ``find_task``.
         location: where entries lie.
+        typed: options that say what the task is.
     """
     return Wanted(
         model=model,
@@ -47,7 +48,7 @@ def wanted_of(model: str, task: Task, location: Location) -> Wanted:
         slug=task.slug,
         identity=identity_at(model) if location.identity is None else location.identity,
         text=_own_text(task) if is_own(task) else None,
-        typed=location.typed,
+        typed=typed,
     )
 
 

@@ -10,7 +10,7 @@ from probekit.features import Splits
 from probekit.fitters import FITTERS
 from probekit.heads import HeadSpec
 from probekit.once import warn_once
-from probekit.selection import Selection
+from probekit.selection import HELD_OUT, Selection
 from probekit.specs import DESCENT, TrainSpec
 from probekit.sweeps.rates import settle_rates
 from probekit.sweeps.start import saved_normalization
@@ -113,11 +113,16 @@ def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
                 f"{'nothing is trained' if spec.untrained else '--l2 names one strength'}."
             )
         return None
+    apart = spec.hold_out is not None and "dev" in splits.labels
+    if spec.select is None and apart:
+        return HELD_OUT
     if spec.select is None:
         default = Selection("dev")
         if "test" not in splits.labels:
             default = FOLDS if solves else SHARE
         return str(default)
+    if spec.select == HELD_OUT and not apart:
+        return "dev"  # for which it stands
     chosen = Selection.parse(spec.select)
     if chosen.kind == "cv" and not solves:
         raise OptionError(

@@ -1,6 +1,5 @@
 """Settle the open choices of a spec against the data."""
 
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,10 +24,9 @@ from probekit.fingerprint import digest
 from probekit.fitters import FITTERS, SOLVERS
 from probekit.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.layers import parse_layers, up_to_depth
-from probekit.once import warn_once
 from probekit.pooling import POOLED
 from probekit.registry import parse
-from probekit.selection import Selection
+from probekit.selection import HELD_OUT, Selection
 from probekit.specs import DEFAULT_BATCH_SIZE, ResolvedOptions, TrainSpec
 from probekit.sweeps.fitting import settle_fit
 from probekit.sweeps.size import count_trained, trains_linear_layer
@@ -38,8 +36,6 @@ from probekit.train import MemberSpec
 from probekit.train.order import steps_per_epoch
 from probekit.train.parts import check_two_classes, class_counts, held_out
 from probekit.train.sampling import count_classes, draw, hold_out
-
-logger = logging.getLogger(__name__)
 
 DEFAULT_DECODERS = {
     "tagging": "linear",
@@ -120,7 +116,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     n_values = count_values(len(drawn), len(layers), splits)
     filled = _fill(spec, head, n_values, splits)
     filled = replace(filled, select=_check_draw(spec, filled, splits, drawn))
-    used = used_splits(spec, splits)
+    used = tuple(splits.labels)
     _check_stored(layers, head, splits, filled.pooling, used)
     assert filled.decoder is not None and filled.normalize is not None
     decoder = parse("decoder", filled.decoder, DECODERS)
@@ -137,13 +133,6 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     )
     bound = decoder.bind(splits.entries["train"].backbone)
     member = _member(options, head, bound, None if start is None else start.state)
-    if "dev" in splits.labels and spec.hold_out is not None:
-        warn_once(
-            logger,
-            "%s: dev is %g of train (--hold-out), not the dev split.",
-            splits.task.name,
-            spec.hold_out,
-        )
     return Run(
         options=options,
         member=member,
@@ -276,13 +265,6 @@ def _check_kind(spec: TrainSpec, splits: Splits) -> None:
         )
 
 
-def used_splits(spec: TrainSpec, splits: Splits) -> tuple[str, ...]:
-    """Return the labelled splits that a run reads."""
-    return tuple(
-        split for split in splits.labels if not (split == "dev" and spec.hold_out is not None)
-    )
-
-
 def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
     """Return about how many values the rows of drawn examples hold in the layers that are read."""
     n_rows = splits.n_rows("train") * n_drawn / splits.n_train
@@ -292,11 +274,10 @@ def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
 def count_scored(spec: TrainSpec, splits: Splits) -> float:
     """Return how many batches the rows make that a run scores, each as often as it does."""
     rows = {name: splits.n_rows(name) for name in splits.labels}
-    train, dev = rows.pop("train"), float(rows.pop("dev", 0))
-    if spec.hold_out is not None:
-        dev = spec.hold_out * train
+    train = rows.pop("train")
+    judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
     per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
-    return ((spec.evals or 1) * dev + sum(rows.values())) / max(per_batch, 1.0)
+    return ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)
 
 
 def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:
@@ -376,16 +357,28 @@ def fitted_and_judging(
 def part(
     spec: TrainSpec, splits: Splits
 ) -> tuple[Int64[np.ndarray, " kept"], Int64[np.ndarray, " held"]]:
-    """Return the positions of train that can be drawn, and those held out as dev."""
-    total = splits.n_train
+    """Return the positions of train that can be drawn, and those that are held out."""
+    pool = splits.drawable
     if spec.hold_out is None:
-        return np.arange(total), np.arange(0)
-    return hold_out(total, spec.hold_out)
+        return pool, pool[:0]
+    kept, held = hold_out(len(pool), spec.hold_out)
+    return pool[kept], pool[held]
+
+
+def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
+    """Return what a run is scored on: dev, what is held out beside it, and all other splits.
+
+    Where there is no dev split, what is held out is dev.
+    """
+    pooling = text_array(spec, splits)
+    names = [split for split in splits.labels if split != "train"]
+    found = {split: splits.view(split, pooling=pooling) for split in names}
+    if spec.hold_out is not None:
+        held = splits.view("train", pooling=pooling).take(part(spec, splits)[1])
+        found |= {HELD_OUT if "dev" in found else "dev": held}
+    return found
 
 
 def dev_view(spec: TrainSpec, splits: Splits) -> FeatureView:
-    """Return the rows that a run is scored on during training."""
-    pooling = text_array(spec, splits)
-    if spec.hold_out is None:
-        return splits.view("dev", pooling=pooling)
-    return splits.view("train", pooling=pooling).take(part(spec, splits)[1])
+    """Return the rows that stand for dev."""
+    return scored_views(spec, splits)["dev"]

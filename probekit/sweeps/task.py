@@ -17,14 +17,15 @@ from probekit.heads import HEADS
 from probekit.metrics import METRICS
 from probekit.registry import parse
 from probekit.results import Record
+from probekit.selection import HELD_OUT
 from probekit.specs import DEFAULT_EVALS, TrainSpec
 from probekit.sweeps.groups import fit_key, stream_key
 from probekit.sweeps.resolve import (
     Run,
-    dev_view,
     fitted_and_judging,
     resolve,
     sample,
+    scored_views,
     text_array,
     train_view,
 )
@@ -146,14 +147,6 @@ def open_once(
     )
 
 
-def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
-    """Return what a run is scored on: dev, and every other split that has labels."""
-    pooling = text_array(spec, splits)
-    others = [split for split in splits.labels if split not in ("train", "dev")]
-    found = {split: splits.view(split, pooling=pooling) for split in others}
-    return {"dev": dev_view(spec, splits), **found}
-
-
 def fit_runs(
     runs: Sequence[Run],
     splits: Splits,
@@ -170,8 +163,8 @@ def fit_runs(
     firsts: dict[Hashable, int] = {}
     twins = [firsts.setdefault(fit_key(run), place) for place, run in enumerate(runs)]
     fitted = sorted(set(twins))
-    streams, order = make_streams([runs[place] for place in fitted], splits)
     views = scored_views(runs[0].spec, splits)
+    streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
     results = fit_group(
         streams,
         views.pop("dev"),
@@ -188,8 +181,15 @@ def fit_runs(
     return [found[twin] for twin in twins]
 
 
-def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec], list[int]]:
+def make_streams(
+    runs: Sequence[Run], splits: Splits, held: FeatureView | None = None
+) -> tuple[list[StreamSpec], list[int]]:
     """Gather runs into streams.
+
+    Args:
+        runs: of one group.
+        splits: their data.
+        held: what is held out of train beside dev; it judges those that select by it.
 
     Returns:
         The streams, and for each of their members in turn its position in ``runs``.
@@ -211,10 +211,11 @@ def make_streams(runs: Sequence[Run], splits: Splits) -> tuple[list[StreamSpec],
     for members in places.values():
         spec = runs[members[0]].spec
         fitted, judging = fitted_and_judging(spec, sample(spec, splits))
+        judge = held if spec.select == HELD_OUT else None
         streams.append(
             StreamSpec(
                 train=view_of_drawn(fitted),
-                judge=None if judging is None else view_of_drawn(judging),
+                judge=judge if judging is None else view_of_drawn(judging),
                 seed=spec.seed,
                 epochs=spec.epochs or 0,
                 batch_size=spec.batch_size or 1,

@@ -1,37 +1,46 @@
 """Tasks: text sets with label columns, read from published files, the Hub or the user's files."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import NoReturn, get_args
 
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.registry import choose
 from probekit.tasks.conll import conll
 from probekit.tasks.demo import demo_ner
+from probekit.tasks.formats import format_of
 from probekit.tasks.glue import GLUE, glue
+from probekit.tasks.hub_data import HubData, hub_name, hub_task
 from probekit.tasks.kinds import Kind
 from probekit.tasks.matis import matis
+from probekit.tasks.options import Choice
+from probekit.tasks.own_formats import FORMATS
 from probekit.tasks.slots import atis, snips
+from probekit.tasks.text_options import TextOptions
 from probekit.tasks.types import Example, Split, Task, slugify
-from probekit.tasks.ud import ud
-from probekit.tasks.user import HASH, SUFFIXES, UserFiles, own_name, user_task
+from probekit.tasks.ud import treebanks, ud
+from probekit.tasks.user import HASH, UserFiles, own_name, user_task
 from probekit.tasks.wikiann import wikiann
 from probekit.tasks.wikitext import wikitext2
 from probekit.tasks.wnut17 import wnut17
 
 __all__ = [
+    "KINDS",
     "TASKS",
     "Example",
     "Family",
     "Kind",
     "Split",
     "Task",
+    "TextOptions",
     "folder_name",
     "get_task",
     "is_called",
+    "is_described",
     "is_own",
+    "variants_of",
 ]
 
 
@@ -45,6 +54,8 @@ class Family:
         variant: what follows the slash ("LANG"); empty for a single task.
         example: a variant that exists.
         variants: all of them, where the family is closed; empty where any name may follow.
+        listed: returns those of a folder with published files, or of the Hub (None), where they
+            can be listed.
     """
 
     build: Callable[..., Task]
@@ -52,6 +63,7 @@ class Family:
     variant: str = ""
     example: str = ""
     variants: tuple[str, ...] = ()
+    listed: Callable[[Path | None], Sequence[str]] | None = None
 
     def sample(self) -> Task:
         """Return the task, or the example of the family."""
@@ -69,7 +81,11 @@ TASKS: Mapping[str, Family] = {
     ),
     "wnut17": Family(build=wnut17, summary="WNUT-17, emerging entities in noisy text"),
     "ud": Family(
-        build=ud, variant="TREEBANK", example="en_ewt", summary="Universal Dependencies treebanks"
+        build=ud,
+        variant="TREEBANK",
+        example="en_ewt",
+        listed=treebanks,
+        summary="Universal Dependencies treebanks",
     ),
     "atis": Family(build=atis, summary="ATIS, requests for flights"),
     "snips": Family(build=snips, summary="SNIPS, requests to a voice assistant"),
@@ -95,17 +111,30 @@ KINDS: Mapping[str, Kind] = {kind: kind for kind in get_args(Kind)}
 
 
 def get_task(
-    name: str, *, kind: str | None = None, text: str | None = None, label: str | None = None
+    name: str,
+    *,
+    kind: str | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    sentences: str | None = None,
+    skip_unlabelled: bool = False,
 ) -> Task:
-    """Return the task called ``name``, or the one that lies at the path ``name``.
+    """Return the task called ``name``, the one that lies at that path, or a Hub data set.
 
     Args:
-        name: a name of ``TASKS`` ("conll", "wikiann/de"), or the path of the user's own file or
-            folder. A name wins over a path; "./conll" is a path.
+        name: a name of ``TASKS`` ("conll", "wikiann/de"), the path of the user's own file or
+            folder, or with any option, a data set of the Hub ("org/name", "org/name/config",
+            either with "@revision"). A name wins over a path; "./conll" is a path.
         kind: what the user's own data labels; "tagging" if None.
         text: the column with the words or the text of the user's own data, by name or index; two
             for a pair ("A,B").
         label: the label column; of a task with several it becomes the first one.
+        separator: what divides the columns of the user's own tables; what they show if None.
+        encoding: the encoding of the user's own text files; what they show if None.
+        sentences: the column of sentence ids in the user's own table of words; "none" for none.
+        skip_unlabelled: leave out the texts without a label of the user's own data.
 
     Raises:
         UnknownNameError: no task, or no label column, has that name.
@@ -113,20 +142,59 @@ def get_task(
             the user's own data, says that it is meant as a path.
         OptionError: options that do not fit the task, or leave its columns open.
         DataError: the user's files do not hold what their format promises.
+        HubError: a data set of the Hub cannot be loaded.
     """
-    kind = None if kind is None else choose("kind", kind, KINDS)
+    choice = Choice(
+        label=label,
+        kind=None if kind is None else choose("kind", kind, KINDS),
+        text=text,
+        separator=separator,
+        encoding=encoding,
+        sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
+    )
     head, _, variant = name.partition("/")
     if head in TASKS:
-        task = _named(name, head, variant, text, label)
+        task = _named(name, head, variant, choice)
         return task if kind is None else _of_kind(task, kind)
-    if not Path(name).expanduser().exists():
-        _refuse_missing(name, head, own=(kind, text, label) != (None, None, None))
-    return user_task(name, kind=kind or "tagging", text=text, label=label)
+    own_kind = KINDS[kind or "tagging"]
+    if Path(name).expanduser().exists():
+        return user_task(name, choice, own_kind)
+    described = label is not None or bool(choice.given)
+    if described and hub_name(name) and format_of(Path(name)) not in FORMATS:
+        return hub_task(name, choice, own_kind)
+    _refuse_missing(name, head, own=described)
+
+
+def variants_of(name: str, data: Path | None = None) -> list[str]:
+    """Return the tasks of a family ("ud"), as they are typed.
+
+    Args:
+        name: the family.
+        data: the folder with its published files; None asks the Hub, where it is not known.
+
+    Raises:
+        UnknownNameError: there is no such family.
+        OptionError: it is a single task, or a family of which no list is known.
+        MissingFileError: the folder has none of it.
+        HubError: the Hub cannot be asked.
+    """
+    family = choose("task", name, TASKS)
+    if family.listed is None and not family.variants:
+        one = f"expected {name}/{family.variant}, as in {name}/{family.example}"
+        raise OptionError(f"{name}: {one if family.variant else 'one task, without variants'}.")
+    found = family.variants if family.listed is None else family.listed(data)
+    return [f"{name}/{variant}" for variant in found]
 
 
 def is_own(task: Task) -> bool:
     """Say whether a task is the user's own files."""
     return isinstance(task.source, UserFiles)
+
+
+def is_described(task: Task) -> bool:
+    """Say whether the options of a command say what a task is: own files, or a Hub data set."""
+    return isinstance(task.source, UserFiles | HubData)
 
 
 def folder_name(name: str) -> str:
@@ -145,9 +213,12 @@ def is_called(slug: str, name: str) -> bool:
     return slug == known or (own and HASH.fullmatch(slug.removeprefix(known)) is not None)
 
 
-def _named(name: str, head: str, variant: str, text: str | None, label: str | None) -> Task:
-    if text is not None:
-        raise OptionError(f"--text is for your own files; {name} has its words in a known place.")
+def _named(name: str, head: str, variant: str, choice: Choice) -> Task:
+    own = [option.replace("_", "-") for option in choice.given if option != "kind"]
+    if own:
+        raise OptionError(
+            f"--{own[0]} is for your own files; {name} has its words in a known place."
+        )
     family = TASKS[head]
     if family.variant and not variant:
         raise OptionError(
@@ -158,7 +229,7 @@ def _named(name: str, head: str, variant: str, text: str | None, label: str | No
     if not variant.replace("_", "").replace("-", "").isalnum() and family.variant:
         raise OptionError(f"{name}: {variant!r} is no {family.variant.lower()} name.")
     task = family.build(variant) if family.variant else family.build()
-    return task if label is None else _label_first(task, label)
+    return task if choice.label is None else _label_first(task, choice.label)
 
 
 def _label_first(task: Task, label: str) -> Task:
@@ -179,7 +250,7 @@ def _of_kind(task: Task, kind: str) -> Task:
     return task
 
 
-def _refuse_missing(name: str, head: str, *, own: bool) -> None:
+def _refuse_missing(name: str, head: str, *, own: bool) -> NoReturn:
     """Say whether ``name`` was meant as a path that is missing, or as a task that is unknown.
 
     Args:
@@ -187,13 +258,15 @@ def _refuse_missing(name: str, head: str, *, own: bool) -> None:
         head: what stands before its first slash.
         own: whether an option of the user's own data came with it.
     """
-    if name.startswith((".", "/", "~")) or Path(name).suffix.lower() in SUFFIXES:
+    if name.startswith((".", "/", "~")) or format_of(Path(name)) in FORMATS:
         raise MissingFileError(
             f"{name}: no such file or folder. Check the path; `probekit tasks` lists the tasks."
         )
     if own or "/" in name:
         near = difflib.get_close_matches(head, TASKS, n=1, cutoff=_NEAR)
         hint = f" Did you mean the task {near[0]!r}?" if near else ""
+        if not near and hub_name(name):
+            hint = " A data set of the Hub is read with --kind."
         raise MissingFileError(
             f"{name}: no such file or folder, and no task of that name.{hint} Check the path; "
             "`probekit tasks` lists the tasks."
@@ -202,3 +275,4 @@ def _refuse_missing(name: str, head: str, *, own: bool) -> None:
         choose("task", head, TASKS)
     except UnknownNameError as error:
         raise UnknownNameError(f"{error} Or give the path of your own file or folder.") from None
+    raise AssertionError(f"{head} is a task")

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from probekit.errors import DataError
-from probekit.tasks.checks import check_ids, check_labels, check_tags, check_text
+from probekit.tasks.checks import check_ids, check_labels, check_tags, check_text, check_words
 from probekit.tasks.kinds import Kind
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.split import Example, Split
@@ -32,7 +32,8 @@ def assemble(
     Raises:
         DataError: no sentences, a sentence without words or text, a repeated id, labels that some
             sentences lack or that are not as many as their kind asks for, an empty label, a
-            malformed tag, a regression label that is no finite number.
+            malformed tag, no words in the column of words, a regression label that is no finite
+            number.
     """
     if not found.sentences:
         raise DataError(f"{found.where}: split {split!r} of {task} is empty: no sentence in it.")
@@ -43,6 +44,7 @@ def assemble(
         for number, sentence in enumerate(found.sentences)
     )
     check_ids(found, [example.id for example in examples])
+    check_words(found)
     labelled = {column for sentence in found.sentences for column in sentence.labels}
     present = {column: of for column, of in kinds.items() if column in labelled}
     for sentence in found.sentences:

@@ -1,34 +1,41 @@
 """The cells of ``.csv`` and ``.tsv`` files, with the line that each row begins in."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from probekit.errors import DataError
-from probekit.tasks.lines import read_lines
+from probekit.tasks.encodings import own_lines
+from probekit.tasks.formats import format_of
+from probekit.tasks.separators import chosen_separator, csv_rows, csv_separator
+from probekit.tasks.text_options import TextOptions
 
 Row = tuple[int, list[str]]
 
-_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_LONGEST_CELL = 2**31 - 1
 
 
-def read_cells(path: Path, *, long: bool = False) -> list[Row]:
+def read_cells(path: Path, options: TextOptions, *, long: bool = False) -> list[Row]:
     """Return the rows of a table.
 
-    ``.csv`` cells may be quoted; ``.tsv`` cells are taken as they are, since a lone quotation
-    mark is a common token.
+    ``.csv`` cells may be quoted, and a blank before one belongs to none; ``.tsv`` and ``.txt``
+    cells are taken as they are, since a lone quotation mark is a common token.
 
     Args:
         path: the file.
+        options: its encoding and separator, where the user says them.
         long: a quoted cell of a ``.csv`` file may go on in the next lines, as texts do.
 
     Raises:
-        DataError: a ``.csv`` file is divided by something else than commas, or its quoting is
-            broken.
+        DataError: the quoting of a ``.csv`` file is broken.
+        OptionError: it is not clear what divides its columns.
     """
-    if path.suffix.lower() == ".csv":
-        return _csv_rows(path, long)
-    return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1)]
+    lines = own_lines(path, options)
+    if format_of(path) == ".csv":
+        return _csv_rows(path, lines, options, long)
+    mark = chosen_separator(options) or "\t"
+    return [(number, line.split(mark)) for number, line in enumerate(lines, start=1)]
 
 
 def is_filled(row: Row) -> bool:
@@ -47,38 +54,32 @@ def check_widths(path: Path, rows: Sequence[Row]) -> None:
             )
 
 
-def _check_delimiter(path: Path, lines: Sequence[str]) -> None:
-    """Refuse columns divided by another mark, as spreadsheets write them in many places.
-
-    The first line tells: a mark between two cells, with no blank beside it, and no comma.
-    """
-    number, line = next(((n, line) for n, line in enumerate(lines, 1) if line.strip()), (1, ""))
-    for mark, name in _DELIMITERS.items():
-        parts = line.split(mark)
-        cells = all(part.strip('"') and part == part.strip() for part in parts)
-        if len(parts) > 1 and cells and "," not in line:
-            raise DataError(
-                f"{path}, line {number}: the columns are divided by {name}, not by commas; save "
-                "the file with commas, or as .tsv with tabs."
-            )
-
-
-def _csv_rows(path: Path, long: bool) -> list[Row]:
-    lines = read_lines(path)
-    _check_delimiter(path, lines)
-    reader = csv.reader((f"{line}\n" for line in lines), strict=True)
-    rows: list[Row] = []
-    first = 1
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let ``csv`` read cells of any length meanwhile; its limit is one for the whole process."""
+    limit = csv.field_size_limit(_LONGEST_CELL)
     try:
-        for cells in reader:
-            if reader.line_num > first and not long:
-                raise csv.Error("a quoted cell goes on in the next line")
-            rows.append((first, cells))
-            first = reader.line_num + 1
-    except csv.Error as error:
-        what = "" if long else "that is a token "
-        raise DataError(
-            f"{path}, line {first}: {error}; a quotation mark {what}is written "
-            '"""" in CSV (or use a .tsv file, which has no quoting).'
-        ) from error
-    return rows
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _csv_rows(path: Path, lines: Sequence[str], options: TextOptions, long: bool) -> list[Row]:
+    with _long_cells():
+        mark, skipped = csv_separator(path, lines, options)
+        reader = csv_rows(lines[skipped:], mark)
+        rows: list[Row] = []
+        first = 1
+        try:
+            for cells in reader:
+                if reader.line_num > first and not long:
+                    raise csv.Error("a quoted cell goes on in the next line")
+                rows.append((first + skipped, cells))
+                first = reader.line_num + 1
+        except csv.Error as error:
+            what = "" if long else "that is a token "
+            raise DataError(
+                f"{path}, line {first + skipped}: {error}; a quotation mark {what}is written "
+                '"""" in CSV (or use a .tsv file, which has no quoting).'
+            ) from error
+        return rows

@@ -11,10 +11,17 @@ from probekit.tasks.sentences import Sentence, Sentences
 
 FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 LABEL_FIELDS = ("upos", "xpos", "lemma", "feats", "deprel")
+_UNMARKED = ("feats",)
+"""Columns in which "_" says something: that a word has no features."""
 _SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 
 
-def parse_conllu(path: Path, columns: Sequence[str], words: str = "form") -> Sentences:
+def parse_conllu(
+    path: Path,
+    columns: Sequence[str],
+    words: str = "form",
+    lines: Sequence[str] | None = None,
+) -> Sentences:
     """Read the syntactic words of a CoNLL-U file.
 
     Multiword tokens (ids with "-") and empty nodes (ids with ".") are left out. Sentence ids are
@@ -24,6 +31,7 @@ def parse_conllu(path: Path, columns: Sequence[str], words: str = "form") -> Sen
         path: the file.
         columns: the label columns to keep, out of ``LABEL_FIELDS``.
         words: the column with the words.
+        lines: the file's lines, where they are read already.
 
     Raises:
         DataError: a row has not ten columns, or an id out of order.
@@ -31,7 +39,8 @@ def parse_conllu(path: Path, columns: Sequence[str], words: str = "form") -> Sen
     rows: list[tuple[int, list[str]]] = []
     found: list[Sentence] = []
     name: str | None = None
-    for number, line in enumerate([*read_lines(path), ""], start=1):
+    lines = read_lines(path) if lines is None else lines
+    for number, line in enumerate([*lines, ""], start=1):
         if line.startswith("#"):
             match = _SENT_ID.match(line)
             name = match[1] if match else name
@@ -41,7 +50,10 @@ def parse_conllu(path: Path, columns: Sequence[str], words: str = "form") -> Sen
             found.append(_sentence(rows, columns, words, name))
             rows, name = [], None
     return Sentences(
-        sentences=_drop_unlabelled(found, columns), where=str(path), origin=origin_of(path)
+        sentences=_drop_unlabelled(found, columns),
+        where=str(path),
+        origin=origin_of(path),
+        unmarked=_UNMARKED,
     )
 
 

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 PROBE_SECONDS = 10.0
 
 
-class _UnreachableError(Exception):
+class UnreachableError(Exception):
     """Nothing answers at the Hub's address, so no other repository will either."""
 
 
@@ -33,7 +33,7 @@ def read_hub(task: str, split: str, sources: Sequence[HubSource]) -> Sentences:
     for source in sources:
         try:
             return _read(split, source)
-        except _UnreachableError as error:
+        except UnreachableError as error:
             failures.append(f"{source}: {error}")
             break
         except Exception as error:
@@ -48,10 +48,16 @@ def read_hub(task: str, split: str, sources: Sequence[HubSource]) -> Sentences:
     )
 
 
-def _read(split: str, source: HubSource) -> Sentences:
+def load_split(split: str, source: HubSource) -> tuple[Any, str]:
+    """Return a split as a ``datasets.Dataset``, and its repository as messages name it.
+
+    Raises:
+        UnreachableError: nothing answers.
+        Exception: whatever goes wrong inside ``datasets``.
+    """
     import datasets
 
-    revision = _commit(source)
+    revision = commit_of(source)
     dataset = datasets.load_dataset(
         source.repo,
         source.config,
@@ -59,12 +65,32 @@ def _read(split: str, source: HubSource) -> Sentences:
         revision=revision or source.revision,
     )
     where = f"hub:{source.repo}@{revision or _cached_commit(dataset)}"
-    where += f" ({source.config or dataset.config_name})"
+    return dataset, f"{where} ({source.config or dataset.config_name})"
+
+
+def list_configurations(source: HubSource) -> list[str]:
+    """Return the names of a repository's configurations.
+
+    Raises:
+        HubError: they cannot be listed.
+    """
+    import datasets
+
+    try:
+        revision = commit_of(source) or source.revision
+        return list(datasets.get_dataset_config_names(source.repo, revision=revision))
+    except Exception as error:
+        reason = str(error) if isinstance(error, UnreachableError) else reason_of(error)
+        raise HubError(f"cannot list the configurations of {source.repo}: {reason}.") from error
+
+
+def _read(split: str, source: HubSource) -> Sentences:
+    dataset, where = load_split(split, source)
     sentences = hub_sentences(dataset, source, where)
     return Sentences(sentences=sentences, where=where, origin=where, unit="row")
 
 
-def _commit(source: HubSource) -> str | None:
+def commit_of(source: HubSource) -> str | None:
     """Return the commit that the source's revision means now; None when offline.
 
     Asking first pins one revision for every later request, and it is the one request that
@@ -83,7 +109,7 @@ def _commit(source: HubSource) -> str | None:
         # The base class of every "no answer" of the HTTP client, which is huggingface_hub's own
         # choice (and has been another package before), so it is known here by name.
         if any(base.__name__ == "TransportError" for base in type(error).__mro__):
-            raise _UnreachableError(f"the Hub is unreachable ({reason_of(error)})") from error
+            raise UnreachableError(f"the Hub is unreachable ({reason_of(error)})") from error
         raise
 
 

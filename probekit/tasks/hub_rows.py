@@ -1,6 +1,6 @@
 """The rows of a loaded Hub data set as sentences, with labels by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from probekit.errors import DataError
@@ -9,7 +9,10 @@ from probekit.tasks.scores import score_name
 from probekit.tasks.sentences import Sentence, plain_text
 
 Labels = Mapping[str, Sequence[tuple[str, ...]]]
-UNLABELLED = {-1, "_", None}
+NUMBERS = {-1, -100}
+"""Numbers that say that a word has no label."""
+
+UNLABELLED = {*NUMBERS, "_", "-", None}
 
 
 def hub_sentences(dataset: Any, source: HubSource, where: str) -> tuple[Sentence, ...]:
@@ -69,7 +72,8 @@ def _label_names(
         return [tuple(map(score_name, row)) for row in rows]
     if not all(isinstance(label, str) for label in flat):
         names = _names(dataset.features[feature]) or source.names.get(column)
-        rows = [_named(row, names, feature, where) for row in rows]
+        marks = set() if source.texts else NUMBERS
+        rows = [_named(row, names, feature, where, marks) for row in rows]
     other = source.renamed.get(column, {})
     return [tuple(other.get(label, label) for label in row) for row in rows]
 
@@ -79,10 +83,18 @@ def _names(feature: Any) -> Sequence[str] | None:
     return getattr(getattr(feature, "feature", feature), "names", None)
 
 
-def _named(row: Sequence[Any], names: Sequence[str] | None, feature: str, where: str) -> list[str]:
+def _named(
+    row: Sequence[Any],
+    names: Sequence[str] | None,
+    feature: str,
+    where: str,
+    marks: Collection[int],
+) -> list[str]:
+    """Return the names of label numbers; marks for no label stay, as text."""
     if names is None:
         raise DataError(f"{where}: column {feature!r} holds numbers without names")
-    wrong = [label for label in row if not isinstance(label, int) or not 0 <= label < len(names)]
+    known = {*range(len(names)), *marks}
+    wrong = [label for label in row if not isinstance(label, int) or label not in known]
     if wrong:
         raise DataError(f"{where}: column {feature!r} holds {wrong[0]!r}, not one of {len(names)}")
-    return [names[label] for label in row]
+    return [str(label) if label in marks else names[label] for label in row]

@@ -5,21 +5,22 @@ from dataclasses import dataclass
 
 from probekit.errors import DataError, OptionError
 from probekit.registry import choose
+from probekit.tasks.text_options import TextOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """Which columns the user asked for: ``--text`` and ``--label``, by name or index.
+class Choice(TextOptions):
+    """How one file is read: what the user typed, and his label column.
 
     Attributes:
-        text: the text column; two of them for a pair ("A,B").
-        label: the label column.
+        label: the label column, by name or index.
         optional: a file of sentences without the label column is one without labels.
+        texts_alone: labels are not read; ``label`` says which column is no text.
     """
 
-    text: str | None = None
     label: str | None = None
     optional: bool = False
+    texts_alone: bool = False
 
 
 def is_index(name: str) -> bool:
@@ -33,7 +34,8 @@ def names_header(choice: Choice, cells: Sequence[str]) -> bool:
     A number is a position, even where a cell of the first example is the same number, unless the
     row numbers its columns.
     """
-    asked = {choice.label, choice.text, *(choice.text or "").split(",")} - {None, ""}
+    texts = (choice.text or "").split(",")
+    asked = {choice.label, choice.sentences, choice.text, *texts} - {None, ""}
     numbered = list(cells) == [str(place) for place in range(len(cells))]
     return any(name in cells for name in asked if name and (numbered or not is_index(name)))
 

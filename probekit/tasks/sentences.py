@@ -1,7 +1,7 @@
 """What the reader of a format hands on, before it is checked and becomes a split."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -17,6 +17,7 @@ class Sentence:
         id: the id that the file gives, or None.
         text: the text, where it does not come in words.
         text_pair: the second text of a pair.
+        where: its file as messages name it, where the source has several.
     """
 
     words: tuple[str, ...]
@@ -25,6 +26,7 @@ class Sentence:
     id: str | None = None
     text: str | None = None
     text_pair: str | None = None
+    where: str | None = None
 
 
 def plain_text(
@@ -52,12 +54,33 @@ class Sentences:
         where: the source as messages name it (a path or a Hub repository).
         origin: the source as the manifest names it.
         unit: what ``Sentence.lines`` counts.
+        unmarked: label columns in which marks like ``_`` are labels (``unlabelled``).
     """
 
     sentences: tuple[Sentence, ...]
     where: str
     origin: str
     unit: Literal["line", "row"] = "line"
+    unmarked: Collection[str] = ()
+
+    def place(self, sentence: Sentence, word: int = 0) -> str:
+        """Name the file and the line of a word of a sentence, for messages."""
+        number = sentence.lines[word] if word < len(sentence.lines) else "?"
+        return f"{sentence.where or self.where}, {self.unit} {number}"
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Sentences]") -> "Sentences":
+        """Return the sentences of several files as those of one source."""
+        first, *others = parts
+        if not others:
+            return first
+        more = f" and {len(others)} more"
+        sentences = tuple(
+            replace(sentence, where=part.where) for part in parts for sentence in part.sentences
+        )
+        return replace(
+            first, sentences=sentences, where=first.where + more, origin=first.origin + more
+        )
 
 
 class Source(Protocol):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from probekit.errors import DataError, MissingFileError
+from probekit.tasks.blanks import trim
 from probekit.tasks.kinds import Kind, Metric
 from probekit.tasks.lines import read_lines
 from probekit.tasks.published import Published
@@ -71,7 +72,7 @@ def _check_parallel(
 
 
 def _with_intent(sentence: Sentence, intent: str) -> Sentence:
-    return replace(sentence, labels={**sentence.labels, "intent": (intent.strip(" \t"),)})
+    return replace(sentence, labels={**sentence.labels, "intent": (trim(intent),)})
 
 
 def _sentence(words_path: Path, tags_path: Path, number: int, pair: tuple[str, str]) -> Sentence:

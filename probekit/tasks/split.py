@@ -35,8 +35,8 @@ class Split:
         name: the split's name ("train").
         examples: N examples.
         labels: column to N tuples: of one label name per word (tagging), or of the one label of
-            the whole example (a regression's is a number as text); a column without labels is
-            absent.
+            the whole example (a regression's is a number as text); "" for a word without a label; a
+            column without labels is absent.
         origin: where the text came from, for the manifest ("eng.train in DIR", "hub:repo@sha").
         limit: N where these are only the first N examples of the split; None if they are all.
     """

@@ -1,4 +1,4 @@
-"""The columns of the user's ``.csv`` and ``.tsv`` files with one example per row."""
+"""The columns of the user's ``.csv``, ``.tsv`` and ``.txt`` files with one example per row."""
 
 import logging
 from collections.abc import Sequence
@@ -8,11 +8,15 @@ from probekit.errors import DataError
 from probekit.once import warn_once
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.fields import Fields
-from probekit.tasks.options import Choice, names_header
+from probekit.tasks.headers import column_of, header_names, is_header
+from probekit.tasks.options import Choice
+from probekit.tasks.published import origin_of
 from probekit.tasks.scores import is_number
-from probekit.tasks.text_options import USUAL
+from probekit.tasks.text_columns import USUAL
 
 logger = logging.getLogger(__name__)
+
+TABLES = (".csv", ".tsv", ".txt")
 
 
 def load_table(path: Path, choice: Choice) -> Fields:
@@ -26,38 +30,39 @@ def load_table(path: Path, choice: Choice) -> Fields:
         DataError: rows of different widths, a column named twice, broken quoting, or a first row
             that looks like a header but has no name that says so.
     """
-    rows = [row for row in read_cells(path, long=True) if is_filled(row)]
+    rows = [row for row in read_cells(path, choice, long=True) if is_filled(row)]
+    where, origin = str(path), origin_of(path)
     if not rows:
-        return Fields(path=path, unit="line", lines=(), values={})
+        return Fields(where=where, origin=origin, unit="line", lines=(), values={})
     check_widths(path, rows)
-    header = rows[0][1]
-    if _is_header(header, choice):
-        names, body = [cell.strip(" ") for cell in header], rows[1:]
-        _check_names(path, rows[0][0], names)
+    if is_header(rows, choice, USUAL):
+        names, body = header_names(path, rows), rows[1:]
     else:
         _check_headless(path, rows)
-        if len(rows) > 1 and not any(" " in cell.strip() for cell in header):
-            warn_once(
-                logger,
-                "%s: the first row (%s) is read as an example; if it is a header, name a column of "
-                "it with --text or --label.",
-                path,
-                ", ".join(header),
-            )
-        names, body = [str(place) for place in range(len(header))], rows
-    values = {name: [cells[place] for _, cells in body] for place, name in enumerate(names)}
-    return Fields(path=path, unit="line", lines=[number for number, _ in body], values=values)
+        _note_headless(path, rows)
+        names, body = [str(place) for place in range(len(rows[0][1]))], rows
+    values = {name: _values(name, place, body) for place, name in enumerate(names)}
+    lines = [number for number, _ in body]
+    return Fields(where=where, origin=origin, unit="line", lines=lines, values=values)
 
 
-def _is_header(cells: Sequence[str], choice: Choice) -> bool:
-    names = [cell.strip(" ") for cell in cells]
-    return names_header(choice, names) or any(name.lower() in USUAL for name in names)
+def _values(name: str, place: int, body: Sequence[Row]) -> Sequence[str | None]:
+    """Return a column; one that is empty and has no name, as spreadsheets add it, has no values."""
+    cells = column_of(body, place)
+    return cells if name != str(place) or any(map(str.strip, cells)) else [None] * len(cells)
 
 
-def _check_names(path: Path, line: int, names: Sequence[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path}, line {line}: two columns are called {twice!r}; rename one.")
+def _note_headless(path: Path, rows: Sequence[Row]) -> None:
+    """Say that the first row is an example, where it could be a header none the less."""
+    first = rows[0][1]
+    if len(rows) > 1 and not any(" " in cell.strip() for cell in first):
+        warn_once(
+            logger,
+            "%s: the first row (%s) is read as an example; if it is a header, name a column of "
+            "it with --text or --label.",
+            path,
+            ", ".join(first),
+        )
 
 
 def _check_headless(path: Path, rows: Sequence[Row]) -> None:

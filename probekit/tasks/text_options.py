@@ -1,141 +1,43 @@
-"""Choose the text and label columns of the user's own sentences and pairs."""
+"""What the user types to say how his own data is read."""
 
-from collections.abc import Sequence
-
-from probekit.errors import DataError, OptionError
-from probekit.tasks.kinds import Kind
-from probekit.tasks.options import Choice, only_label, place_of
-
-# Names that text columns usually have, in any case of letters.
-PAIRS = (
-    ("sentence1", "sentence2"),
-    ("sentence_1", "sentence_2"),
-    ("premise", "hypothesis"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("question", "answer"),
-    ("query", "passage"),
-    ("text", "text_pair"),
-    ("text1", "text2"),
-    ("text_a", "text_b"),
-)
-TEXTS = ("text", "sentence", "utterance", "document", "content")
-LABELS = (
-    "label",
-    "labels",
-    "class",
-    "category",
-    "target",
-    "score",
-    "rating",
-    "stars",
-    "sentiment",
-    "intent",
-    "gold_label",
-    "similarity",
-)
-IDS = ("id", "idx", "index", "guid")
-USUAL = frozenset({*TEXTS, *LABELS, *IDS, *(name for pair in PAIRS for name in pair)})
+from dataclasses import dataclass, fields
+from typing import Any
 
 
-def choose_texts(
-    where: str, kind: Kind, choice: Choice, names: Sequence[str], texts: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the text column, or the two of a pair; a regression may have either.
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """How the user's own data is read; None leaves it to what the files show.
 
-    Args:
-        where: the file, for messages.
-        kind: sentence, pair, regression or language-modelling.
-        choice: what the user asked for; ``--text A,B`` names two columns.
-        names: all columns of the file.
-        texts: those that could hold text.
-
-    Raises:
-        OptionError: the choice is left open, or one text was chosen for a pair or the other way
-            round.
-        UnknownNameError: no column has the name asked for.
-        DataError: no column could hold text.
+    Attributes:
+        kind: what is labelled (``--kind``); tagging if None.
+        text: the text column by name or index, two of them for a pair as "A,B" (``--text``).
+        separator: what divides the columns of a table: one character, or its name
+            (``--separator``).
+        encoding: the encoding of text files, by a name that Python knows (``--encoding``).
+        sentences: the column of sentence ids in a table of words, by name or index
+            (``--sentences``).
+        skip_unlabelled: leave out the texts without a label in a file where others have one
+            (``--skip-unlabelled``).
     """
-    if choice.text is not None:
-        return _named_texts(where, kind, choice.text, names)
-    if not texts:
-        raise DataError(f"{where} has no column with text; expected one ({', '.join(TEXTS[:2])}).")
-    pair = _usual_pair(where, names)
-    if kind in ("pair", "regression") and pair:
-        return pair
-    if kind == "pair":
-        raise _no_pair(where, texts)
-    if pair:
-        raise OptionError(
-            f"{where} has two text columns, {pair[0]} and {pair[1]}, and kind {kind} takes one. "
-            "Read both with --kind pair, or choose one with --text."
-        )
-    known = [name for name in texts if name.lower() in TEXTS]
-    if len(known) == 1 or len(texts) == 1:
-        return ((known or list(texts))[0],)
-    raise OptionError(
-        f"{where}: which column holds the text? {', '.join(texts)}. Choose one with --text (by "
-        "the name in the header, or by index)."
-    )
 
+    kind: str | None = None
+    text: str | None = None
+    separator: str | None = None
+    encoding: str | None = None
+    sentences: str | None = None
+    skip_unlabelled: bool = False
 
-def choose_label(
-    where: str, choice: Choice, names: Sequence[str], candidates: Sequence[str]
-) -> str | None:
-    """Return the label column, None where there is none.
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was typed, by the names above."""
+        values = {field.name: getattr(self, field.name) for field in fields(TextOptions)}
+        return {name: value for name, value in values.items() if value}
 
-    Args:
-        where: the file, for messages.
-        choice: what the user asked for.
-        names: all columns of the file.
-        candidates: those that could hold labels.
-
-    Raises:
-        OptionError: several could be it; the message lists them.
-        UnknownNameError: no column has the name asked for.
-    """
-    if choice.label is None:
-        return only_label(where, candidates)
-    if choice.optional and choice.label not in names:
-        return None
-    return names[place_of(where, "--label", choice.label, names)]
-
-
-def _named_texts(where: str, kind: Kind, wanted: str, names: Sequence[str]) -> tuple[str, ...]:
-    parts = [wanted] if wanted in names else [part.strip() for part in wanted.split(",")]
-    chosen = tuple(names[place_of(where, "--text", part, names)] for part in parts)
-    if kind == "pair" and len(chosen) != 2:
-        raise OptionError(
-            f"--text {wanted}: kind pair takes two text columns, --text A,B; found "
-            f"{len(chosen)}. For one text per example use --kind sentence."
-        )
-    if kind in ("sentence", "language-modelling") and len(chosen) != 1:
-        hint = " For two texts per example use --kind pair." if kind == "sentence" else ""
-        raise OptionError(
-            f"--text {wanted}: kind {kind} takes one text column, found {len(chosen)}.{hint}"
-        )
-    if len(chosen) > 2 or len(set(chosen)) != len(chosen):
-        raise OptionError(f"--text {wanted}: expected one text column, or two different ones.")
-    return chosen
-
-
-def _usual_pair(where: str, names: Sequence[str]) -> tuple[str, str] | None:
-    called = {name.lower(): name for name in names}
-    found = [pair for pair in PAIRS if set(pair) <= set(called)]
-    if len(found) > 1:
-        listed = "; ".join(f"{first},{second}" for first, second in found)
-        raise OptionError(
-            f"{where}: which columns hold the texts? {listed}. Choose with --text A,B."
-        )
-    return (called[found[0][0]], called[found[0][1]]) if found else None
-
-
-def _no_pair(where: str, texts: Sequence[str]) -> OptionError:
-    if len(texts) == 1:
-        return OptionError(
-            f"{where} has one text column, {texts[0]}, and kind pair takes two; use --kind "
-            "sentence for one text per example."
-        )
-    return OptionError(
-        f"{where}: which two columns hold the texts? {', '.join(texts)}. Choose with --text A,B."
-    )
+    @property
+    def typed(self) -> list[str]:
+        """The words of the command line that say the same."""
+        words = []
+        for name, value in self.given.items():
+            words.append(f"--{name.replace('_', '-')}")
+            words += [] if value is True else [value]
+        return words

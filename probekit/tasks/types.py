@@ -8,8 +8,10 @@ from pathlib import Path
 from probekit.registry import choose
 from probekit.tasks.assemble import assemble
 from probekit.tasks.kinds import Kind, Metric
+from probekit.tasks.schemes import turn_to_bio
 from probekit.tasks.sentences import Source
 from probekit.tasks.split import Example, Split
+from probekit.tasks.unlabelled import settle_labels
 
 __all__ = ["Example", "Kind", "Metric", "Split", "Task", "slugify"]
 
@@ -28,6 +30,7 @@ class Task:
         slug: the name as a folder's name.
         kinds: column to its kind, for columns whose kind is not the text's (a label per sentence
             of words); filled up to all columns.
+        any_scheme: whether tags of spans may come in any scheme, and are turned into BIO.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Task:
     kind: Kind = "tagging"
     slug: str = ""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    any_scheme: bool = False
 
     def __post_init__(self) -> None:
         if not self.slug:
@@ -70,7 +74,11 @@ class Task:
         """
         choose(f"split of {self.name}", split, dict.fromkeys(self.splits))
         spans = [column for column in self.columns if self.metrics[column] == "span-f1"]
-        found = self.source(split, data)
+        of_words = [column for column, kind in self.kinds.items() if kind == "tagging"]
+        found = settle_labels(self.source(split, data), of_words)
+        if self.any_scheme:
+            for column in spans:
+                found = turn_to_bio(found, column, self.name)
         return assemble(self.name, split, found, kind=self.kind, kinds=self.kinds, spans=spans)
 
 

@@ -1,34 +1,95 @@
-"""Numbers that data sets write where a word has no label."""
+"""Marks that data sets write where nothing is annotated: no label, and so no class."""
 
+import logging
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from probekit.errors import DataError
+from probekit.once import warn_once
+from probekit.tasks.blanks import trim
 from probekit.tasks.sentences import Sentence, Sentences
 
-NO_LABEL = {"-1", "-100"}
-"""What ``datasets`` writes for an unlabelled split, and what losses are told to ignore."""
+logger = logging.getLogger(__name__)
+
+NO_LABEL = ""
+"""The label of a word that has none: it is neither fitted on nor scored."""
+
+MARKS = frozenset({"_", "-1", "-100", "n/a", "nan", "<na>", "#n/a"})
+"""Marks of treebanks and of tables, and numbers of unlabelled splits and losses, in lower case."""
+
+DASH = "-"
+"""A mark too, but where other labels are signs it is one of them ("+" and "-", "." and "-")."""
 
 
-def drop_unlabelled(found: Sentences) -> Sentences:
-    """Return sentences of labelled words without those labels that say that there is none.
+def marks_among(labels: Iterable[str]) -> set[str]:
+    """Return those of the labels of a column that say that there is none."""
+    names = set(labels)
+    found = {name for name in names if name.lower() in MARKS}
+    signs = {name for name in names - found if not any(map(str.isalnum, name))} - {DASH, NO_LABEL}
+    return found if signs or DASH not in names else found | {DASH}
+
+
+def settle_labels(found: Sentences, columns: Collection[str]) -> Sentences:
+    """Return sentences whose labels of words have no blanks around them and no marks among them.
+
+    A word that is marked as not annotated has the label ``NO_LABEL``; a column that has no other
+    is left out. How many such words there are is said.
+
+    Args:
+        found: what a reader found.
+        columns: the label columns that label words.
 
     Raises:
-        DataError: a sentence of which only some words have a label.
+        DataError: an empty label.
     """
-    return replace(found, sentences=tuple(_dropped(found, one) for one in found.sentences))
+    for column in columns:
+        found = _settled(found, column)
+    return found
 
 
-def _dropped(found: Sentences, sentence: Sentence) -> Sentence:
-    labels = {}
-    for column, names in sentence.labels.items():
-        if names and NO_LABEL.issuperset(names):
-            continue
-        labels[column] = names
-        for word, line, name in zip(sentence.words, sentence.lines, names, strict=False):
-            if name in NO_LABEL:
-                raise DataError(
-                    f"{found.where}, {found.unit} {line}: word {word!r} has the label {name} in "
-                    f"column {column!r}, which means none (a class needs another name), but other "
-                    "words of its sentence have one; label all of them or none."
-                )
-    return replace(sentence, labels=labels)
+def _settled(found: Sentences, column: str) -> Sentences:
+    trimmed = {
+        n: tuple(map(trim, sentence.labels[column]))
+        for n, sentence in enumerate(found.sentences)
+        if column in sentence.labels
+    }
+    _check_filled(found, column, trimmed)
+    names = {label for labels in trimmed.values() for label in labels}
+    marks = set() if column in found.unmarked else marks_among(names)
+    if names and names == marks:
+        return replace(found, sentences=tuple(_without(one, column) for one in found.sentences))
+    n_marked = sum(label in marks for labels in trimmed.values() for label in labels)
+    if n_marked:
+        warn_once(
+            logger,
+            "%s: %d words have no label in column %r (%s); they are neither fitted on nor scored.",
+            found.where,
+            n_marked,
+            column,
+            ", ".join(sorted(marks)),
+        )
+    labels = {
+        n: tuple(NO_LABEL if label in marks else label for label in own)
+        for n, own in trimmed.items()
+    }
+    return with_labels(found, column, labels)
+
+
+def with_labels(found: Sentences, column: str, labels: dict[int, tuple[str, ...]]) -> Sentences:
+    """Return sentences with other labels in a column, given by their position."""
+    sentences = list(found.sentences)
+    for n, own in labels.items():
+        sentences[n] = replace(sentences[n], labels={**sentences[n].labels, column: own})
+    return replace(found, sentences=tuple(sentences))
+
+
+def _without(sentence: Sentence, column: str) -> Sentence:
+    left = {name: labels for name, labels in sentence.labels.items() if name != column}
+    return replace(sentence, labels=left)
+
+
+def _check_filled(found: Sentences, column: str, labels: dict[int, tuple[str, ...]]) -> None:
+    for n, own in labels.items():
+        if "" in own:
+            place = found.place(found.sentences[n], own.index(""))
+            raise DataError(f"{place}: an empty label in column {column!r}.")

@@ -1,44 +1,27 @@
-"""The user's own data: a file, or a folder with one file per split."""
+"""The user's own data: a file, or a folder with a file, or shards, per split."""
 
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Protocol, Self
 
 from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.once import warn_once
 from probekit.tasks.assemble import assemble
-from probekit.tasks.bio import is_tag
+from probekit.tasks.formats import stem_of
+from probekit.tasks.kinds import Kind, Metric
 from probekit.tasks.options import Choice
-from probekit.tasks.sentences import Sentences
-from probekit.tasks.types import Kind, Metric, Task, slugify
-from probekit.tasks.unlabelled import drop_unlabelled
-from probekit.tasks.user_columns import read_conll, read_conllu, read_table
-from probekit.tasks.user_fields import read_jsonl, read_parquet
-from probekit.tasks.user_texts import read_texts, read_txt
+from probekit.tasks.own_formats import READERS, read_own
+from probekit.tasks.schemes import looks_like_tags, read_scheme
+from probekit.tasks.sentences import Sentences, Source
+from probekit.tasks.split_files import split_files, split_of
+from probekit.tasks.types import Task, slugify
+from probekit.tasks.unlabelled import NO_LABEL, settle_labels
 
-Reader = Callable[[Path, Choice], Sentences]
+logger = logging.getLogger(__name__)
 
-TAGGED: Mapping[str, Reader] = {
-    ".conll": read_conll,
-    ".conllu": read_conllu,
-    ".jsonl": read_jsonl,
-    ".parquet": read_parquet,
-    ".csv": read_table,
-    ".tsv": read_table,
-}
-TABLES = (".jsonl", ".parquet", ".csv", ".tsv")
-READERS: Mapping[Kind, Mapping[str, Reader]] = {
-    "tagging": TAGGED,
-    "sentence": dict.fromkeys(TABLES, partial(read_texts, kind="sentence")),
-    "pair": dict.fromkeys(TABLES, partial(read_texts, kind="pair")),
-    "regression": dict.fromkeys(TABLES, partial(read_texts, kind="regression")),
-    "language-modelling": {
-        ".txt": read_txt,
-        **dict.fromkeys(TABLES, partial(read_texts, kind="language-modelling")),
-    },
-}
-SUFFIXES = frozenset(suffix for readers in READERS.values() for suffix in readers)
 METRICS: Mapping[Kind, Metric] = {
     "sentence": "accuracy",
     "pair": "accuracy",
@@ -47,91 +30,136 @@ METRICS: Mapping[Kind, Metric] = {
 }
 HASH = re.compile(r"-[0-9a-f]{8}")
 """What follows the name in the folder name of the user's own data: of its text."""
-ALIASES = {
-    "train": "train",
-    "dev": "dev",
-    "valid": "dev",
-    "validation": "dev",
-    "val": "dev",
-    "testa": "dev",
-    "test": "test",
-    "testb": "test",
-}
+_SHOWN = 5
+
+
+class OwnSource(Source, Protocol):
+    """The source of a task that the user describes by options: his files, or a Hub data set."""
+
+    @property
+    def kind(self) -> Kind:
+        """What is labelled."""
+        ...
+
+    @property
+    def choice(self) -> Choice:
+        """How its text is read."""
+        ...
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are, in the order train, dev, test."""
+        ...
+
+    def choosing(self, choice: Choice) -> Self:
+        """Return the source with another choice."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserFiles:
-    """The source of a user's task: one file per split, all read with the same columns."""
+    """The source of a user's task: files per split, all read with the same columns."""
 
-    files: Mapping[str, Path]
+    files: Mapping[str, tuple[Path, ...]]
     choice: Choice
     kind: Kind = "tagging"
 
+    @classmethod
+    def at(cls, path: Path, choice: Choice, kind: Kind) -> Self:
+        """Return what lies at a path.
+
+        Raises:
+            MissingFileError: nothing lies there.
+            DataError: the kind is not read from such a file, or no file is named after a split.
+        """
+        files = split_files(path, READERS[kind])
+        return cls(files=files, choice=choice, kind=kind)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are, in the order train, dev, test."""
+        return tuple(self.files)
+
+    def choosing(self, choice: Choice) -> Self:
+        """Return the same files, read with another choice."""
+        return replace(self, choice=choice)
+
     def __call__(self, split: str, data: Path | None) -> Sentences:
-        """Read the file of ``split``, from ``data`` (a file or folder) if that is given.
+        """Read the files of ``split``, from ``data`` (a file or folder) if that is given.
 
         Raises:
             MissingFileError: ``data`` does not hold the split.
         """
-        files = self.files if data is None else split_files(data, self.kind)
+        files = self.files if data is None else split_files(data, READERS[self.kind])
         if split not in files:
             raise MissingFileError(
                 f"{data}: no file for split {split!r}, only {', '.join(files)}. Name the file "
-                f"{split}{self.files[split].suffix}."
+                f"{split}{self.files[split][0].suffix}."
             )
-        path = files[split]
-        found = READERS[self.kind][path.suffix.lower()](path, self.choice)
-        return drop_unlabelled(found) if self.kind == "tagging" else found
+        return read_own(files[split], self.choice, self.kind)
 
 
-def user_task(
-    name: str, *, kind: Kind = "tagging", text: str | None = None, label: str | None = None
-) -> Task:
-    """Return the task that lies at a path.
-
-    The columns are those of the first split (train, else dev, else test), and so is the metric of
-    tagging: a column with a B- tag holds entities (span F1), and so does one with O and I- tags
-    alone (IOB1); any other is scored by accuracy. Sentences and pairs are scored by accuracy,
-    numbers by Spearman's rank correlation, language modelling by perplexity.
+def user_task(name: str, choice: Choice, kind: Kind = "tagging") -> Task:
+    """Return the task that lies at a path; see ``own_task``.
 
     Args:
         name: the path of a file or folder; a single file is the split that its name says
             ("dev.conll"), else "train".
+        choice: what the user typed of it.
         kind: what is labelled.
-        text: the column with the words or the text, by name or index; two of a pair ("A,B").
-        label: the label column, by name or index.
 
     Raises:
         MissingFileError: nothing lies there.
-        DataError: the files do not hold what their format promises, or no file is a split.
-        OptionError: several label columns and no ``label``, or a ``label`` for language modelling.
     """
     path = Path(name).expanduser()
-    files = split_files(path, kind)
+    return own_task(name, own_name(path), UserFiles.at(path, choice, kind), by_text=True)
+
+
+def own_task(name: str, slug: str, source: OwnSource, *, by_text: bool = False) -> Task:
+    """Return the task that the user describes by options.
+
+    The columns are those of the first split (train, else dev, else test), and so is the metric of
+    tagging: span F1 where the labels are tags of a scheme that ``schemes`` reads, or some are
+    B-TYPE; any other column is scored by accuracy. Sentences and pairs are scored by accuracy,
+    numbers by Spearman's rank correlation, language modelling by perplexity.
+
+    Args:
+        name: as the user types it.
+        slug: the name of its folder in a cache.
+        source: reads it, with the options as they were typed.
+        by_text: a hash of its text follows in the folder's name.
+
+    Raises:
+        DataError: the files do not hold what their format promises.
+        OptionError: several label columns and no ``label``, or a ``label`` for language modelling.
+    """
+    kind, label = source.kind, source.choice.label
     modelling = kind == "language-modelling"
     if modelling and label not in (None, "token"):
         raise OptionError(
             f"--label {label}: language modelling predicts the text's own tokens; leave it out."
         )
-    source = UserFiles(files=files, choice=Choice(text=text, label=label), kind=kind)
-    first = source(next(iter(files)), None)
-    columns = tuple(dict.fromkeys(c for sentence in first.sentences for c in sentence.labels))
+    first = source(source.splits[0], None)
+    columns = _columns(first)
+    if kind == "tagging":
+        first = settle_labels(first, columns)
+        columns = _columns(first)
     if modelling:
         columns = ("token",)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
-    choice = Choice(text=text, label=next(iter(columns), label), optional=True)
-    task = Task(
+    choice = replace(source.choice, label=next(iter(columns), label), optional=True)
+    text = assemble(name, source.splits[0], first, kind=kind, kinds={}).text_fingerprint()
+    return Task(
         name=name,
+        slug=f"{slug}-{text[:8]}" if by_text else slug,
         columns=columns,
-        metrics={column: METRICS.get(kind) or _metric(first, column) for column in columns},
-        splits=tuple(files),
+        metrics={column: METRICS.get(kind) or _metric(first, column, name) for column in columns},
+        splits=source.splits,
         kind=kind,
-        source=replace(source, choice=choice),
+        source=source.choosing(choice),
+        any_scheme=True,
     )
-    split = next(iter(files))
-    text = assemble(name, split, first, kind=kind, kinds={}).text_fingerprint()
-    return replace(task, slug=f"{own_name(path)}-{text[:8]}")
 
 
 def own_name(path: Path) -> str:
@@ -140,56 +168,29 @@ def own_name(path: Path) -> str:
     A hash of the text follows, so that data that was moved or renamed is known again.
     """
     path = path.expanduser().resolve()
-    return slugify(path.parent.name if path.is_file() and _split_of(path) else path.stem)
+    if not path.is_file():
+        return slugify(path.name)
+    return slugify(path.parent.name if split_of(stem_of(path)) else stem_of(path))
 
 
-def _metric(found: Sentences, column: str) -> Metric:
-    tags = {tag for sentence in found.sentences for tag in sentence.labels.get(column, ())}
-    entities = tags - {"O"}
-    begun = any(tag.startswith("B-") and len(tag) > 2 for tag in entities)
-    return "span-f1" if begun or (entities and all(map(is_tag, entities))) else "accuracy"
+def _columns(found: Sentences) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(column for one in found.sentences for column in one.labels))
 
 
-def split_files(path: Path, kind: Kind = "tagging") -> dict[str, Path]:
-    """Return split to file, in the order train, dev, test.
-
-    Raises:
-        MissingFileError: nothing lies at ``path``.
-        DataError: the kind is not read from such a file, no file is named after a split, or two
-            are the same.
-    """
-    suffixes = READERS[kind]
-    if path.is_file():
-        if path.suffix.lower() not in suffixes:
-            raise _unknown_format(path, kind)
-        return {_split_of(path) or "train": path}
-    if not path.is_dir():
-        raise MissingFileError(f"{path}: no such file or folder.")
-    found: dict[str, Path] = {}
-    for file in sorted(path.iterdir()):
-        split = _split_of(file) if file.suffix.lower() in suffixes else None
-        if split in found:
-            raise DataError(f"{path}: {found[split].name} and {file.name} are both {split!r}.")
-        if split is not None:
-            found[split] = file
-    if not found:
-        raise DataError(
-            f"{path}: no file is named after a split; expected {', '.join(ALIASES)} with one of "
-            f"{', '.join(suffixes)}."
+def _metric(found: Sentences, column: str, task: str) -> Metric:
+    """Return what scores labels of words; say it where they only look like tags of spans."""
+    sentences = [sentence.labels.get(column, ()) for sentence in found.sentences]
+    labels = {label for own in sentences for label in own}
+    begun = any(label.startswith("B-") and len(label) > 2 for label in labels)
+    if begun or read_scheme(sentences) is not None:
+        return "span-f1"
+    if looks_like_tags(labels):
+        warn_once(
+            logger,
+            "%s: labels of column %r look like tags of spans (%s), but are not all of one scheme; "
+            "they are scored by accuracy. For span F1 write O, B-TYPE and I-TYPE.",
+            task,
+            column,
+            ", ".join(sorted(labels - {NO_LABEL})[:_SHOWN]),
         )
-    return {split: found[split] for split in ("train", "dev", "test") if split in found}
-
-
-def _unknown_format(path: Path, kind: Kind) -> DataError:
-    suffix = path.suffix.lower()
-    others = [other for other, readers in READERS.items() if suffix in readers]
-    hint = f" For {suffix} use --kind {others[0]}." if others else ""
-    return DataError(
-        f"{path}: unknown format {path.suffix!r}; expected {', '.join(READERS[kind])} for kind "
-        f"{kind}.{hint}"
-    )
-
-
-def _split_of(path: Path) -> str | None:
-    """Return the split that a file's name says: "dev.conll", "en_ewt-ud-dev.conllu"."""
-    return ALIASES.get(path.stem.rpartition("-ud-")[2].lower())
+    return "accuracy"

@@ -1,4 +1,4 @@
-"""The user's own files with one token per row: ``.conll``, ``.conllu``, ``.csv``, ``.tsv``."""
+"""The user's own files with one token per row: columns, CoNLL-U, tables."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,11 +6,16 @@ from pathlib import Path
 
 from probekit.errors import DataError, OptionError
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
-from probekit.tasks.columns import read_blocks, width_of
+from probekit.tasks.columns import Block, read_blocks, width_of
+from probekit.tasks.comments import drop_comments
 from probekit.tasks.conllu import FIELDS, LABEL_FIELDS, parse_conllu
-from probekit.tasks.options import Choice, names_header, only_label, place_of
+from probekit.tasks.encodings import own_lines
+from probekit.tasks.headers import header_names, is_header
+from probekit.tasks.options import Choice, only_label, place_of
 from probekit.tasks.published import origin_of
+from probekit.tasks.sentence_ids import check_undivided, divide, sentence_columns
 from probekit.tasks.sentences import Sentence, Sentences
+from probekit.tasks.text_columns import is_id
 
 TEXT_HEADERS = ("word", "words", "token", "tokens", "form", "text")
 MOST_WORDS = 500
@@ -19,27 +24,61 @@ MOST_WORDS = 500
 def read_conll(path: Path, choice: Choice) -> Sentences:
     """Read a ``.conll`` file: the word is the first column and the label the last.
 
-    Columns are named by their position ("0", "1", ...). A file of one column has no labels.
+    Columns are named by their position ("0", "1", ...). A file of one column has no labels. With
+    ``--separator`` it is read as a table.
+
+    Raises:
+        OptionError: the choice of columns does not fit.
+        DataError: rows of different widths, or one sentence with a column of sentence ids.
     """
-    blocks = read_blocks(path)
+    if choice.separator is not None:
+        return read_table(path, choice)
+    where, origin = str(path), origin_of(path)
+    blocks = read_blocks(path, own_lines(path, choice))
     names = [str(place) for place in range(width_of(blocks))]
     if not names:
-        return Sentences(sentences=(), where=str(path), origin=origin_of(path))
-    word = place_of(str(path), "--text", choice.text or "0", names)
-    label = None if len(names) == 1 else _label_place(str(path), choice, names, names[-1])
-    sentences = tuple(
-        Sentence(
-            block.column(word),
-            {} if label is None else {names[label]: block.column(label)},
-            block.lines,
-        )
-        for block in blocks
-    )
-    return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
+        return Sentences(sentences=(), where=where, origin=origin)
+    word = place_of(where, "--text", choice.text or "0", names)
+    label = _conll_label(where, choice, names)
+    ids = [] if choice.sentences is None else sentence_columns(where, choice, names, (), word)
+    divided = divide([row for block in blocks for row in [*_rows(block), (0, [])]], ids)
+    labels = len(names) - 1 if label is None else label
+    _check_undivided(where, choice, names, divided, (word, *ids, labels))
+    sentences = tuple(_table_sentence(rows, names, word, label) for rows in divided)
+    return Sentences(sentences=sentences, where=where, origin=origin)
 
 
-def _label_place(where: str, choice: Choice, names: Sequence[str], default: str) -> int:
-    return place_of(where, "--label", choice.label or default, names)
+def _rows(block: Block) -> list[Row]:
+    return [(line, list(cells)) for line, cells in zip(block.lines, block.rows, strict=True)]
+
+
+def read_columns(path: Path, choice: Choice) -> Sentences:
+    """Read a ``.txt`` file as columns, which the copies of many corpora are called.
+
+    Raises:
+        DataError: as for ``read_conll``; the message says how running text is read.
+    """
+    try:
+        conllu = _is_conllu(own_lines(path, choice))
+        return read_conllu(path, choice) if conllu else read_conll(path, choice)
+    except DataError as error:
+        raise DataError(
+            f"{error} It is read as columns, a word per line; where it is running text, give "
+            "--kind language-modelling."
+        ) from error
+
+
+def _is_conllu(lines: Sequence[str]) -> bool:
+    """Say whether the first row has the ten cells of CoNLL-U, of which the first counts words."""
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    cells = first.split("\t")
+    return len(cells) == len(FIELDS) and cells[0].partition("-")[0] == "1"
+
+
+def _conll_label(where: str, choice: Choice, names: Sequence[str]) -> int | None:
+    if len(names) == 1 or choice.texts_alone:
+        return None
+    return place_of(where, "--label", choice.label or names[-1], names)
 
 
 def read_conllu(path: Path, choice: Choice) -> Sentences:
@@ -48,12 +87,12 @@ def read_conllu(path: Path, choice: Choice) -> Sentences:
     Without ``--label`` the labels are UPOS, or if the file has none, the first of
     ``LABEL_FIELDS`` that it has.
     """
-    where = str(path)
+    where, lines = str(path), own_lines(path, choice)
     word = FIELDS[place_of(where, "--text", choice.text or "form", FIELDS)]
-    if choice.label is not None:
+    if choice.label is not None and not choice.texts_alone:
         label = FIELDS[place_of(where, "--label", choice.label, FIELDS)]
-        return parse_conllu(path, (label,), word)
-    found = parse_conllu(path, [field for field in LABEL_FIELDS if field != word], word)
+        return parse_conllu(path, (label,), word, lines)
+    found = parse_conllu(path, [field for field in LABEL_FIELDS if field != word], word, lines)
     return replace(found, sentences=tuple(_first_label(sentence) for sentence in found.sentences))
 
 
@@ -62,41 +101,70 @@ def _first_label(sentence: Sentence) -> Sentence:
 
 
 def read_table(path: Path, choice: Choice) -> Sentences:
-    """Read a ``.csv`` or ``.tsv`` file with one token per row and empty rows between sentences.
+    """Read a ``.csv`` or ``.tsv`` file with one token per row.
 
-    ``.csv`` cells may be quoted; ``.tsv`` cells are taken as they are, since a lone quotation
-    mark is a common token. The first row is a header if ``--text`` or ``--label`` names one of
-    its cells, or if one of its cells is a usual name for the words ("token"); else columns are
-    named by their position.
+    Empty rows divide sentences, and so does a column of sentence ids. ``.csv`` cells may be
+    quoted; ``.tsv`` cells are taken as they are, since a lone quotation mark is a common token.
+    The first row is a header if an option names one of its cells, or if one of its cells is a
+    usual name for the words ("token"); else columns are named by their position.
 
     Raises:
         OptionError: several label columns and no ``--label``.
-        DataError: rows of different widths, texts where words should be, or no empty rows in a
-            file of over ``MOST_WORDS`` words (a column of sentence ids divides nothing).
+        DataError: rows of different widths, texts where words should be, or one sentence with a
+            column that looks like sentence ids, or of over ``MOST_WORDS`` words.
     """
-    rows = read_cells(path)
+    where = str(path)
+    rows = _without_comments(path, read_cells(path, choice))
     filled = [row for row in rows if is_filled(row)]
     if not filled:
-        return Sentences(sentences=(), where=str(path), origin=origin_of(path))
-    header = filled[0][1]
-    headed = _is_header(header, choice)
-    names = header if headed else [str(place) for place in range(len(header))]
+        return Sentences(sentences=(), where=where, origin=origin_of(path))
+    headed, body = is_header(filled, choice, TEXT_HEADERS), rows
+    if headed:  # no row of words; the first sentence begins behind it
+        body = _without_comments(path, [(n, [] if n == filled[0][0] else own) for n, own in rows])
+    filled = [filled[0], *(row for row in body if is_filled(row) and row is not filled[0])]
     check_widths(path, filled)
-    word = place_of(str(path), "--text", choice.text or _usual_text(names), names)
-    label = _table_label(str(path), choice, names, word)
-    body = rows[rows.index(filled[0]) + 1 :] if headed else rows
-    sentences = tuple(_table_sentence(block, names, word, label) for block in _blocks(body))
+    names = header_names(path, filled) if headed else [str(n) for n in range(len(filled[0][1]))]
+    word = place_of(where, "--text", choice.text or _usual_text(names), names)
+    ids = sentence_columns(where, choice, names, body, word)
+    label = _table_label(where, choice, names, (word, *ids))
+    divided = divide(body, ids)
+    _check_undivided(where, choice, names, divided, (word, label, *ids))
+    sentences = tuple(_trimmed(_table_sentence(block, names, word, label)) for block in divided)
     _check_words(path, sentences)
-    _check_divided(path, sentences)
-    return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
+    _check_length(path, sentences)
+    return Sentences(sentences=sentences, where=where, origin=origin_of(path))
 
 
-def _table_label(where: str, choice: Choice, names: Sequence[str], word: int) -> int | None:
-    candidates = [name for place, name in enumerate(names) if place != word]
-    if choice.label is None or not candidates:
-        label = _only_label(where, candidates)
+def _without_comments(path: Path, rows: Sequence[Row]) -> list[Row]:
+    cells = [row[1] if is_filled(row) else () for row in rows]
+    kept = drop_comments(path, [own[0] if own else "" for own in cells], cells)
+    return [(number, list(own)) for (number, _), own in zip(rows, kept, strict=True)]
+
+
+def _table_label(
+    where: str, choice: Choice, names: Sequence[str], taken: Sequence[int]
+) -> int | None:
+    """Return the label column: the one asked for, else the only one that is no word and no id."""
+    if choice.texts_alone:
+        return None
+    free = [name for place, name in enumerate(names) if place not in taken]
+    if choice.label is None or not free:
+        label = _only_label(where, [name for name in free if not is_id(name)])
         return None if label is None else names.index(label)
     return place_of(where, "--label", choice.label, names)
+
+
+def _check_undivided(
+    where: str,
+    choice: Choice,
+    names: Sequence[str],
+    divided: Sequence[Sequence[Row]],
+    taken: Sequence[int | None],
+) -> None:
+    """Refuse what reads as one sentence beside a column of ids, unless it is said to have none."""
+    if len(divided) == 1 and choice.sentences is None:
+        labels = [place for place, name in enumerate(names) if name == choice.label]
+        check_undivided(where, names, divided[0], (*taken, *labels))
 
 
 def _only_label(where: str, candidates: Sequence[str]) -> str | None:
@@ -118,8 +186,8 @@ def _table_sentence(
     return Sentence(words, labels, tuple(number for number, _ in block))
 
 
-def _is_header(cells: Sequence[str], choice: Choice) -> bool:
-    return names_header(choice, cells) or any(cell.lower() in TEXT_HEADERS for cell in cells)
+def _trimmed(sentence: Sentence) -> Sentence:
+    return replace(sentence, words=tuple(word.strip(" \t") for word in sentence.words))
 
 
 def _usual_text(names: Sequence[str]) -> str:
@@ -138,21 +206,11 @@ def _check_words(path: Path, sentences: Sequence[Sentence]) -> None:
         )
 
 
-def _check_divided(path: Path, sentences: Sequence[Sentence]) -> None:
+def _check_length(path: Path, sentences: Sequence[Sentence]) -> None:
     """Refuse one sentence as long as a file: its empty rows were left out."""
     if len(sentences) == 1 and len(sentences[0].words) > MOST_WORDS:
         raise DataError(
             f"{path} reads as one sentence of {len(sentences[0].words)} words; sentences are "
-            "divided by blank rows, not by a column of sentence ids. Put a blank row after each "
-            "sentence, or convert the file to .jsonl or .conll."
+            "divided by blank rows, or by a column of sentence ids (--sentences). Put a blank row "
+            "after each sentence, or convert the file to .jsonl or .conll."
         )
-
-
-def _blocks(rows: Sequence[Row]) -> list[list[Row]]:
-    blocks: list[list[Row]] = [[]]
-    for row in rows:
-        if is_filled(row):
-            blocks[-1].append(row)
-        elif blocks[-1]:
-            blocks.append([])
-    return [block for block in blocks if block]

@@ -1,31 +1,31 @@
-"""The user's own ``.jsonl`` and ``.parquet`` files: lists of tokens and lists of labels."""
+"""The user's own records of words: lists of tokens and lists of labels, one of each per row."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from probekit.errors import DataError
-from probekit.tasks.fields import Fields, load_jsonl, load_parquet
+from probekit.tasks.fields import Fields
 from probekit.tasks.options import Choice, only_label, only_text, place_of
-from probekit.tasks.published import origin_of
+from probekit.tasks.records import load_records
 from probekit.tasks.sentences import Sentence, Sentences
 
 USUAL_WORDS = ("tokens", "words")
 
 
-def read_jsonl(path: Path, choice: Choice) -> Sentences:
-    """Read a ``.jsonl`` file: one object per line."""
-    return _sentences(load_jsonl(path), choice)
+def read_records(path: Path, choice: Choice) -> Sentences:
+    """Read a ``.jsonl``, ``.json`` or ``.parquet`` file, or what ``save_to_disk`` wrote."""
+    return sentences_of(load_records(path, choice), choice)
 
 
-def read_parquet(path: Path, choice: Choice) -> Sentences:
-    """Read a ``.parquet`` file; numbers of a ``datasets`` ClassLabel become their names."""
-    return _sentences(load_parquet(path), choice)
+def sentences_of(fields: Fields, choice: Choice) -> Sentences:
+    """Return records of words as sentences.
 
-
-def _sentences(fields: Fields, choice: Choice) -> Sentences:
-    where = str(fields.path)
-    origin = origin_of(fields.path)
+    Raises:
+        OptionError: the choice of columns is left open.
+        DataError: no column holds lists of words, or a row's is none.
+    """
+    where, origin = fields.where, fields.origin
     if not fields.lines:
         return Sentences(sentences=(), where=where, origin=origin)
     lists = [name for name, values in fields.values.items() if _is_list_column(values)]
@@ -40,6 +40,8 @@ def _sentences(fields: Fields, choice: Choice) -> Sentences:
 
 
 def _label(where: str, choice: Choice, names: Sequence[str], lists: Sequence[str]) -> str | None:
+    if choice.texts_alone:
+        return None
     if choice.label is None or not lists:
         return only_label(where, lists)
     return names[place_of(where, "--label", choice.label, names)]

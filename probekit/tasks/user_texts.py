@@ -1,26 +1,36 @@
 """The user's own sentences, pairs and numbers: one text or two, and one label, per example."""
 
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from probekit.errors import DataError, OptionError
-from probekit.tasks.fields import Fields, load_jsonl, load_parquet
+from probekit.once import warn_once
+from probekit.tasks.blanks import trim
+from probekit.tasks.encodings import own_lines
+from probekit.tasks.fields import Fields
+from probekit.tasks.formats import format_of
 from probekit.tasks.kinds import Kind
-from probekit.tasks.lines import read_lines
 from probekit.tasks.options import Choice, place_of
 from probekit.tasks.published import origin_of
+from probekit.tasks.records import load_records
 from probekit.tasks.scores import is_number
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
-from probekit.tasks.text_fields import load_table
-from probekit.tasks.text_options import IDS, LABELS, choose_label, choose_texts
+from probekit.tasks.separators import NAMES, chosen_separator
+from probekit.tasks.text_columns import LABELS, choose_label, choose_texts, is_id
+from probekit.tasks.text_fields import TABLES, load_table
+from probekit.tasks.unlabelled import NO_LABEL, marks_among
 
-UNLABELLED = {"", "-1"}
+logger = logging.getLogger(__name__)
+
+_NUMBERS = (-1, -100)
+"""Numbers that data sets write for no label."""
 
 
 def read_texts(path: Path, choice: Choice, *, kind: Kind) -> Sentences:
-    """Read a ``.jsonl``, ``.parquet``, ``.csv`` or ``.tsv`` file with one example per row.
+    """Read a table (``.csv``, ``.tsv``, ``.txt``) or a file of records, one example per row.
 
     Args:
         path: the file.
@@ -30,14 +40,24 @@ def read_texts(path: Path, choice: Choice, *, kind: Kind) -> Sentences:
     Raises:
         OptionError: the choice of columns is left open, or does not fit the kind.
         DataError: a row without text, a label that is none, or some rows without a label (empty
-            or -1) among rows with one.
+            or a mark for none, such as -1) among rows with one.
     """
-    suffix = path.suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        fields = load_table(path, choice)
-    else:
-        fields = load_jsonl(path) if suffix == ".jsonl" else load_parquet(path)
-    return _sentences(fields, choice, kind)
+    table = format_of(path) in TABLES
+    if format_of(path) == ".txt":
+        _check_divided(path, choice)
+    fields = load_table(path, choice) if table else load_records(path, choice)
+    return texts_of(fields, choice, kind)
+
+
+def _check_divided(path: Path, choice: Choice) -> None:
+    """Refuse running text where labelled texts are read."""
+    mark = chosen_separator(choice) or "\t"
+    if not any(mark in line for line in own_lines(path, choice)):
+        raise DataError(
+            f"{path}: unknown format '.txt'; expected columns divided by {NAMES.get(mark, mark)}s, "
+            "and no line has one (--separator says what else). For .txt use --kind "
+            "language-modelling if it is running text."
+        )
 
 
 def read_txt(path: Path, choice: Choice) -> Sentences:
@@ -48,7 +68,7 @@ def read_txt(path: Path, choice: Choice) -> Sentences:
     lines inside documents.)
     """
     blocks: list[list[tuple[int, str]]] = [[]]
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(own_lines(path, choice), start=1):
         if line.strip():
             blocks[-1].append((number, line))
         elif blocks[-1]:
@@ -61,20 +81,24 @@ def read_txt(path: Path, choice: Choice) -> Sentences:
     return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
 
 
-def _sentences(fields: Fields, choice: Choice, kind: Kind) -> Sentences:
-    where, origin = str(fields.path), origin_of(fields.path)
+def texts_of(fields: Fields, choice: Choice, kind: Kind) -> Sentences:
+    """Return records of texts as sentences; arguments and errors as for ``read_texts``."""
+    where, origin = fields.where, fields.origin
     if not fields.lines:
         return Sentences(sentences=(), where=where, origin=origin)
     names = list(fields.values)
     texts = _choose_texts(where, kind, choice, names, _text_columns(fields, choice))
     label = None
-    if kind != "language-modelling":
+    if kind != "language-modelling" and not choice.texts_alone:
         free = [name for name in names if name not in texts and _may_label(fields, name)]
         label = choose_label(where, choice, names, free)
     named = None if label is None else _labels(fields, label, kind)
+    kept: Sequence[int] = range(len(fields.lines))
+    if named is not None:
+        kept = _labelled(fields, str(label), named, kind, skip=choice.skip_unlabelled)
     sentences = tuple(
         _sentence(fields, number, texts, {} if named is None else {str(label): named[number]})
-        for number in range(len(fields.lines))
+        for number in kept
     )
     return Sentences(sentences=sentences, where=where, origin=origin, unit=fields.unit)
 
@@ -94,15 +118,15 @@ def _choose_texts(
 
 def _text_columns(fields: Fields, choice: Choice) -> list[str]:
     """Return the columns of strings that are not called as labels or ids are."""
-    known = {*LABELS, *IDS}
     names = list(fields.values)
     label = choice.label
-    if label is not None and label in {*names, *map(str, range(-len(names), len(names)))}:
-        label = names[place_of(str(fields.path), "--label", label, names)]
+    known_by = names if choice.texts_alone else [*names, *map(str, range(-len(names), len(names)))]
+    if label is not None and label in known_by:
+        label = names[place_of(fields.where, "--label", label, names)]
     return [
         name
         for name, values in fields.values.items()
-        if name.lower() not in known and name != label and _is_prose(values)
+        if not (name.lower() in LABELS or is_id(name) or name == label) and _is_prose(values)
     ]
 
 
@@ -115,7 +139,7 @@ def _is_prose(values: Sequence[Any]) -> bool:
 def _may_label(fields: Fields, name: str) -> bool:
     filled = [value for value in fields.values[name] if value is not None]
     plain = all(isinstance(value, str | int | float) for value in filled)
-    return name.lower() not in IDS and bool(filled) and plain
+    return not is_id(name) and bool(filled) and plain
 
 
 def _sentence(
@@ -136,21 +160,53 @@ def _sentence(
 
 
 def _labels(fields: Fields, column: str, kind: Kind) -> list[str] | None:
-    """Return the labels of a column by name; None if it is empty, or -1, throughout."""
+    """Return the labels of a column by name; None if no row has one."""
     convert = _number if kind == "regression" else _class
     labels = [convert(fields, n, column) for n in range(len(fields.lines))]
-    if set(labels) <= UNLABELLED:
-        return None
-    # A number may well be -1; a class may not, since that is how data sets say "no label".
-    missing = {""} if kind == "regression" else UNLABELLED
-    first = next((n for n, label in enumerate(labels) if label in missing), None)
-    if first is not None:
-        found = " (-1 means none; a class needs another name)" if labels[first] else ""
+    unlabelled = marks_among(labels) | {NO_LABEL}
+    return None if unlabelled.issuperset(labels) else labels
+
+
+def _marks(labels: Sequence[str], kind: Kind) -> set[str]:
+    """Return the labels of a column that say that there is none.
+
+    A number may well be -1, or below; -100 is one if others are negative too.
+    """
+    marks = marks_among(labels) | {NO_LABEL}
+    if kind != "regression":
+        return marks
+    others = [float(label) for label in set(labels) - marks if is_number(label)]
+    return marks - {"-1", "nan"} - ({"-100"} if any(other < 0 for other in others) else set())
+
+
+def _labelled(
+    fields: Fields, column: str, labels: Sequence[str], kind: Kind, *, skip: bool
+) -> list[int]:
+    """Return the rows that have a label, or refuse those that have none.
+
+    Raises:
+        DataError: some have none, and they are not to be left out.
+    """
+    marks = _marks(labels, kind)
+    without = [n for n, label in enumerate(labels) if label in marks]
+    if without and not skip:
+        mark = labels[without[0]]
+        found = f" ({mark} means none; a class needs another name)" if mark else ""
         raise DataError(
-            f"{fields.place(first)}: no label in column {column!r}{found}, but others have one; "
-            "label all rows of a split or none."
+            f"{fields.place(without[0])}: no label in column {column!r}{found}, but others have "
+            "one; label all rows of a split or none, or leave such rows out in every command with "
+            "--skip-unlabelled."
         )
-    return labels
+    if without:
+        warn_once(
+            logger,
+            "%s: %d of %d rows have no label in column %r and are left out (--skip-unlabelled).",
+            fields.where,
+            len(without),
+            len(labels),
+            column,
+        )
+    return [n for n, label in enumerate(labels) if label not in marks]
 
 
 def _class(fields: Fields, number: int, column: str) -> str:
@@ -168,11 +224,11 @@ def _class(fields: Fields, number: int, column: str) -> str:
             f"{fields.place(number)}: expected a class in column {column!r}, found {value!r}. "
             "For numbers use --kind regression."
         )
-    return str(value).strip(" \t")
+    return trim(str(value))
 
 
 def _number(fields: Fields, number: int, column: str) -> str:
     """Return a number as text; "" where there is none."""
     value = fields.values[column][number]
-    text = "" if value is None else str(value).strip(" \t")
-    return "-1" if is_number(text) and float(text) == -1 else text
+    text = "" if value is None else trim(str(value))
+    return str(int(float(text))) if is_number(text) and float(text) in _NUMBERS else text

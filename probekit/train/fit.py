@@ -72,7 +72,8 @@ def fit_group(
         running: list[Stream | SolvedStream] = []
         for spec in streams:
             if spec.solved:
-                running.append(SolvedStream(spec, residency, scored_dev))
+                judge = _own_judge(spec, scored_dev, residency) or scored_dev
+                running.append(SolvedStream(spec, residency, judge))
                 continue
             stream = Stream(spec, next(opened), ahead=ahead)
             stack.callback(stream.close)
@@ -109,6 +110,14 @@ def _train(
         for name, judge in judges.items():
             own = [one for one in active if id(_judged_by(one, dev)) == name]
             _judge(own, judge)
+
+
+def _own_judge(spec: StreamSpec, dev: ScoredSplit, residency: Residency) -> ScoredSplit | None:
+    """Return what chooses the strengths of a solved stream, where that is not dev."""
+    if spec.judge is None:
+        return None
+    sources = residency.sources(spec.judge, [spec], once=True)
+    return ScoredSplit(spec.judge, sources, dev.metric)
 
 
 def _judged_by(stream: Stream, dev: ScoredSplit) -> FeatureView:

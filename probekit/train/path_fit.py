@@ -138,27 +138,27 @@ class PathFit(ABC):
 
     Attributes:
         member: what is fitted.
-        rows: what it reads of train and dev.
+        rows: what it reads of train and of what judges.
         target: what is predicted.
         row_parts: the part that judges each drawn row.
     """
 
     def __init__(
-        self, member: Member, rows: SplitRows, *, metric: Metric, dev: ScoredSplit
+        self, member: Member, rows: SplitRows, *, metric: Metric, judge: ScoredSplit
     ) -> None:
         """Prepare the problems.
 
         Args:
             member: what is fitted.
-            rows: what it reads of train and dev.
+            rows: what it reads of train and of what judges.
             metric: chooses among the strengths.
-            dev: the split that chooses where the member's selection says so.
+            judge: the split that chooses where the member's selection says that one does.
 
         Raises:
             OptionError: there is nothing to tell apart, or nothing that can choose.
         """
         self.member, self.rows = member, rows
-        self._metric, self._dev = metric, dev
+        self._metric, self._judge = metric, judge
         self.target = Target(member, rows)
         view = rows.view("train")
         self._parts: Parts = make_parts(view, member.spec.select)
@@ -236,10 +236,10 @@ class PathFit(ABC):
             return [0.0] * len(solved.strengths)
         if self._metric.consumes == "losses":
             return (yield from self._losses(solved))
-        if select.kind == "dev":
-            found = _Predicted(self, solved, self.rows.view("dev"))
-            yield Visit("dev", found.add_all)
-            return found.scores(self._dev.scorer, self._metric)
+        if select.by_split:
+            found = _Predicted(self, solved, self.rows.view("judge"))
+            yield Visit("judge", found.add_all)
+            return found.scores(self._judge.scorer, self._metric)
         view = self.rows.view("train")
         judges = np.flatnonzero(self._parts.judged)
         found = _Predicted(self, solved, view)
@@ -248,13 +248,13 @@ class PathFit(ABC):
         return found.scores(scorer, self._metric, view.places(judges))
 
     def _losses(self, solved: Solved) -> Generator[Visit, None, list[float]]:
-        """Return the mean loss of dev under each solution."""
-        loss, parts = self.target.elsewhere(self.rows.view("dev"))
+        """Return the mean loss of what judges under each solution."""
+        loss, parts = self.target.elsewhere(self.rows.view("judge"))
         points = solved.minimum.points[: len(solved.strengths)]
         which = torch.arange(len(points), device=points.device)
         problems = Problems(0.0 * points[:, 0], torch.zeros_like(which), parts)
         found = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
-        yield Visit("dev", found.add)
+        yield Visit("judge", found.add)
         values: list[float] = found.finish().value.tolist()
         return values
 

@@ -13,14 +13,14 @@ from probekit.errors import OptionError
 from probekit.seeding import numpy_generator
 
 _HOLD_OUT_SEED = 0
-_CHUNK_TAG = re.compile(r"^[BI]-(.+)$")
+_CHUNK_TAG = re.compile(r"^[BI](-.+)?$")
 
 
 def count_classes(label_names: Sequence[str]) -> int:
     """Return C of the few-shot protocol (DWAtt section 5.2: four for CoNLL-2003 entities).
 
-    Where every label is ``O``, ``B-type`` or ``I-type``, C is the number of types; elsewhere the
-    number of labels.
+    Where every label is ``O``, ``B-type`` or ``I-type``, C is the number of types (one, where tags
+    have none); elsewhere the number of labels.
 
     Args:
         label_names: every label of the full train split.
@@ -30,14 +30,20 @@ def count_classes(label_names: Sequence[str]) -> int:
 
 
 def type_names(label_names: Sequence[str]) -> list[str]:
-    """Return the type of each label: ``PER`` of ``B-PER`` and ``I-PER``, elsewhere the label."""
+    """Return the type of each label: ``PER`` of ``B-PER`` and ``I-PER``, elsewhere the label.
+
+    Tags without a type (``B``, ``I``) are of type ``_``, as seqeval calls it.
+    """
     if not _are_chunks(label_names):
         return list(label_names)
-    return [name if name == "O" else name[2:] for name in label_names]
+    return [name if name == "O" else name[2:] or "_" for name in label_names]
 
 
 def _are_chunks(label_names: Sequence[str]) -> bool:
-    """Say whether every label is ``O``, ``B-type`` or ``I-type``, and some are not ``O``."""
+    """Say whether every label is ``O``, ``B-type`` or ``I-type``, and some are not ``O``.
+
+    The same holds of ``O``, ``B`` and ``I``.
+    """
     chunks = [_CHUNK_TAG.match(name) for name in label_names if name != "O"]
     return bool(chunks) and all(chunks)
 

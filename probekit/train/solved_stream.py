@@ -24,16 +24,16 @@ class SolvedStream:
         members: the heads.
     """
 
-    def __init__(self, spec: StreamSpec, residency: Residency, dev: ScoredSplit) -> None:
+    def __init__(self, spec: StreamSpec, residency: Residency, judge: ScoredSplit) -> None:
         """Build the members.
 
         Args:
             spec: what to fit.
             residency: opens what they read.
-            dev: chooses the strength where a member's selection says so.
+            judge: chooses the strength where a member's selection says that a split does.
         """
         self.spec = spec
-        self._residency, self._dev = residency, dev
+        self._residency, self._judge = residency, judge
         self._sources = [self._open(member.layers, member.head.reads) for member in spec.members]
         self.members = tuple(
             Member(
@@ -47,7 +47,7 @@ class SolvedStream:
         )
 
     def _open(self, layers: tuple[int, ...], reads: Reads) -> dict[SplitName, Source]:
-        views: dict[SplitName, FeatureView] = {"train": self.spec.train, "dev": self._dev.view}
+        views: dict[SplitName, FeatureView] = {"train": self.spec.train, "judge": self._judge.view}
         return {
             name: self._residency.source(view, reads, layers, once=True)
             for name, view in views.items()
@@ -71,7 +71,7 @@ class SolvedStream:
         if trains_nothing:
             width = member.probe.head.width
             own = HeadRows(member, sources, width=width, memory=memory)
-            return LinearFit(member, own, metric=self._dev.metric, dev=self._dev)
+            return LinearFit(member, own, metric=self._judge.metric, judge=self._judge)
         width = len(member.spec.layers) * member.probe.head.dim
         layers = LayerRows(member, sources, width=width, memory=memory)
-        return MixtureFit(member, layers, metric=self._dev.metric, dev=self._dev)
+        return MixtureFit(member, layers, metric=self._judge.metric, judge=self._judge)

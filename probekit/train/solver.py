@@ -24,7 +24,7 @@ from probekit.train.member import Member
 from probekit.train.source import Source
 from probekit.train.stopwatch import Stopwatch
 
-SplitName = Literal["train", "dev"]
+SplitName = Literal["train", "judge"]
 Take = Callable[[slice, Tensor], None]
 Turn = Callable[[Tensor], Tensor]
 
@@ -58,7 +58,7 @@ class Fit(Protocol):
 
 
 class SplitRows(ABC):
-    """What one fit reads of train and dev, in memory where there is room.
+    """What one fit reads of train and of the split that judges, in memory where there is room.
 
     Attributes:
         sources: what its head reads, by split.

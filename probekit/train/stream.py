@@ -32,7 +32,7 @@ class StreamSpec:
         epochs: passes over them.
         batch_size: sentences per step.
         evals: number of evenly spaced points at which dev is scored.
-        judge: rows that choose the checkpoints; ``None`` is dev. A solver finds its own.
+        judge: rows that choose a checkpoint, or a strength where a split does; ``None`` is dev.
         members: the heads, of one kind of fitter.
     """
 

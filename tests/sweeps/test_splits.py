@@ -6,12 +6,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from probekit.comparison import choose_run, compare
-from probekit.errors import DataError, UnknownNameError
+from probekit.errors import DataError, OptionError, UnknownNameError
 from probekit.features import Location, open_features
 from probekit.report import summarise, table
 from probekit.specs import TrainSpec
 from probekit.sweeps import fit, sweep
-from probekit.sweeps.resolve import dev_view, resolve, sample
+from probekit.sweeps.resolve import dev_view, resolve, sample, scored_views
 from tests.planted import MODEL, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts, plant_texts
 
@@ -87,13 +87,47 @@ def test_a_split_that_does_not_exist_is_refused(tmp_path):
         fit(base(fit_on="dve"), location=Location(cache=tmp_path))
 
 
-def test_a_hold_out_does_not_read_dev(tmp_path):
+@pytest.mark.parametrize("options", [{}, {"epochs": None, "lr": None}])
+def test_what_is_held_out_chooses_and_dev_is_scored(tmp_path, options):
+    """By steps and solved: dev has no part in the choice, whatever its labels are."""
     plant_all(tmp_path)
-    spec = base(hold_out=0.5)
-    run = resolve(spec, splits_of(tmp_path, spec))
-    assert set(run.options.entries) == {"train", "test"}
-    result = fit(spec, location=Location(cache=tmp_path))
-    assert len(result.predictions["dev"]) == len(dev_view(spec, splits_of(tmp_path, spec)))
+    spec, location = base(hold_out=0.5, **options), Location(cache=tmp_path)
+    splits = splits_of(tmp_path, spec)
+    run = resolve(spec, splits)
+    assert set(run.options.entries) == {"train", "dev", "test"}
+    assert run.spec.select == "held-out"
+    result = fit(spec, location=location)
+    views = scored_views(spec, splits)
+    assert list(views) == ["dev", "test", "held-out"]
+    assert {name: len(rows) for name, rows in result.predictions.items()} == {
+        name: len(view) for name, view in views.items()
+    }
+    assert result.eval_score == result.scores["dev/span-f1"]
+    assert result.diagnosis["selection_score"] == result.scores["held-out/span-f1"]
+    assert not set(views["held-out"].ids) & set(splits.view("train").take(sample(spec, splits)).ids)
+    plant(tmp_path / "other")
+    plant(tmp_path / "other", "dev", seed=9, shuffled=True)
+    other = fit(spec, location=Location(cache=tmp_path / "other"))
+    assert other.scores["held-out/span-f1"] == result.scores["held-out/span-f1"]
+
+
+def test_dev_may_choose_beside_what_is_held_out(tmp_path):
+    plant_all(tmp_path)
+    spec = base(hold_out=0.25, select="dev")
+    (record,) = sweep([spec], out=tmp_path / "r.jsonl", location=Location(cache=tmp_path))
+    assert record.select == "dev" and "selection_score" not in record.diagnosis
+    assert record.scores["dev/span-f1"] == record.eval_score
+    assert {name.split("/")[0] for name in record.scores} == {"dev", "test", "held-out"}
+
+
+def test_what_is_held_out_is_dev_where_there_is_none(tmp_path):
+    plant(tmp_path, "train")
+    spec = base(hold_out=0.25, select="held-out")
+    splits = splits_of(tmp_path, spec)
+    assert resolve(spec, splits).spec.select == "dev"
+    assert list(scored_views(spec, splits)) == ["dev"]
+    with pytest.raises(OptionError, match=r"--select held-out chooses by what --hold-out F keeps"):
+        base(select="held-out")
 
 
 def test_mismatched_splits_of_mnli_are_scored_as_well(tmp_path):
@@ -138,13 +172,13 @@ def test_an_unlabelled_split_need_not_hold_what_the_head_reads(tmp_path):
     assert fit(spec, location=Location(cache=tmp_path)).test_score is None
 
 
-def test_nor_need_dev_where_it_is_not_read(tmp_path):
+def test_dev_needs_what_the_head_reads(tmp_path):
     plant_texts(tmp_path)
     plant_texts(tmp_path, split="dev", keep=("cls", "mean", "last"))
     spec = base(task="glue/sst2", label=None, head="extra-layers", epochs=1)
-    with pytest.raises(DataError, match="reads 'tokens'"):
-        fit(spec, location=Location(cache=tmp_path))
-    assert fit(replace(spec, hold_out=0.2), location=Location(cache=tmp_path)).eval_score >= 0
+    for one in (spec, replace(spec, hold_out=0.2)):
+        with pytest.raises(DataError, match="reads 'tokens'"):
+            fit(one, location=Location(cache=tmp_path))
 
 
 def test_a_chosen_entry_leaves_out_splits_of_other_extractions(tmp_path, caplog):
@@ -156,9 +190,3 @@ def test_a_chosen_entry_leaves_out_splits_of_other_extractions(tmp_path, caplog)
     splits = open_features(MODEL, TASK, "ner", location)
     assert set(splits.entries) == {"train", "dev"}
     assert "test is left out: no entry" in caplog.text
-
-
-def test_a_hold_out_in_the_place_of_dev_is_said(tmp_path, caplog):
-    plant_all(tmp_path)
-    fit(base(hold_out=0.37, epochs=1), location=Location(cache=tmp_path))
-    assert "dev is 0.37 of train (--hold-out), not the dev split" in caplog.text

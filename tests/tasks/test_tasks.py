@@ -33,7 +33,7 @@ def test_unknown_names(name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "hint"),
     [
-        ("own/nothing", {}, ""),
+        ("own/nothing", {}, " A data set of the Hub is read with --kind."),
         ("own", {"kind": "sentence"}, ""),
         ("own", {"text": "a"}, ""),
         ("own", {"label": "b"}, ""),

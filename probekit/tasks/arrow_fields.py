@@ -1,0 +1,91 @@
+"""The columns of Parquet files and of data sets of the ``datasets`` library."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from probekit.errors import DataError, MissingFileError
+from probekit.tasks.fields import Fields
+from probekit.tasks.published import origin_of
+
+
+def load_saved(path: Path) -> Fields:
+    """Read what ``Dataset.save_to_disk`` of the ``datasets`` library wrote.
+
+    Raises:
+        DataError: the folder is damaged.
+    """
+    import datasets
+
+    try:
+        dataset = datasets.load_from_disk(path)
+        return dataset_fields(dataset, str(path), origin_of(path))
+    except (OSError, ValueError, KeyError) as error:  # pyarrow's own errors are among them
+        raise DataError(f"{path}: not a readable saved data set ({error}).") from error
+
+
+def dataset_fields(dataset: Any, where: str, origin: str) -> Fields:
+    """Return the rows of a ``datasets.Dataset``; numbers of a ClassLabel become their names.
+
+    Args:
+        dataset: one split.
+        where: the source, for messages.
+        origin: the same as the manifest names it.
+    """
+    plain = dataset.with_format(None)
+    values = {}
+    for name, feature in plain.features.items():
+        kind = getattr(feature, "feature", feature)
+        if type(kind).__name__ not in ("Value", "ClassLabel"):
+            continue  # images and sounds, which are decoded when they are read
+        labels, rows = getattr(kind, "names", None), plain[name][:]
+        values[name] = rows if labels is None else [_named(row, labels) for row in rows]
+    lines = range(1, len(plain) + 1)
+    return Fields(where=where, origin=origin, unit="row", lines=lines, values=values)
+
+
+def load_parquet(path: Path) -> Fields:
+    """Read a ``.parquet`` file; numbers of a ``datasets`` ClassLabel become their names.
+
+    Raises:
+        MissingFileError: there is no such file.
+        DataError: it is no Parquet file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise MissingFileError(f"{path}: no such file.")
+    try:
+        table = pq.ParquetFile(path).read()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
+    values = {name: table.column(name).to_pylist() for name in table.column_names}
+    for name, labels in _class_names(table.schema.metadata or {}).items():
+        if name in values:
+            values[name] = [_named(row, labels) for row in values[name]]
+    lines = range(1, table.num_rows + 1)
+    return Fields(where=str(path), origin=origin_of(path), unit="row", lines=lines, values=values)
+
+
+def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """Return the label names that ``datasets`` wrote into the file, by column."""
+    info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
+    found = {}
+    for name, feature in info.get("features", {}).items():
+        inner = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]
+        if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and "names" in inner:
+            found[name] = inner["names"]
+    return found
+
+
+def _named(row: Any, names: Sequence[str]) -> Any:
+    """Return a label number, or a list of them, by name; -1 (all -1 in a list) as None."""
+    if isinstance(row, list):
+        return None if row and set(row) == {-1} else [_name(value, names) for value in row]
+    return None if row == -1 else _name(row, names)
+
+
+def _name(value: Any, names: Sequence[str]) -> Any:
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value

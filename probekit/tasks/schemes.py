@@ -1,0 +1,211 @@
+"""Schemes of spans: tags of words in another form than BIO, recognised and turned into it.
+
+A tag is O, or a mark with or without a type. In BIO the first word of a span is marked B and the
+others I. The other schemes mark the last word as well (E or L), or the only one (S, U or W), write
+M for I, or mark an end of a span only where it touches another one of its type (IOB1, IOE1).
+Whatever the scheme, a span begins at a mark that begins one, after a mark that ends one, after O,
+and where the type changes: so conlleval and seqeval read them.
+"""
+
+import itertools
+import logging
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from probekit.once import warn_once
+from probekit.tasks.sentences import Sentences
+from probekit.tasks.unlabelled import NO_LABEL, with_labels
+
+logger = logging.getLogger(__name__)
+
+SCHEMES = {
+    "BIO": "BI*",
+    "IOB1": "BI*|I+",
+    "IOE": "I*E|I+",
+    "IOBES": "S|BI*E",
+    "BILOU": "U|BI*L",
+    "BMES": "S|BM*E",
+    "BMEWO": "W|BM*E",
+}
+"""What the marks of one span may be, by scheme."""
+
+MOST_BROKEN = 0.1
+"""Share of spans that may not be as their scheme writes them (annotators err); where marks are B
+and I alone all may, since there is one way to read them."""
+
+Mark = tuple[str, str] | None
+"""Mark and type ("" for the nameless one) of a word; None outside of all spans."""
+
+_BEGIN, _END, _OUTSIDE = "BSUW", "ESLUW", {"O", "o"}
+_MARK = "(?P<mark>[BIESLUMW])"
+
+
+def _forms() -> dict[str, re.Pattern[str]]:
+    """Return how a tag may be written: type behind the mark, before it, or none."""
+    found = {"B": f"{_MARK}(?P<type>)"}
+    for sign in "-_:/|. ":
+        divider = re.escape(sign)
+        found[f"B{sign}TYPE"] = f"{_MARK}{divider}(?P<type>.+)"
+        found[f"TYPE{sign}B"] = f"(?P<type>.+){divider}{_MARK}"
+    return {form: re.compile(text, re.DOTALL | re.IGNORECASE) for form, text in found.items()}
+
+
+FORMS: Mapping[str, re.Pattern[str]] = _forms()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The tags of a column, read.
+
+    Attributes:
+        scheme: name of the scheme.
+        form: how the tags are written, a name of ``FORMS``.
+        marks: what each tag says.
+        n_spans: spans in all.
+        n_broken: spans that are not as the scheme writes them.
+    """
+
+    scheme: str
+    form: str
+    marks: Mapping[str, Mark]
+    n_spans: int
+    n_broken: int
+
+    def to_bio(self, tags: Sequence[str]) -> tuple[str, ...]:
+        """Return the tags of one sentence in BIO; a word without a label ("") has none."""
+        found, before = [], None
+        for tag in tags:
+            this = self.marks[tag] if tag else None
+            if this is None:
+                found.append("O" if tag else "")
+            else:
+                prefix = "B" if _opens(before, this) else "I"
+                found.append(f"{prefix}-{this[1]}" if this[1] else prefix)
+            before = this if tag else before
+        return tuple(found)
+
+
+def turn_to_bio(found: Sentences, column: str, task: str) -> Sentences:
+    """Return sentences with the tags of a column in BIO; as they are where no scheme fits them.
+
+    What is turned is said, once for all splits of a task.
+
+    Args:
+        found: what a reader found.
+        column: the label column.
+        task: the task's name, for the message.
+    """
+    tags = {n: one.labels[column] for n, one in enumerate(found.sentences) if column in one.labels}
+    reading = read_scheme(tags.values())
+    labels = {label for own in tags.values() for label in own} - {NO_LABEL}
+    if labels <= _OUTSIDE:  # a split without spans is in any scheme
+        reading = Reading("BIO", "B-TYPE", dict.fromkeys(labels), 0, 0)
+    if reading is None:
+        return found
+    turned = {n: reading.to_bio(own) for n, own in tags.items()}
+    if turned == tags:
+        return found
+    form = {"B-TYPE": "", "B": ", without types"}.get(reading.form, f", written {reading.form}")
+    warn_once(
+        logger,
+        "%s: the tags of column %r are %s%s; they are read as BIO (O, B-TYPE, I-TYPE).",
+        task,
+        column,
+        reading.scheme,
+        form,
+    )
+    if reading.n_broken:
+        warn_once(
+            logger,
+            "%s: %d of %d spans of column %r are not as %s writes them; read as seqeval does.",
+            found.where,
+            reading.n_broken,
+            reading.n_spans,
+            column,
+            reading.scheme,
+        )
+    return with_labels(found, column, turned)
+
+
+def read_scheme(sentences: Collection[Sequence[str]]) -> Reading | None:
+    """Return how the tags of a column mark spans; None if they do not, or not in one way alone.
+
+    Args:
+        sentences: the tags of each; "" for a word without a label.
+    """
+    tags = {tag for sentence in sentences for tag in sentence} - {NO_LABEL}
+    found = [
+        reading
+        for form in FORMS
+        if (marks := _parse(tags, form)) and (reading := _reading(sentences, form, marks))
+    ]
+    usual = [one for one in found if one.form == "B-TYPE" and any(map(_is_usual, tags))]
+    chosen = usual or found
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def looks_like_tags(labels: Collection[str]) -> bool:
+    """Say whether labels may be meant as tags of spans: half of them, or single letters and O."""
+    inside = set(labels) - _OUTSIDE - {NO_LABEL}
+    bare = bool(_OUTSIDE & set(labels)) and all(map(FORMS["B"].fullmatch, inside))
+    found = (pattern.fullmatch(tag) for tag in inside for pattern in FORMS.values())
+    typed = {match.string for match in found if match and match["type"] and match["mark"] in "BIbi"}
+    return bool(inside) and (bare or 2 * len(typed) >= len(inside))
+
+
+def _is_usual(tag: str) -> bool:
+    return tag[:2] in ("B-", "I-")
+
+
+def _parse(tags: set[str], form: str) -> dict[str, Mark] | None:
+    """Return what tags say if all are written in a form, and some mark a span."""
+    found = {tag: FORMS[form].fullmatch(tag) for tag in tags - _OUTSIDE}
+    if not (found and all(found.values())):
+        return None
+    marks = {tag: (m["mark"].upper(), m["type"]) for tag, m in found.items() if m}
+    return dict.fromkeys(tags & _OUTSIDE) | marks
+
+
+def _reading(
+    sentences: Collection[Sequence[str]], form: str, marks: Mapping[str, Mark]
+) -> Reading | None:
+    """Return the scheme that fits tags best, if one does."""
+    letters = {mark[0] for mark in marks.values() if mark}
+    outside = None in marks.values()
+    usual = form == "B-TYPE"
+    if not ("B" in letters or ("I" in letters and (outside or usual)) or (outside and usual)):
+        return None
+    spans = [
+        span for sentence in sentences for span in _spans([marks[tag] for tag in sentence if tag])
+    ]
+    counts = {
+        name: sum(not re.fullmatch(pattern, span) for span in spans)
+        for name, pattern in SCHEMES.items()
+        if letters <= set(pattern)
+    }
+    if not counts:
+        return None
+    scheme = min(counts, key=lambda name: counts[name])
+    allowed = 1.0 if letters <= set("BI") else MOST_BROKEN
+    if form == "B" and not outside:  # two classes may well be called B and I
+        allowed, scheme = 0.0, "BIO" if letters <= set("BI") else scheme
+    if counts[scheme] > allowed * len(spans):
+        return None
+    return Reading(scheme, form, marks, len(spans), counts[scheme])
+
+
+def _spans(marks: Sequence[Mark]) -> Iterator[str]:
+    """Yield the marks of each span of a sentence."""
+    span = ""
+    for before, this in itertools.pairwise([None, *marks, None]):
+        if this is None or _opens(before, this):
+            if span:
+                yield span
+            span = ""
+        span += this[0] if this else ""
+
+
+def _opens(before: Mark, this: tuple[str, str]) -> bool:
+    """Say whether a span begins at a word, given the word before it."""
+    return before is None or this[0] in _BEGIN or before[0] in _END or before[1] != this[1]

@@ -20,7 +20,7 @@ HELD_OUT = "held-out"
 """The split that ``--hold-out`` makes of a part of train, beside a dev split that is there."""
 
 FORMS = (
-    f"dev, {HELD_OUT} (with --hold-out), cv:K (such as cv:5) or hold-out:F (such as hold-out:0.1)"
+    f"dev, cv:K (such as cv:5), hold-out:F (such as hold-out:0.1) or {HELD_OUT} (with --hold-out)"
 )
 
 

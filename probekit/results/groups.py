@@ -5,7 +5,7 @@ from typing import Any
 
 from probekit.errors import RecordError
 from probekit.registry import choose
-from probekit.results.names import options_text, rates_text, settings_text
+from probekit.results.names import entry_text, options_text, rates_text, settings_text
 from probekit.results.record import Record
 
 Key = tuple[Any, ...]
@@ -70,8 +70,10 @@ def key_of(record: Record, names: Sequence[str]) -> Key:
 def option_of(record: Record, name: str) -> Any:
     """Return a record's value of an option; hashable, and None if unset.
 
-    Settings are one text, and so are the rates of groups.
+    Settings are one text, and so are the rates of groups; an entry is what is unusual of it.
     """
+    if name == "entry":
+        return entry_text(record.entry, record.seen)
     if name == "evals" and record.evals is None:
         return USUAL_EVALS if record.epochs else None
     value = getattr(record, name)

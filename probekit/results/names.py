@@ -28,7 +28,7 @@ _PHRASE = {
     "evals": "{} evals",
     "batch_size": "batch {}",
     "layers": "layers {}",
-    "entry": "entry {}",
+    "entry": "features {}",
     "labels_fingerprint": "labels {}",
     "init": "from {}",
     "pooling": "pooling {}",
@@ -96,6 +96,20 @@ def numbers_text(numbers: Sequence[int], among: Sequence[int]) -> str:
 def model_text(model: str) -> str:
     """Return the last part of a model's name, as ``org/name`` and paths are long."""
     return PurePath(model).name or model
+
+
+def entry_text(key: str, about: Mapping[str, Any]) -> str:
+    """Return what tells an entry from others, such as ``200 examples int8 (1a2b3c4d)``.
+
+    Args:
+        key: its key; the digits that ``probekit cache ls`` prints are shown.
+        about: ``Record.seen``; what is usual (all examples, 16 bits, Zarr) is not said.
+    """
+    limit, dtype, form = (about.get(name) for name in ("limit", "dtype", "format"))
+    words = [f"{limit} examples"] if limit is not None else []
+    words += [str(dtype)] if dtype not in (None, "float16", "bfloat16") else []
+    words += [str(form)] if form not in (None, "zarr") else []
+    return f"{' '.join(words)} ({key[:8]})" if words else key[:8]
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:

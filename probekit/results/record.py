@@ -60,7 +60,8 @@ class Record:
         diagnosis: how the fit went, by name: see ``results.diagnosis``.
         environment: device, dtypes and versions of what computed; no part of the key.
         seen: ``examples`` and ``rows`` that were fitted on, ``of_examples`` and ``of_rows`` that
-            the cache holds of that split, and ``limit``, where the cache was limited.
+            the cache holds of that split, ``dtype`` and ``format`` in which it is stored, and
+            ``limit``, where the cache was limited.
         metric: name of the metric that all scores below are in.
         eval_score: best dev score: in 0..1 for most metrics, from 1 on for perplexity.
         eval_last: dev score after the last step.

@@ -11,6 +11,7 @@ from probekit.results.record import Record
 
 _NAMES = dict.fromkeys((*OPTIONS, "seed", "trial"))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
+_KEY_DIGITS = 8
 _BEGIN = re.compile(r"\s*\w+=")
 
 
@@ -22,7 +23,8 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
         conditions: each ``name=value`` or ``name=value,value``, or several of these with commas
             between them; a value is written as tables print it (``all`` or ``none`` for an option
             that was not set), a number in any notation, a model by its name or the last part of
-            it. A value that holds a comma stands alone or in quotes. ``trial=yes`` is the trials.
+            it, an entry by the digits that ``probekit cache ls`` prints. A value that holds a comma
+            stands alone or in quotes. ``trial=yes`` is the trials.
 
     Raises:
         OptionError: a condition is malformed.
@@ -83,6 +85,8 @@ def _unquoted(value: str) -> str:
 
 def _is(record: Record, name: str, wanted: str) -> bool:
     value = option_of(record, name)
+    if name == "entry":
+        return wanted == value or (len(wanted) >= _KEY_DIGITS and record.entry.startswith(wanted))
     if value is None:
         return wanted.lower() in ("all", "none", value_text(name, value))
     if isinstance(value, int | float) and not isinstance(value, bool):

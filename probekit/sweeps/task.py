@@ -268,6 +268,8 @@ def _seen(run: Run, splits: Splits) -> dict[str, Any]:
         "examples": run.n_sentences,
         "of_examples": splits.n_train,
         "of_rows": splits.n_rows("train"),
+        "dtype": entry.manifest.dtype,
+        "format": entry.manifest.backend,
     }
     limit = entry.manifest.limit
     return found if limit is None else found | {"limit": limit}

@@ -17,6 +17,7 @@ from probekit.report import (
 )
 from probekit.results.comparison import Comparison
 from probekit.results.interval import Interval
+from probekit.results.select import select
 from tests.results.samples import HEADS, make_record
 
 SCORES = (0.70, 0.72, 0.77)
@@ -102,6 +103,28 @@ def test_columns_are_the_options_that_vary():
     assert shown(make_record(), make_record(lr=1.0)) == {"lr"}
     assert shown(make_record(), make_record(label="pos", metric="accuracy")) == {"label"}
     assert shown(make_record(), make_record(model="b", entry="other")) == {"model"}
+
+
+def test_entries_are_told_apart_in_few_words():
+    def seen(**about):
+        return {"examples": 8, "dtype": "float16", "format": "zarr", **about}
+
+    records = [
+        make_record(entry=digits * 64, seen=about)
+        for digits, about in (
+            ("a", seen()),
+            ("b", seen(limit=200)),
+            ("c", seen(dtype="int8", format="hdf5")),
+        )
+    ]
+    lines = table(summarise(records)).splitlines()
+    assert lines[0].split()[2:4] == ["entry", "seeds"]
+    cells = {line[13:].split("  ")[0] for line in lines[2:]}
+    assert cells == {"aaaaaaaa", "200 examples (bbbbbbbb)", "int8 hdf5 (cccccccc)"}
+    for wanted in ("b" * 8, "b" * 64, "200 examples (bbbbbbbb)"):
+        assert select(records, [f"entry={wanted}"]) == [records[1]]
+    with pytest.raises(RecordError, match=r"entry is .*200 examples \(bbbbbbbb\)"):
+        select(records, ["entry=b"])
 
 
 def test_unknown_style():

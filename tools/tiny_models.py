@@ -96,6 +96,9 @@ _OF_FAMILY: dict[str, dict[str, Any]] = {
     "gpt_neo": {"attention_types": [[["global", "local"], 2]], "window_size": 8},
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
     "mamba2": {"num_heads": 8, "n_groups": 1, "chunk_size": 8},
+    "lilt": {"hidden_size": 48},
+    "luke": {"entity_vocab_size": 8, "entity_emb_size": 16},
+    "opt": {"word_embed_proj_dim": WIDTH},
     "neomme": {
         "rope_parameters": {
             kind: {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}

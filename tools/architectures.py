@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float
-from tiny_models import WORDS, save_tiny, tokenizer
+from tiny_models import WORDS, save_tiny
 from torch import Tensor
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -149,15 +149,17 @@ def _plain_rows(
     folder: Path, sentences: Iterable[Sequence[str]]
 ) -> Iterable[Float[Tensor, "words layers dim"]]:
     """Yield what transformers makes of each sentence alone."""
-    config = inspect_backbone(str(folder)).config
+    inspection = inspect_backbone(str(folder))
     with quiet_transformers():
-        model = auto_class(config).from_pretrained(folder, dtype=torch.float32).eval()
+        model = auto_class(inspection.config).from_pretrained(folder, dtype=torch.float32).eval()
     model.config.use_cache = False
     for sentence in sentences:
-        encoded = tokenizer()(list(sentence), is_split_into_words=True, return_tensors="pt")
+        encoded = inspection.tokenizer(list(sentence), is_split_into_words=True)
+        first = [encoded.word_ids().index(word) for word in range(len(sentence))]
         with torch.no_grad():
-            output = model(input_ids=encoded.input_ids, output_hidden_states=True)
-        yield torch.stack([state[0, 1:-1] for state in output.hidden_states], dim=1)
+            ids = torch.tensor([encoded["input_ids"]])
+            output = model(input_ids=ids, output_hidden_states=True)
+        yield torch.stack([state[0, first] for state in output.hidden_states], dim=1)
 
 
 def _difference(one: Float[Tensor, "words layers dim"], two: Tensor) -> float:

@@ -81,7 +81,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
         states = hidden_states(name, model, text)
     dim, odd = _shapes(name, config, model, states)
     plain = [layer for layer in range(len(states)) if layer not in odd]
-    after = hidden_states(name, model, changed)
+    after = hidden_states(name, model, changed, layers=range(len(states)))
     before = hidden_states(name, model, torch.cat([changed[:, -1:], text[:, 1:]], dim=1))
     if all(_same(states[layer][:, 1:], before[layer][:, 1:]) for layer in plain):
         raise BackboneError(

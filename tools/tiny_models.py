@@ -70,7 +70,7 @@ _SIZES = (
     )
     | dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "linear_num_key_heads"), 2)
     | dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1)
-    | dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"), 128)
+    | dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"), 512)
     | dict.fromkeys(("sliding_window", "attention_window_size"), 8)
 )  # fmt: skip
 """What the sizes of any family are called, and what they become."""
@@ -110,7 +110,7 @@ _OF_FAMILY: dict[str, dict[str, Any]] = {
         },
     },
     "qwen4_exp_text": {"layer_types": ["linear_attention"] * BLOCKS},
-    "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 16]},
+    "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [16, 32]},
     "squeezebert": {"embedding_size": WIDTH},
     "xlstm": {"embedding_dim": WIDTH},
     "xmod": {"default_language": "en_XX"},

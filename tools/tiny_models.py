@@ -1,5 +1,6 @@
 """A tiny random checkpoint, with a tokenizer, of any architecture of transformers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ WORDS = (
     *("walked", "wrote", "said", "visited", "won", "lost", "opened", "closed", "found", "kept"),
     *(".", ",", ";", ":", "!", "?"),
 )
+VOCABULARY = 300
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>", "<mask>")
 
 WIDTH, BLOCKS, HEADS = 32, 4, 4
@@ -68,7 +70,7 @@ _SIZES = (
     )
     | dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "linear_num_key_heads"), 2)
     | dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1)
-    | dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"), 128)
+    | dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"), 512)
     | dict.fromkeys(("sliding_window", "attention_window_size"), 8)
 )  # fmt: skip
 """What the sizes of any family are called, and what they become."""
@@ -90,12 +92,17 @@ _OF_FAMILY: dict[str, dict[str, Any]] = {
     "funnel": {"d_head": 8, "block_sizes": [2, 2], "block_repeats": [1, 1]},
     "gemma3n_text": {
         "num_kv_shared_layers": 0, "intermediate_size": 48, "hidden_size_per_layer_input": 8,
-        "vocab_size_per_layer_input": len(SPECIAL) + len(WORDS), "laurel_rank": 8,
+        "vocab_size_per_layer_input": VOCABULARY, "laurel_rank": 8,
         "activation_sparsity_pattern": [0.0] * BLOCKS,
     },
     "gpt_neo": {"attention_types": [[["global", "local"], 2]], "window_size": 8},
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
     "mamba2": {"num_heads": 8, "n_groups": 1, "chunk_size": 8},
+    "kimi_linear": {"linear_num_heads": 4, "linear_head_dim": 8, "num_experts_per_token": 2},
+    "lilt": {"hidden_size": 48},
+    "luke": {"entity_vocab_size": 8, "entity_emb_size": 16},
+    "opt": {"word_embed_proj_dim": WIDTH},
+    "mimo_v2_flash": {"num_attention_heads": 8},
     "neomme": {
         "rope_parameters": {
             kind: {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
@@ -103,8 +110,10 @@ _OF_FAMILY: dict[str, dict[str, Any]] = {
         },
     },
     "qwen4_exp_text": {"layer_types": ["linear_attention"] * BLOCKS},
-    "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 16]},
+    "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [16, 32]},
     "squeezebert": {"embedding_size": WIDTH},
+    "xlstm": {"embedding_dim": WIDTH},
+    "xmod": {"default_language": "en_XX"},
     "zamba": {
         "attention_hidden_size": 64, "attention_head_dim": 16, "mamba_dt_rank": 4,
         "layers_block_type": ["linear_attention", "hybrid"] * 2,
@@ -132,7 +141,7 @@ def tiny_config(family: str) -> PretrainedConfig:
 def _sizes_of(kind: type[PretrainedConfig]) -> dict[str, Any]:
     """Return what a class of configurations has of the sizes, and of parts that have such."""
     known = set(kind().to_dict()) | set(kind.attribute_map)
-    sizes = _SIZES | _TOKENS | {"vocab_size": len(SPECIAL) + len(WORDS)}
+    sizes = _SIZES | _TOKENS | {"vocab_size": VOCABULARY}
     parts = {
         name: _sizes_of(part)
         for name, part in kind.sub_configs.items()
@@ -151,7 +160,7 @@ def save_tiny(family: str, folder: Path) -> None:
     config = tiny_config(family)
     found = backbone_class(config)
     config.architectures = [] if found is None else [found.__name__]
-    tokenizer().save_pretrained(folder)
+    tokenizer(family).save_pretrained(folder)
     try:
         refuse_unsuitable(family, config)
     except BackboneError:
@@ -167,14 +176,28 @@ def save_tiny(family: str, folder: Path) -> None:
     model.save_pretrained(folder)
 
 
-def tokenizer() -> PreTrainedTokenizerFast:
-    """Return a tokenizer of whole words."""
-    names = {name: number for number, name in enumerate((*SPECIAL, *WORDS))}
-    inner = Tokenizer(models.WordLevel(names, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+def tokenizer(family: str) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of whole words, or of bytes for families that are read as such."""
+    inner = _of_bytes() if family.startswith("qwen") else _of_words()
     inner.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
     )
     roles = dict(zip(("pad", "bos", "eos", "unk", "mask"), SPECIAL, strict=True))
     named = {f"{role}_token": token for role, token in roles.items()}
     return PreTrainedTokenizerFast(tokenizer_object=inner, **named)
+
+
+def _of_words() -> Tokenizer:
+    made = Tokenizer(models.WordLevel(_numbered(WORDS), unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return made
+
+
+def _of_bytes() -> Tokenizer:
+    made = Tokenizer(models.BPE(_numbered(sorted(pre_tokenizers.ByteLevel.alphabet())), []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return made
+
+
+def _numbered(tokens: Sequence[str]) -> dict[str, int]:
+    return {token: number for number, token in enumerate((*SPECIAL, *tokens))}

@@ -66,4 +66,9 @@ def hidden_states(
             f"model {name!r}: {type(model).__name__} returns no hidden states of its layers. "
             "Choose a model of another family."
         )
+    if layers is not None and max(layers) >= len(states):
+        raise BackboneError(
+            f"model {name!r}: {type(model).__name__} returns {len(states)} hidden states, of which "
+            f"number {max(layers)} is asked for. Choose a model of another family."
+        )
     return list(states) if layers is None else [states[layer] for layer in layers]

@@ -21,6 +21,9 @@ _INNER = (
 """Widths inside a block that its output does not show."""
 
 _INNER_WIDTH = 64
+_TRIAL = 4
+_WHOLE = 1_000_000_000
+"""Parameters of the largest model that is copied whole where its small copy does not run."""
 
 
 def build_miniature(
@@ -63,11 +66,20 @@ def with_blocks(config: PretrainedConfig, blocks: Sequence[int]) -> PretrainedCo
 
 
 def _build(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    """Build the smallest copy that transformers accepts."""
+    """Build the smallest copy that transformers accepts and runs."""
     try:
-        return build_model(_narrowed(with_blocks(config, kinds_of_blocks(config))), dtype)
+        model = build_model(_narrowed(with_blocks(config, kinds_of_blocks(config))), dtype)
+        model(input_ids=torch.arange(model.config.vocab_size)[None, :_TRIAL])
+        return model
     except Exception:  # some families tie these sizes to others
+        if _parameters(config) > _WHOLE:
+            raise
         return build_model(config, dtype)
+
+
+def _parameters(config: PretrainedConfig) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in build_model(config).parameters())
 
 
 def _per_block(config: PretrainedConfig) -> dict[str, list[Any]]:

@@ -17,6 +17,7 @@ from transformers.models.auto.modeling_auto import (
 from probekit.backbone.facts import Inspection
 from probekit.backbone.loading import read_weights
 from probekit.backbone.model import Backbone
+from probekit.backbone.model_class import backbone_class
 from probekit.errors import BackboneError
 from probekit.output_head import ACTIVATIONS, OutputHead
 from probekit.reasons import reason_of
@@ -49,7 +50,7 @@ def read_output_head(inspection: Inspection) -> OutputHead:
         )
     kind: Any = AutoModelForCausalLM if causal else AutoModelForMaskedLM
     model, report = read_weights(inspection, kind, dtype="auto")
-    base = f"{model.base_model_prefix}."
+    base = next(f"{name}." for name, module in model.named_modules() if module is _inner(model))
     missing = sorted(key for key in report["missing_keys"] if not key.startswith(base))
     if missing:
         these = f"{', '.join(missing[:2])}{', ...' if len(missing) > 2 else ''}"
@@ -123,7 +124,10 @@ def _readings(model: PreTrainedModel, kind: str) -> Iterator[OutputHead]:
     norms = [module for module in modules if isinstance(module, nn.LayerNorm)]
     if not isinstance(projection, nn.Linear) or len(dense) > 1 or len(norms) > 1:
         return
-    parts: dict[str, Any] = {"weight": _copy(projection.weight), "bias": _copy(projection.bias)}
+    others = [module for module in modules if module not in (*dense, *norms)]
+    biases = [module.bias for module in others if isinstance(module.bias, nn.Parameter)]
+    bias = projection.bias if not biases else biases[0]  # ESM adds its own after the projection
+    parts: dict[str, Any] = {"weight": _copy(projection.weight), "bias": _copy(bias)}
     for module in dense:
         parts |= {"dense_weight": _copy(module.weight), "dense_bias": _copy(module.bias)}
     for norm in norms:
@@ -133,9 +137,17 @@ def _readings(model: PreTrainedModel, kind: str) -> Iterator[OutputHead]:
         yield OutputHead(kind=kind, activation=activation, **parts)
 
 
+def _inner(model: PreTrainedModel) -> nn.Module:
+    """Return the backbone inside of a language model."""
+    if model.base_model is not model:
+        return model.base_model
+    known = backbone_class(model.config)  # of Llama 4, whose prefix is that of a larger model
+    return next(module for module in model.modules() if type(module) is known)
+
+
 def _head_modules(model: PreTrainedModel) -> list[nn.Module]:
     """Return the modules with weights of their own that are not part of the backbone."""
-    inside = set(model.base_model.modules())
+    inside = set(_inner(model).modules())
     return [
         module
         for module in model.modules()
@@ -150,7 +162,7 @@ def _own_logits(
     for module in _head_modules(model):
         module.float()
     output = _OnlyStates(last_hidden_state=rows[None])
-    model.base_model.forward = lambda *arguments, **options: output
+    _inner(model).forward = lambda *arguments, **options: output
     with torch.no_grad():
         logits = model(input_ids=torch.zeros(1, len(rows), dtype=torch.long)).logits
     assert isinstance(logits, Tensor)

@@ -85,15 +85,21 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     with _recorded_norms(model, norms):
         states = hidden_states(name, model, text)
     dim, odd = _shapes(name, config, model, states)
-    after = hidden_states(name, model, changed)
-    earlier = [(states[i][:, :-1], after[i][:, :-1]) for i in range(len(states)) if i not in odd]
+    plain = [layer for layer in range(len(states)) if layer not in odd]
+    after = hidden_states(name, model, changed, layers=range(len(states)))
+    before = hidden_states(name, model, torch.cat([changed[:, -1:], text[:, 1:]], dim=1))
+    if all(_same(states[layer][:, 1:], before[layer][:, 1:]) for layer in plain):
+        raise BackboneError(
+            f"model {name!r}: no position of {type(model).__name__} sees another on this machine "
+            "(its own kernels may be missing). Choose a model of another family."
+        )
     last = len(states) - 1
     made = [norm for norm, output in norms if last not in odd and torch.equal(output, states[-1])]
     seen = Structure(
         n_blocks=last,
         dim=dim,
         odd=odd,
-        causal=all(_same(one, two) for one, two in earlier),
+        causal=all(_same(states[layer][:, :-1], after[layer][:, :-1]) for layer in plain),
         final_norm=made[-1] if made else None,
     )
     return seen.with_blocks(config.num_hidden_layers)

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.model_class import build_model
 
-_VOCABULARY = 64
+_VOCABULARY = 128
 _INNER = (
     "intermediate_size", "moe_intermediate_size", "ffn_dim", "encoder_ffn_dim", "n_inner", "d_ff",
     "hidden_dim", "d_inner",
@@ -22,6 +23,7 @@ _INNER = (
 
 _INNER_WIDTH = 64
 _TRIAL = 4
+_NOISE = 1_000_003  # numbers that are drawn once and repeated; a prime is no multiple of a width
 _WHOLE = 1_000_000_000
 """Parameters of the largest model that is copied whole where its small copy does not run."""
 
@@ -40,10 +42,36 @@ def build_miniature(
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(0)
         model = _build(config, dtype)
-        for parameter in model.parameters():
-            if parameter.is_floating_point():
-                parameter.add_(torch.randn_like(parameter), alpha=0.5 * config.hidden_size**-0.5)
+        shake(model)
     return model
+
+
+def shake(model: nn.Module) -> None:
+    """Add noise to all weights: zeros and ones of a fresh model would hide what they multiply."""
+    noise = torch.randn(_NOISE)
+    means = [buffer for name, buffer in model.named_buffers() if name.endswith("running_mean")]
+    for tensor in (*model.parameters(), *means):
+        if tensor.is_floating_point():
+            noise = noise.roll(7919)
+            tiled = noise.repeat(-(-tensor.numel() // _NOISE))[: tensor.numel()]
+            scale = 0.1 if tensor.dim() < 2 else min(0.1, tensor.shape[-1] ** -0.5)
+            tensor.add_(tiled.view(tensor.shape), alpha=scale)
+
+
+def small_config(config: PretrainedConfig) -> PretrainedConfig:
+    """Return a copy of a configuration with few blocks, a small vocabulary and inner widths."""
+    return _narrowed(few_blocks(config))
+
+
+def few_blocks(config: PretrainedConfig) -> PretrainedConfig:
+    """Return a copy with the first block of every kind, and the last one."""
+    return with_blocks(config, kinds_of_blocks(config))
+
+
+def special_ids(config: PretrainedConfig) -> set[int]:
+    """Return the ids of the tokens that a configuration gives a role: padding, end of text, ..."""
+    roles = [value for name, value in config.to_dict().items() if name.endswith("_token_id")]
+    return {i for ids in roles for i in (ids if isinstance(ids, list) else [ids]) if i is not None}
 
 
 def kinds_of_blocks(config: PretrainedConfig) -> list[int]:
@@ -68,7 +96,7 @@ def with_blocks(config: PretrainedConfig, blocks: Sequence[int]) -> PretrainedCo
 def _build(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     """Build the smallest copy that transformers accepts and runs."""
     try:
-        model = build_model(_narrowed(with_blocks(config, kinds_of_blocks(config))), dtype)
+        model = build_model(small_config(config), dtype)
         model(input_ids=torch.arange(model.config.vocab_size)[None, :_TRIAL])
         return model
     except Exception:  # some families tie these sizes to others
@@ -99,6 +127,7 @@ def _narrowed(config: PretrainedConfig) -> PretrainedConfig:
         if isinstance(width, int) and width > _INNER_WIDTH:
             setattr(config, name, _INNER_WIDTH)
     config.vocab_size = min(config.vocab_size, _VOCABULARY)
-    if config.pad_token_id is not None and config.pad_token_id >= config.vocab_size:
-        config.pad_token_id = 0
+    for name, value in config.to_dict().items():
+        if name.endswith("_token_id") and isinstance(value, int) and value >= config.vocab_size:
+            setattr(config, name, value % config.vocab_size)
     return config

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.backbone.facts import Inspection
+from probekit.backbone.miniature import special_ids
 from probekit.backbone.stand_in import StandIn, draw_stand_in, length_thresholds, stand_in_configs
 from probekit.backbone.tokenizer import padding_id
 from probekit.data.batching import PADDED, Batching
@@ -160,13 +161,12 @@ class _Trial:
     """Random texts, and how far their states in company are from those alone."""
 
     def __init__(self, stand_in: StandIn, layers: Layers) -> None:
-        info, config = stand_in.inspection.info, vars(stand_in.inspection.config)
+        info = stand_in.inspection.info
         self._layers = layers
         self._usable = stand_in.inspection.structure.usable
         self._types = info.identity.token_types
         self._pad_id = padding_id(stand_in.inspection.tokenizer, info.vocab_size)
-        special = [value for name, value in config.items() if name.endswith("_token_id")]
-        taken = {self._pad_id}.union(*(i if isinstance(i, list) else [i] for i in special))
+        taken = special_ids(stand_in.inspection.config) | {self._pad_id}
         ids = [i for i in range(info.vocab_size) if i not in taken]
         self._ids = torch.tensor(ids or range(info.vocab_size))
         self.rounding = _ROUNDING[stand_in.model.dtype]

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.facts import Inspection
+from probekit.backbone.miniature import few_blocks, shake, small_config
 from probekit.backbone.model_class import build_model
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import embedding_rows
@@ -21,12 +21,8 @@ LOWERED = 8
 
 _THRESHOLD = re.compile(r".*(window|block_size|chunk|landmark|segment_means|original_max_pos).*")
 _NO_LENGTH = re.compile(r".*(pattern|layer|feed_forward|num_chunks).*")
-_FEWEST_BLOCKS = 2
-_VOCABULARY = 512
 _MEMORY = 0.5
 """Share of the free memory that a stand-in in float32 may take."""
-
-_NOISE = 1_000_003  # numbers that are drawn once and repeated; a prime is no multiple of a width
 _Table = MutableMapping[Any, Any]
 
 
@@ -55,7 +51,7 @@ def stand_in_configs(config: PretrainedConfig, longest: int) -> Iterator[Pretrai
         config: the model's.
         longest: most subwords of a text.
     """
-    for like in (_with_few_blocks(config), copy.deepcopy(config)):
+    for like in (small_config(config), few_blocks(config), copy.deepcopy(config)):
         if any(value > LOWERED for value in length_thresholds(like, longest)):
             yield _with_low_thresholds(like, longest)
         yield like
@@ -85,7 +81,7 @@ def draw_stand_in(
     fits = size * torch.float32.itemsize <= _MEMORY * _free_memory(device)
     with torch.device(device), quiet_transformers():
         model = build_model(config, torch.float32 if fits else dtype)
-        _shake(model)
+        shake(model)
     name, blocks = inspection.info.name, config.num_hidden_layers
     info = replace(inspection.info, n_blocks=blocks, vocab_size=embedding_rows(name, model))
     return StandIn(
@@ -104,41 +100,6 @@ def draw_stand_in(
 
 def _free_memory(device: torch.device) -> int:
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_memory()
-
-
-def _shake(model: nn.Module) -> None:
-    """Add noise to all weights: zeros and ones of a fresh model would hide what they multiply."""
-    noise = torch.randn(_NOISE)
-    means = [buffer for name, buffer in model.named_buffers() if name.endswith("running_mean")]
-    for tensor in (*model.parameters(), *means):
-        if tensor.is_floating_point():
-            noise = noise.roll(7919)
-            tiled = noise.repeat(-(-tensor.numel() // _NOISE))[: tensor.numel()]
-            scale = 0.1 if tensor.dim() < 2 else min(0.1, tensor.shape[-1] ** -0.5)
-            tensor.add_(tiled.view(tensor.shape), alpha=scale)
-
-
-def _with_few_blocks(config: PretrainedConfig) -> PretrainedConfig:
-    """Return a copy with the first blocks, until every kind has come, and a small vocabulary."""
-    made = copy.deepcopy(config)
-    blocks = config.num_hidden_layers
-    lists = {
-        name: value
-        for name, value in vars(config).items()
-        if isinstance(value, list | tuple) and len(value) == blocks
-    }
-    kinds = [[repr(item) for item in value] for value in lists.values()]
-    latest = [max(map(value.index, value)) + 1 for value in kinds]
-    count = min(max(_FEWEST_BLOCKS, *latest, 0), blocks)
-    for name, value in lists.items():
-        setattr(made, name, value[:count])
-    made.num_hidden_layers = count
-    if (getattr(config, "vocab_size", None) or 0) > _VOCABULARY:
-        made.vocab_size = _VOCABULARY
-        for name, value in vars(made).items():
-            if name.endswith("_token_id") and isinstance(value, int) and value >= _VOCABULARY:
-                setattr(made, name, value % _VOCABULARY)
-    return made
 
 
 def _with_low_thresholds(config: PretrainedConfig, longest: int) -> PretrainedConfig:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.forward import hidden_states
-from probekit.backbone.miniature import build_miniature
+from probekit.backbone.miniature import build_miniature, special_ids
 from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import BackboneError, OptionError
 from probekit.reasons import reason_of
@@ -80,7 +80,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
         BackboneError: the copy cannot be built or run, or its layers are no rows of subwords.
     """
     model = _miniature(name, config)
-    text, changed = _two_texts(config, embedding_rows(name, model))
+    text, changed = _two_texts(model.config, embedding_rows(name, model))
     norms: list[tuple[str, Tensor]] = []
     with _recorded_norms(model, norms):
         states = hidden_states(name, model, text)
@@ -114,7 +114,7 @@ def check_runs(
         BackboneError: it fails.
     """
     model = _miniature(name, config, dtype).to(device)  # type: ignore[arg-type]  # a wrapper
-    text, _ = _two_texts(config, embedding_rows(name, model))
+    text, _ = _two_texts(model.config, embedding_rows(name, model))
     mask = torch.ones_like(text)
     mask[:, -2:] = 0
     for given in (None, mask.to(device)):
@@ -136,7 +136,7 @@ def _miniature(
 
 def _two_texts(config: PretrainedConfig, vocabulary: int) -> tuple[Tensor, Tensor]:
     """Return two texts (1, time) of plain tokens that differ in their last token."""
-    special = {number for name, number in config.to_dict().items() if name.endswith("_token_id")}
+    special = special_ids(config)
     plain = [number for number in range(vocabulary) if number not in special][: _TIME + 1]
     text = torch.tensor([plain])
     return text[:, :-1], torch.cat([text[:, :-2], text[:, -1:]], dim=1)

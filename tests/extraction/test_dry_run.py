@@ -91,7 +91,7 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
     ("share", "least", "most"), [(0, 128, 128), (0.2, 129, 511), (1, 512, 512)]
 )
 def test_a_forecast_runs_its_share(place, tmp_path, monkeypatch, share, least, most):
-    sentences = "".join("\n".join(["the\tO"] * 10) + "\n\n" for _ in range(160))
+    sentences = "".join("\n".join(["the\tO", "a\tO"] * 5) + "\n\n" for _ in range(160))
     (tmp_path / "train.tsv").write_text(sentences)
     session, (split,) = open_session(str(place[0]), str(tmp_path), device="cpu", cache=place[2])
     plan = session.plan(split)

@@ -77,10 +77,14 @@ def test_a_split_without_labels(tmp_path: Path) -> None:
 
 def test_slug_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = write(tmp_path / "one" / "my data.conll", "a O\n")
-    two = write(tmp_path / "two" / "my data.conll", "a O\n")
-    slugs = {task_of(path).slug for path in (one, two)}
-    assert len(slugs) == 2
+    two = write(tmp_path / "two" / "my data.conll", "a B-X\n")
+    other = write(tmp_path / "other" / "my data.conll", "b O\n")
+    slugs = [task_of(path).slug for path in (one, two, other)]
+    assert slugs[0] == slugs[1] != slugs[2]  # the text decides, not the place, nor the labels
     assert all(slug.startswith("my-data-") and len(slug) == 16 for slug in slugs)
+    folder = write(tmp_path / "people" / "dev.conll", "a O\n").parent
+    assert task_of(folder).slug == task_of(folder / "dev.conll").slug
+    assert task_of(folder).slug.startswith("people-")
     monkeypatch.chdir(one.parent)
     relative = get_task("my data.conll")
     assert relative.slug == task_of(one).slug

@@ -8,7 +8,6 @@ from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.model_class import auto_class
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import extract
-from tests import tiny
 from tests.extraction.extracted import all_rows, run
 from tests.random_models import save_random
 
@@ -119,15 +118,15 @@ def test_the_same_decoder_as_it_is_is_causal(corpus, tmp_path):
 
 @pytest.fixture
 def narrow(tmp_path, monkeypatch):
-    """A GPT-NeoX whose last layer is projected: of no family, as some codes of their own do it."""
-    norm = transformers.models.gpt_neox.modeling_gpt_neox.GPTNeoXModel
-    build = norm.__init__
+    """A GPT-NeoX whose last layer is projected to another width."""
+    model = transformers.GPTNeoXModel
+    build = model.__init__
 
     def with_projection(self, config):
         build(self, config)
         self.final_layer_norm = torch.nn.Linear(32, config.narrow)
 
-    monkeypatch.setattr(norm, "__init__", with_projection)
+    monkeypatch.setattr(model, "__init__", with_projection)
     return save_random("gpt_neox", tmp_path / "model", tokenizer="gpt2", narrow=24)
 
 
@@ -141,31 +140,31 @@ def test_a_last_layer_of_another_width(narrow, corpus, tmp_path):
     assert set(entry.arrays) == {"words"}
 
 
-def test_layers_of_another_number_of_dimensions(corpus, tmp_path, monkeypatch):
-    block = transformers.models.gpt_neox.modeling_gpt_neox.GPTNeoXLayer
-    run_block = block.forward
-
-    def folded(self, hidden_states, *arguments, **options):
-        out = run_block(self, hidden_states.flatten(2), *arguments, **options)
-        out = out[0] if isinstance(out, tuple) else out
-        return out.unflatten(2, (4, 8))
-
-    monkeypatch.setattr(block, "forward", folded)
-    model = transformers.models.gpt_neox.modeling_gpt_neox.GPTNeoXModel
-    monkeypatch.setattr(model, "final_layer_norm", torch.nn.Identity(), raising=False)
-    folder = save_random("gpt_neox", tmp_path / "model", tokenizer="gpt2")
-    with pytest.raises(BackboneError, match=r"GPTNeoXModel .*"):
+def test_layers_of_another_number_of_dimensions(corpus, tmp_path):
+    """Gemma 3n keeps four streams of states."""
+    sizes = GROUPED | {"num_kv_shared_layers": 0, "hidden_size_per_layer_input": 8}
+    sizes |= {"activation_sparsity_pattern": [0.0] * 3, "laurel_rank": 8}
+    sizes |= {"vocab_size_per_layer_input": 400}
+    folder = save_random("gemma3n_text", tmp_path / "model", tokenizer="llama", **sizes)
+    line = r"returns hidden states of the shapes \(4, 1, 8, 32\) for 8 subwords; expected \(1, 8, w"
+    with pytest.raises(BackboneError, match=line):
         run(folder, corpus, tmp_path / "cache")
 
 
-def test_an_exception_of_the_model_itself_is_one_line(corpus, tmp_path, monkeypatch):
-    def fails(self, *arguments, **options):
-        raise KeyError("no such thing")
+def test_an_exception_of_the_model_itself_is_one_line(corpus, tmp_path):
+    folder = save_random("bros", tmp_path / "model")
+    line = r"BrosModel cannot run on 1 x 8 subwords \(ValueError: You have to specify bbox\)\."
+    with pytest.raises(BackboneError, match=line):
+        run(folder, corpus, tmp_path / "cache")
 
-    folder = tiny.build("bert", tmp_path / "model")
-    monkeypatch.setattr(transformers.BertModel, "forward", fails)
-    with pytest.raises(BackboneError, match=r"reads no token ids|cannot run on 1 x 8 subwords"):
-        inspect_backbone(str(folder))
+
+def test_a_model_whose_positions_do_not_see_each_other(corpus, tmp_path, monkeypatch):
+    """So MRA, whose attention is zeros without its CUDA kernels."""
+    attention = transformers.models.roformer.modeling_roformer.RoFormerSelfAttention
+    monkeypatch.setattr(attention, "forward", lambda self, states, *rest, **more: (states * 0,))
+    folder = save_random("roformer", tmp_path / "model")
+    with pytest.raises(BackboneError, match="no position of RoFormerModel sees another"):
+        run(folder, corpus, tmp_path / "cache")
 
 
 def test_a_family_that_cannot_compute_in_bfloat16(tmp_path, monkeypatch, caplog):

@@ -1,0 +1,56 @@
+"""Small copies of models: few blocks of every kind, the model's own width, the same answers."""
+
+import pytest
+import torch
+from transformers import AutoConfig
+
+from probekit.backbone.miniature import build_miniature, kinds_of_blocks, with_blocks
+from probekit.backbone.structure import read_structure
+
+GEMMA = {"num_hidden_layers": 12, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16}
+GEMMA |= {"num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 5000}
+
+
+def test_the_first_block_of_every_kind_and_the_last():
+    config = AutoConfig.for_model("gemma3_text", **GEMMA)
+    assert config.layer_types.index("full_attention") == 5
+    assert kinds_of_blocks(config) == [0, 5, 11]
+    few = with_blocks(config, [0, 5, 11])
+    assert few.num_hidden_layers == 3
+    assert few.layer_types == ["sliding_attention", "full_attention", "full_attention"]
+    assert config.num_hidden_layers == len(config.layer_types) == 12
+    assert kinds_of_blocks(AutoConfig.for_model("bert")) == [0, 11]
+
+
+def test_a_copy_is_small_and_of_the_models_width():
+    model = build_miniature(AutoConfig.for_model("gemma3_text", **GEMMA))
+    assert len(model.layers) == 3 and model.get_input_embeddings().weight.shape == (64, 64)
+    assert all(parameter.ne(0).any() for parameter in model.parameters())
+
+
+def test_the_same_copy_each_time_and_no_random_state_is_used():
+    before = torch.get_rng_state()
+    one, two = (build_miniature(AutoConfig.for_model("gemma3_text", **GEMMA)) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before)
+    for name, value in one.named_parameters():
+        assert torch.equal(value, two.get_parameter(name)), name
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 7])
+def test_facts_are_of_the_whole_model(blocks):
+    config = AutoConfig.for_model("gemma3_text", **GEMMA | {"num_hidden_layers": blocks})
+    found = read_structure("gemma", config)
+    assert (found.n_blocks, found.dim, found.causal) == (blocks, 64, True)
+    assert found.final_norm == "norm" and found.usable == list(range(blocks + 1))
+
+
+def test_a_small_model_that_cannot_be_cut_is_copied_whole():
+    """Zamba 2 lists the numbers of its hybrid blocks."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 4, "vocab_size": 60, "intermediate_size": 48}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 4, "attention_hidden_size": 64}
+    sizes |= {"attention_head_dim": 16, "kv_channels": 8, "num_query_groups": 4}
+    sizes |= {"mamba_headdim": 16, "n_mamba_heads": 4, "mamba_d_state": 8}
+    kinds = {"layers_block_type": ["linear_attention", "hybrid"] * 2, "hybrid_layer_ids": [1, 3]}
+    config = AutoConfig.for_model("zamba2", **sizes, **kinds)
+    assert len(build_miniature(config).layers) == 4
+    assert read_structure("zamba", config).causal

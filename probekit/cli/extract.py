@@ -49,6 +49,7 @@ def extract(
     kind: options.Kind = None,
     text: options.TextColumn = None,
     label: Label = None,
+    log_file: options.LogFile = None,
     json: options.Json = False,
     dry_run: DryRun = False,
     *,

@@ -1,15 +1,18 @@
 """Progress bars on stderr that suit a terminal and a log file."""
 
 import sys
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import IO, Any, NoReturn, Self
 
 from tqdm import tqdm
 
 _TERMINAL, _FILE = 0.1, 30.0
 """Least seconds between two lines; in a file every one of them stays."""
 
-_LINE = "{desc}: {percentage:.0f}% of {total_fmt} {unit}s, {elapsed} so far, {remaining} left"
+_LINE = (
+    "{desc}: {percentage:.0f}% of {total_fmt} {unit}s, {elapsed} so far, {remaining} left{postfix}"
+)
 
 
 class _Lines:
@@ -25,6 +28,11 @@ class _Lines:
 
     def flush(self) -> None:
         sys.stderr.flush()
+
+
+def above_bars(stream: IO[str]) -> AbstractContextManager[Any]:
+    """Return a context in which a line can be written to a stream without running into a bar."""
+    return tqdm.external_write_mode(file=stream)
 
 
 class ProgressBar:
@@ -56,7 +64,7 @@ class ProgressBar:
             unit_scale: whether to write thousands as k.
             leave: whether the bar stays when it is closed.
         """
-        moves = sys.stderr.isatty()
+        self._moves = moves = sys.stderr.isatty()
         self._bar: tqdm[NoReturn] = tqdm(
             total=total,
             initial=initial,
@@ -75,6 +83,13 @@ class ProgressBar:
     def update(self, units: int) -> None:
         """Count units that were done."""
         self._bar.update(units)
+
+    def report(self, news: int | str) -> None:
+        """Count units that were done, or show in words what is being done behind the bar."""
+        if isinstance(news, int):
+            self.update(news)
+        else:
+            self._bar.set_postfix_str(news, refresh=self._moves)
 
     def __enter__(self) -> Self:
         """Return the bar."""

@@ -1,17 +1,58 @@
-"""Derive independent random streams from one seed and a list of names.
+"""Seeds as they are asked for, and the independent random streams of each.
 
-A stream depends on the seed and the names alone, so adding a member to a sweep, or running
+A stream depends on its seed and the names alone, so adding a member to a sweep, or running
 members in another order, changes no other member's draw.
 """
 
 from __future__ import annotations
 
 import hashlib
+import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
+
+
+def parse_seeds(given: int | str | Iterable[int]) -> list[int]:
+    """Return the seeds that are asked for, in their order, each once.
+
+    Args:
+        given: how many, as a number or its text: 3 is 0, 1 and 2; or the seeds themselves, as
+            numbers or as text: ``0,3,7``, ``10:15`` (10 to 14, as ``--layers`` counts), or ``7,``
+            for the seed 7 alone.
+
+    Raises:
+        OptionError: there is none, or the text is no such thing.
+    """
+    if isinstance(given, str) and given.strip().isdecimal():
+        given = int(given)
+    if isinstance(given, int):
+        if given < 1:
+            raise OptionError("--seeds must be at least 1.")
+        return list(range(given))
+    if isinstance(given, str):
+        items = [item.strip() for item in given.split(",")]
+        found = [seed for item in items if item for seed in _parse_item(item)]
+    else:
+        found = [operator.index(seed) for seed in given]
+    if not found:
+        raise OptionError(f"--seeds {given}: this names none. Write 3, or 0,3,7.")
+    return list(dict.fromkeys(found))
+
+
+def _parse_item(item: str) -> range:
+    """Read a seed, or a range of them."""
+    first, colon, stop = item.partition(":")
+    if not first.isdecimal() or (colon and not stop.isdecimal()):
+        raise OptionError(
+            f"--seeds: {item!r} is no seed. Write how many (3), which (0,3,7) or a range (10:15)."
+        )
+    return range(int(first), int(stop) if colon else int(first) + 1)
 
 
 def derive(seed: int, *names: str | int) -> int:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from probekit.heads.normalization import NORMALIZATIONS
 from probekit.parameter_groups import WEIGHTS
 from probekit.pooling import POOLED
 from probekit.registry import choose, normal_form
+from probekit.seeding import parse_seeds
 from probekit.selection import FIXED, HELD_OUT, PUBLISHED, SEARCH, SEARCHED, Selection
 
 DEFAULT_EPOCHS, DEFAULT_BATCH_SIZE, DEFAULT_EVALS = 50, 16, 10
@@ -330,18 +331,22 @@ class ResolvedOptions:
         return digest(options)
 
 
-def product(base: TrainSpec, options: Mapping[str, Iterable[Any]]) -> list[TrainSpec]:
+def product(base: TrainSpec, options: Mapping[str, Any]) -> list[TrainSpec]:
     """Return one spec for every combination of option values.
 
     Args:
         base: values of all options that are not varied.
-        options: values of each varied option; the last one varies fastest.
+        options: values of each varied option; the last one varies fastest. ``seeds`` are what
+            ``--seeds`` takes: how many, or which, as numbers or text.
 
     Raises:
         OptionError: an option does not exist, has no value, or has one that cannot be used.
     """
     known = {field.name for field in fields(TrainSpec)}
-    choices = {name: list(values) for name, values in options.items()}
+    choices = {
+        "seed" if name == "seeds" else name: parse_seeds(values) if name == "seeds" else [*values]
+        for name, values in options.items()
+    }
     for name, values in choices.items():
         if name not in known:
             raise OptionError(f"unknown training option {name!r}.")

@@ -11,7 +11,7 @@ from probekit import errors
 from probekit.fingerprint import canonical_json, digest, digest_file, digest_stream
 from probekit.quantities import human_bytes, human_time, short_time
 from probekit.registry import choose
-from probekit.seeding import derive, numpy_generator, torch_generator
+from probekit.seeding import derive, numpy_generator, parse_seeds, torch_generator
 
 ALL_ERRORS = [
     cls for _, cls in inspect.getmembers(errors, inspect.isclass) if cls is not errors.ProbekitError
@@ -62,6 +62,45 @@ def test_streams_are_repeatable_and_differ_by_name():
     a, b = (torch.rand(4, generator=torch_generator(3, "x")) for _ in range(2))
     assert torch.equal(a, b)
     assert not torch.equal(a, torch.rand(4, generator=torch_generator(3, "y")))
+
+
+@pytest.mark.parametrize(
+    ("given", "seeds"),
+    [
+        (3, [0, 1, 2]),
+        ("3", [0, 1, 2]),
+        ("0,3,7", [0, 3, 7]),
+        (" 7 , 3,7", [7, 3]),
+        ("7,", [7]),
+        ("10:13", [10, 11, 12]),
+        ("0,10:12,0", [0, 10, 11]),
+        ([0, 3], [0, 3]),
+        (np.arange(2), [0, 1]),
+        (range(5, 7), [5, 6]),
+    ],
+)
+def test_seeds_are_a_number_or_a_list(given, seeds):
+    assert parse_seeds(given) == seeds
+    assert all(type(seed) is int for seed in parse_seeds(given))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("0", "--seeds must be at least 1."),
+        (0, "--seeds must be at least 1."),
+        ("", "names none"),
+        ("3:3", "names none"),
+        ([], "names none"),
+        ("one", "'one' is no seed"),
+        ("5:", "'5:' is no seed"),
+        ("-1,2", "'-1' is no seed"),
+        ("1:2:3", "'1:2:3' is no seed"),
+    ],
+)
+def test_what_names_no_seeds_is_refused(given, said):
+    with pytest.raises(errors.OptionError, match=said):
+        parse_seeds(given)
 
 
 def test_quantities_read_as_people_write_them():

@@ -11,8 +11,18 @@ ROOT = Path(__file__).parent.parent
 LEVELS = [
     {"errors", "containers", "configuration", "reasons"},
     {"registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
-    | {"buffers", "heap", "progress", "sending", "once", "output_head", "final_norm", "blocks"}
-    | {"initialization", "precision", "selection", "parameter_groups"},
+    | {
+        "buffers",
+        "heap",
+        "progress",
+        "sending",
+        "once",
+        "interrupts",
+        "output_head",
+        "final_norm",
+        "blocks",
+    }
+    | {"initialization", "precision", "selection", "parameter_groups", "interrupts"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"fitters", "data"},
     {"backbone"},

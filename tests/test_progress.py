@@ -36,6 +36,23 @@ def test_a_terminal_keeps_the_last_state(capsys, monkeypatch):
     assert "train: 100%" in printed and "10000/10000" in printed
 
 
+def test_what_is_being_done_stands_behind_the_bar(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with ProgressBar(total=10, desc="train", unit="step", shown=True) as bar:
+        bar.report(4)
+        bar.report("p32 seed 3: 71.2")
+    printed = capsys.readouterr().err
+    assert "4/10" in printed and printed.rstrip().endswith("p32 seed 3: 71.2]")
+
+
+def test_a_line_of_a_file_says_what_is_being_done(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_FILE", 0.0)
+    with ProgressBar(total=10, desc="train", unit="step", shown=True) as bar:
+        bar.report("p32 seed 3: 71.2")
+        bar.report(4)
+    assert capsys.readouterr().err.splitlines()[-1].endswith(" left, p32 seed 3: 71.2")
+
+
 def test_a_hidden_bar_prints_nothing(capsys):
     with ProgressBar(total=2, desc="x", unit="text", shown=False) as bar:
         bar.update(2)

@@ -78,6 +78,8 @@ def test_a_product_varies_the_last_option_fastest():
     assert [(spec.head, spec.seed) for spec in specs] == [
         ("last", 0), ("last", 1), ("p32", 0), ("p32", 1),
     ]  # fmt: skip
+    for seeds in (2, "0,1", [0, 1]):
+        assert product(BASE, {"head": ["last", "p32"], "seeds": seeds}) == specs
     with pytest.raises(OptionError, match="unknown training option 'heads'"):
         product(BASE, {"heads": ["last"]})
     with pytest.raises(OptionError, match="--batch-size names no value"):

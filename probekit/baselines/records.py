@@ -1,6 +1,7 @@
 """Baselines as records, kept in the same file as those of heads."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from probekit.features import FeatureView, Splits
 from probekit.fingerprint import digest
 from probekit.metrics import METRICS
 from probekit.metrics.scale import COMPRESSION
-from probekit.results import Record, append_record, load_records
+from probekit.results import Record, recorded
+from probekit.results.claims import Claims, owners, wait_for_change
 from probekit.selection import HELD_OUT
 from probekit.sweeps.groups import data_key, stream_key
 from probekit.sweeps.resolve import Run, sample, scored_views, text_array, train_view
@@ -32,17 +34,28 @@ class Ledger:
     def __init__(self, out: Path) -> None:
         """Read what is there."""
         self._out = out
-        self._known = {r.key: r for r in load_records(out)} if out.is_file() else {}
+        self._known = recorded(out)
 
-    def get(self, key: str) -> Record | None:
-        """Return the record of a key, if there is one."""
-        return self._known.get(key)
+    def settle(
+        self, keys: Sequence[str], make: Callable[[Collection[str]], Iterable[Record]]
+    ) -> list[Record]:
+        """Return the records of keys; what is missing is made, and by one process alone.
 
-    def add(self, record: Record) -> Record:
-        """Append a record."""
-        append_record(self._out, record)
-        self._known[record.key] = record
-        return record
+        Args:
+            keys: of all records.
+            make: makes the records of some of them.
+        """
+        while missing := [key for key in keys if key not in self._known]:
+            with Claims(self._out) as claims:
+                free = claims.take(missing)
+                self._known = recorded(self._out)
+                for record in make(free - self._known.keys()):
+                    if claims.record(record):
+                        self._known[record.key] = record
+            if not free:
+                wait_for_change(self._out, owners(self._out, missing))
+                self._known = recorded(self._out)
+        return [self._known[key] for key in keys]
 
 
 def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[Record]:
@@ -51,13 +64,15 @@ def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[R
     Memorising needs labels of words.
     """
     names = [name for name in GUESSES if name == "majority" or splits.kind == "tagging"]
-    found: dict[str, Record] = {}
+    asked: dict[str, tuple[str, Run]] = {}
     for run in runs:
         for name in names:
             key = digest([name, _drawn(run), run.options.labels_fingerprint, run.options.entries])
-            if key not in found:
-                found[key] = ledger.get(key) or ledger.add(_guess(name, run, splits, key))
-    return list(found.values())
+            asked.setdefault(key, (name, run))
+    return ledger.settle(
+        list(asked),
+        lambda missing: [_guess(*asked[key], splits, key) for key in asked if key in missing],
+    )
 
 
 def _drawn(run: Run) -> list[Any]:
@@ -109,16 +124,18 @@ def code_records(
 ) -> list[Record]:
     """Return the record of each run's online code; its score is the compression."""
     keys = [digest(["online code by loss and Laplace", run.options.key]) for run in runs]
-    missing = [place for place, key in enumerate(keys) if ledger.get(key) is None]
     together: dict[Any, list[int]] = {}
-    for place in missing:
-        run = runs[place]
+    for place, run in enumerate(runs):
         together.setdefault((data_key(run), stream_key(run)), []).append(place)
-    for places in together.values():
-        first = runs[places[0]]
+
+    def make(places: Sequence[int], missing: Collection[str]) -> Iterator[Record]:
+        left = [place for place in places if keys[place] in missing]
+        if not left:
+            return
+        first = runs[left[0]]
         views = scored_views(first.spec, splits)
         codes = online_code(
-            [runs[place].member for place in places],
+            [runs[place].member for place in left],
             _train_view(first, splits),
             views.get(HELD_OUT, views["dev"]),
             n_classes=len(splits.train_classes),
@@ -129,9 +146,14 @@ def code_records(
             device=device,
             memory=memory,
         )
-        for place, code in zip(places, codes, strict=True):
-            ledger.add(_code(runs[place], splits, keys[place], code))
-    return [record for key in keys if (record := ledger.get(key)) is not None]
+        for place, code in zip(left, codes, strict=True):
+            yield _code(runs[place], splits, keys[place], code)
+
+    found: dict[str, Record] = {}
+    for places in together.values():
+        own = [keys[place] for place in places]
+        found |= zip(own, ledger.settle(own, partial(make, places)), strict=True)
+    return [found[key] for key in keys]
 
 
 def _code(run: Run, splits: Splits, key: str, code: CodeLength) -> Record:

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from probekit.cli import cache, catalogue, compare, demo, extract, plot, predict, table, train
+from probekit.cli.messages import end_messages, start_messages
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")
@@ -20,7 +21,7 @@ logger = logging.getLogger("probekit")
 # The error of wrong usage: typer itself reports it, and exits with 2.
 _USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
 _ANYWHERE = ("--debug", "--quiet", "-q")
-_RESUMABLE = ("extract", "train", "sweep", "depth")
+_RESUMABLE = ("extract", "train", "sweep", "depth", "demo")
 
 
 class Commands(TyperGroup):
@@ -40,13 +41,17 @@ class Commands(TyperGroup):
         except (_USAGE, typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as interrupt:
-            typer.echo(_interruption(ctx.invoked_subcommand), err=True)
+            if sys.stderr.isatty():  # where ^C stands
+                typer.echo(err=True)
+            logger.error("%s", _interruption(ctx.invoked_subcommand))
             raise typer.Exit(130) from interrupt
         except Exception as error:
             if ctx.params.get("debug"):
                 raise
-            typer.echo(f"error: {_one_line(error)}", err=True)
+            logger.error("error: %s", _one_line(error))
             raise typer.Exit(1) from error
+        finally:
+            end_messages()
 
 
 def _one_line(error: Exception) -> str:
@@ -65,9 +70,8 @@ def _one_line(error: Exception) -> str:
 
 
 def _interruption(command: str | None) -> str:
-    after_bar = "\n" if sys.stderr.isatty() else ""
     kept = " What is finished is kept: run the same command again to resume."
-    return f"{after_bar}interrupted.{kept if command in _RESUMABLE else ''}"
+    return f"interrupted.{kept if command in _RESUMABLE else ''}"
 
 
 app = typer.Typer(
@@ -101,11 +105,7 @@ def _configure(
 ) -> None:
     # The Hub's client notes each attempt at a download; the error at the end says what counts.
     os.environ.setdefault("HF_HUB_VERBOSITY", "debug" if debug else "error")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    logger.handlers = [handler]
-    logger.setLevel(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
-    logger.propagate = False
+    start_messages(debug=debug, quiet=quiet)
 
 
 app.command("extract")(extract.extract)

@@ -1,14 +1,21 @@
 """``probekit demo``: the whole job on real text with a real model, in under two minutes."""
 
+import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from probekit.cli import options
+from probekit.seeding import parse_seeds
+
 if TYPE_CHECKING:
     from probekit.results import Record
+
+logger = logging.getLogger(__name__)
 
 TASK = "demo-ner"
 SOLVED = ("last", "mean", "p32", "attention-fusion")
@@ -22,7 +29,10 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for cache, records and figures.")] = (
         Path("demo")
     ),
-    seeds: Annotated[int, typer.Option("--seeds", help="Seeds per head.")] = 3,
+    seeds: Annotated[
+        str, typer.Option("--seeds", callback=options.check_seeds, help=options.SEEDS_HELP)
+    ] = "3",
+    log_file: options.LogFile = None,
 ) -> None:
     """Cache MiniLM-L6 over a small NER corpus, train six heads, probe every depth, plot."""
     from probekit.backbone import demo_model_folder
@@ -31,14 +41,14 @@ def demo(
     from probekit.extraction import extract
     from probekit.plots import plot_depth, plot_weights, save_figure
 
-    start = time.perf_counter()
+    start, each_seed = time.perf_counter(), parse_seeds(seeds)
     model = _named_link(demo_model_folder(), out / "minilm-l6")
-    typer.echo(f"1/3 run {model} over {TASK} once, cache all 7 layers", err=True)
+    logger.info("1/3 run %s over %s once, cache all 7 layers", model, TASK)
     entries = extract(model, TASK, cache=out / "cache")
     n_blocks = entries[0].manifest.n_blocks
-    typer.echo(f"2/3 train {len(HEADS)} heads x {seeds} seeds from the cache", err=True)
-    fused = _sweep(model, out, head=list(HEADS), seed=list(range(seeds)))
-    typer.echo(f"3/3 solve a linear probe at every depth 0..{n_blocks}", err=True)
+    logger.info("2/3 train %d heads x %d seeds from the cache", len(HEADS), len(each_seed))
+    fused = _sweep(model, out, head=list(HEADS), seed=each_seed)
+    logger.info("3/3 solve a linear probe at every depth 0..%d", n_blocks)
     by_depth = _sweep(model, out, predictions=True, head=["last"], depth=list(depths(n_blocks)))
     save_figure(plot_weights(fused), out / "weights.png")
     save_figure(plot_depth(by_depth), out / "depth.png")
@@ -47,7 +57,7 @@ def demo(
 
 
 def _sweep(
-    model: str, out: Path, *, predictions: bool = False, **varied: list[object]
+    model: str, out: Path, *, predictions: bool = False, **varied: Sequence[object]
 ) -> "list[Record]":
     from probekit.cli.output import progress_wanted
     from probekit.features import Location

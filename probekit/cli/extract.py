@@ -65,6 +65,7 @@ def extract(
     encoding: options.Encoding = None,
     sentences: options.SentenceColumn = None,
     skip_unlabelled: options.SkipUnlabelled = False,
+    log_file: options.LogFile = None,
     json: options.Json = False,
     dry_run: DryRun = False,
     *,

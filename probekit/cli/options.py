@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from probekit.cli.messages import log_to
 from probekit.errors import OptionError
 
 Model = Annotated[
@@ -93,6 +94,20 @@ EntryKey = Annotated[
     str | None,
     typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
 ]
+LogFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--log-file", callback=log_to, help="Append all messages here too, each with its time."
+    ),
+]
+SEEDS_HELP = "How many seeds (3 is 0,1,2), or which: 0,3,7 or 10:15."
+
+
+def check_seeds(seeds: str | None) -> str | None:
+    """Refuse words where ``--seeds`` wants numbers."""
+    if seeds and set(seeds) - set("0123456789,: "):
+        raise typer.BadParameter(f"{seeds!r}: write how many (3), which (0,3,7) or a range (10:15)")
+    return seeds
 
 
 def check_order(model: str, task: str | None) -> None:

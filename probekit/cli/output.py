@@ -1,11 +1,14 @@
 """What commands print: tables or JSON lines on stdout; bars and messages stay on stderr."""
 
 import json as json_module
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from probekit.cli.messages import Terminal, logger
 
 if TYPE_CHECKING:
     from probekit.extraction import Forecast
@@ -22,9 +25,7 @@ _EPOCHS = 50
 
 def progress_wanted() -> bool:
     """Say whether progress should be shown: ``--quiet`` was not given."""
-    import logging
-
-    return logging.getLogger("probekit").isEnabledFor(logging.INFO)
+    return any(isinstance(one, Terminal) and one.level <= logging.INFO for one in logger.handlers)
 
 
 def print_json(rows: Sequence[Mapping[str, Any]]) -> None:

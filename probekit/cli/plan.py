@@ -9,6 +9,7 @@ from probekit.cli.training_options import TrainingOptions
 from probekit.cli.values import each, each_name, each_rate, number_or_search
 from probekit.errors import OptionError
 from probekit.protocols import Protocol, get_protocol
+from probekit.seeding import parse_seeds
 
 if TYPE_CHECKING:
     from probekit.specs import TrainSpec
@@ -72,9 +73,6 @@ def _varied(
     shared: TrainingOptions, preset: Protocol, defaults: Mapping[str, Any]
 ) -> dict[str, Sequence[Any]]:
     """Return the values of the options that may have several, the seed varying fastest."""
-    seeds = preset.seeds if shared.seeds is None else shared.seeds
-    if seeds < 1:
-        raise OptionError("--seeds must be at least 1.")
     return {
         "head": preset.heads,
         "depth": [None],
@@ -85,7 +83,7 @@ def _varied(
         "epochs": [defaults["epochs"]],
         **_varied_descent(shared, defaults),
         "l2": each(shared.l2, float, "--l2"),
-        "seed": range(seeds),
+        "seed": parse_seeds(preset.seeds if shared.seeds is None else shared.seeds),
     }
 
 

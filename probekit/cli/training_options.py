@@ -103,7 +103,13 @@ BatchSize = Annotated[
     str | None, typer.Option("--batch-size", help="Sentences per step.", show_default="16")
 ]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", help="How many seeds: 0, 1, 2, ...", show_default="1")
+    str | None,
+    typer.Option(
+        "--seeds",
+        callback=options.check_seeds,
+        help=options.SEEDS_HELP,
+        show_default="1",
+    ),
 ]
 Preset = Annotated[
     str | None,
@@ -213,4 +219,5 @@ class TrainingOptions:
     out: Out = None
     memory: Memory = None
     device: options.Device = "auto"
+    log_file: options.LogFile = None
     json: options.Json = False

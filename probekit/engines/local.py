@@ -1,34 +1,51 @@
 """The local engine: tasks in this process, or spread over worker processes of this machine.
 
 Workers are spawned, not forked, because torch and HDF5 do not survive a fork, and share the cores
-evenly. Steps done travel back through a queue, so one bar shows them all.
+evenly. Steps done and messages travel back through a queue, so one bar shows all steps, and
+messages go where those of this process go.
 """
 
 import logging
+import math
 import multiprocessing
 import os
 import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from logging.handlers import QueueHandler
 from multiprocessing.context import SpawnContext
+from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
+from types import FrameType
 from typing import Any
 
 from probekit.engines.types import Report, Task
 from probekit.errors import EngineError, OptionError
 from probekit.hardware import usable_cores
+from probekit.interrupts import STOP
 
 _POLL_SECONDS = 0.2
 
 _LAST = -1000
 """A priority after multiprocessing's own: queues send what they hold (-5), folders go (-100)."""
 
-_steps: Any = None
-"""In a worker: the queue that takes the steps done."""
+_GRACE_SECONDS = 120.0
+"""How long workers may take to hand over what they have finished, once they are asked to stop."""
+
+_UNGUARDED = 77
+"""Exit code of a worker whose script begins its work when it is imported."""
+
+_news: Any = None
+"""In a worker: the queue that takes what is reported and logged."""
+
+_at_work = False
+_asked_to_stop = False
 
 
 def run_local(
@@ -44,7 +61,9 @@ def run_local(
         raise OptionError(f"--workers must be at least 1; found {workers}.")
     if workers == 1 or len(tasks) <= 1:
         for position, task in enumerate(tasks):
-            yield position, task(report)
+            with closing(task(report)) as results:
+                for result in results:
+                    yield position, result
         return
     yield from _run_spawned(tasks, min(workers, len(tasks)), report)
 
@@ -52,53 +71,99 @@ def run_local(
 def _run_spawned(
     tasks: Sequence[Task], workers: int, report: Report
 ) -> Generator[tuple[int, Any], None, None]:
+    if _being_imported():
+        sys.exit(_UNGUARDED)
     context = multiprocessing.get_context("spawn")
-    steps = context.Queue()
-    pool = _start_pool(context, workers, steps)
+    news = context.Queue()
+    pool = _start_pool(context, workers, news)
     finished = False
     try:
         futures = {pool.submit(_run_task, task): place for place, task in enumerate(tasks)}
-        for future in _as_completed(set(futures), steps, report):
-            yield futures[future], _result(future)
+        processes = list(pool._processes.values())
+        left = set(futures)
+        try:
+            for future in _as_completed(left, news, report):
+                for result in _results(future, pool, processes):
+                    yield futures[future], result
+        except KeyboardInterrupt:
+            _ask_to_stop(processes)
+            for future in _as_completed(left, news, report, seconds=_GRACE_SECONDS):
+                if future.exception() is None:
+                    for result in future.result():
+                        yield futures[future], result
+            raise
         finished = True
     finally:
         if not finished:
-            _stop(pool)
+            _end(pool)
         pool.shutdown(cancel_futures=True)
-        _drain(steps, report)
-        steps.close()
+        _drain(news, report)
+        news.close()
 
 
-def _result(future: Future[Any]) -> Any:
+def _being_imported() -> bool:
+    """Say whether this is a worker that is only importing the script which it is to work for."""
+    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
+
+
+def _results(
+    future: Future[list[Any]], pool: ProcessPoolExecutor, processes: Sequence[BaseProcess]
+) -> list[Any]:
     try:
         return future.result()
     except BrokenProcessPool:
-        raise EngineError(
-            "a worker process died, most likely for lack of memory. What is finished is kept: run "
-            "the command again with a smaller --memory or fewer --workers. A script of your own "
-            "must start its work under `if __name__ == '__main__':`, or its workers die at once."
-        ) from None
+        pool.shutdown()  # ends the other workers as well
+        raise EngineError(_cause_of_death(processes)) from None
 
 
-def _start_pool(context: SpawnContext, workers: int, steps: Any) -> ProcessPoolExecutor:
+def _cause_of_death(processes: Sequence[BaseProcess]) -> str:
+    """Return why a worker died, and what to do, from how all ended; the pool terminates others."""
+    codes = {process.exitcode or 0 for process in processes} - {0, -signal.SIGTERM}
+    if _UNGUARDED in codes:
+        return (
+            "the workers import your script, and it starts its work at once, without a main guard: "
+            "put the work under `if __name__ == '__main__':`, or give workers=1."
+        )
+    kept = "What is finished is kept: run the command again"
+    if (code := max(codes, default=0)) > 0:
+        return (
+            f"a worker process died of an error (exit code {code}), which it printed above. {kept} "
+            "when that is mended, or with fewer --workers (1 starts none). Workers import your "
+            "script: it must be a file that starts its work under `if __name__ == '__main__':`."
+        )
+    name = signal.Signals(-min(codes, default=-signal.SIGKILL)).name
+    why = ", most likely for lack of memory" if name == "SIGKILL" else f" of {name}"
+    return f"a worker process died{why}. {kept} with a smaller --memory or fewer --workers."
+
+
+def _start_pool(context: SpawnContext, workers: int, news: Any) -> ProcessPoolExecutor:
     level = logging.getLogger("probekit").getEffectiveLevel()
     threads = max(usable_cores() // workers, 1)
     return ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=(steps, threads, level)
+        workers, mp_context=context, initializer=_start_worker, initargs=(news, threads, level)
     )
 
 
-def _start_worker(steps: Any, threads: int, level: int) -> None:
-    global _steps
-    # Ctrl-C reaches the whole process group; the parent stops its workers itself.
+def _start_worker(news: Any, threads: int, level: int) -> None:
+    global _news
+    # Ctrl-C reaches the whole process group; the parent asks its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    logging.basicConfig(level=level, format="%(message)s")
+    signal.signal(STOP, _stop)
+    logging.basicConfig(level=level, format="%(message)s", handlers=[QueueHandler(news)])
     threading.Thread(target=_follow_parent, name="probekit-parent", daemon=True).start()
     import torch
 
     torch.set_num_threads(threads)
-    _steps = steps
+    _news = news
     Finalize(None, _leave, exitpriority=_LAST)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Interrupt the task that runs here, if any, and begin no other."""
+    global _asked_to_stop
+    _asked_to_stop = True
+    if _at_work:
+        raise KeyboardInterrupt
 
 
 def _leave() -> None:
@@ -118,27 +183,61 @@ def _follow_parent() -> None:
     os._exit(1)
 
 
-def _run_task(task: Task) -> Any:
-    return task(_steps.put)
+def _run_task(task: Task) -> list[Any]:
+    """Return what a task yields; where it was interrupted, what it had finished."""
+    global _at_work
+    found: list[Any] = []
+    if _asked_to_stop:
+        return found
+    try:
+        _at_work = True
+        for result in task(_news.put):
+            found.append(result)
+    except KeyboardInterrupt:
+        if not _asked_to_stop:
+            raise
+    finally:
+        _at_work = False
+    return found
 
 
-def _as_completed(waiting: set[Future[Any]], steps: Any, report: Report) -> Iterator[Future[Any]]:
-    while waiting:
-        done, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-        _drain(steps, report)
+def _as_completed(
+    waiting: set[Future[Any]], news: Any, report: Report, seconds: float = math.inf
+) -> Iterator[Future[Any]]:
+    """Yield futures as they end, for some seconds at most, and take them out of the set."""
+    end = time.monotonic() + seconds
+    while waiting and time.monotonic() < end:
+        done, _ = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+        _drain(news, report)
         # failed ones last: their error ends the sweep, and what else is done must be recorded first
-        yield from sorted(done, key=lambda future: future.exception() is not None)
+        for future in sorted(done, key=lambda future: future.exception() is not None):
+            waiting.discard(future)
+            yield future
 
 
-def _drain(steps: Any, report: Report) -> None:
+def _drain(news: Any, report: Report) -> None:
+    """Report and log what the workers have sent."""
     while True:
         try:
-            report(steps.get_nowait())
+            found = news.get_nowait()
         except queue.Empty:
             return
+        if isinstance(found, logging.LogRecord):
+            logger = logging.getLogger(found.name)
+            if logger.isEnabledFor(found.levelno):
+                logger.handle(found)
+        else:
+            report(found)
 
 
-def _stop(pool: ProcessPoolExecutor) -> None:
+def _ask_to_stop(processes: Sequence[BaseProcess]) -> None:
+    """Ask workers for what they have finished; those that still start end at once."""
+    for process in processes:
+        if process.pid is not None and process.is_alive():
+            os.kill(process.pid, STOP)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
     """End the workers at once; a task that is half done leaves nothing behind."""
     for process in list((pool._processes or {}).values()):
         process.terminate()

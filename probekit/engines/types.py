@@ -3,17 +3,21 @@
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol
 
-Report = Callable[[int], None]
-"""Called by a task with the number of steps that it has just done."""
+Report = Callable[[int | str], None]
+"""Called by a task with the number of steps that it has just done, or with words: what it is at."""
 
-Task = Callable[[Report], Any]
-"""A picklable callable; its argument reports progress, its result is picklable too."""
+Task = Callable[[Report], Generator[Any, None, None]]
+"""A picklable callable that yields results, picklable too; its argument reports progress.
+
+Interrupted, it yields what it has finished, and only then lets the ``KeyboardInterrupt`` through.
+"""
 
 
 class Engine(Protocol):
-    """Run tasks and yield ``(position, result)`` as each of them finishes, in any order.
+    """Run tasks and yield ``(position, result)`` for every result, in any order of the tasks.
 
-    Closing the generator stops what still runs.
+    A ``KeyboardInterrupt`` comes after what the tasks have finished. Closing the generator stops
+    what still runs.
     """
 
     def __call__(
@@ -24,6 +28,6 @@ class Engine(Protocol):
         Args:
             tasks: what to run; a task's error is raised here and stops the others.
             workers: how many tasks run at once.
-            report: receives the steps that the tasks report.
+            report: receives what the tasks report.
         """
         ...

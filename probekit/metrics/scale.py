@@ -34,6 +34,10 @@ class Scale:
         """What a score is multiplied with before it is printed."""
         return 100.0 if self.percent else 1.0
 
+    def text(self, score: float) -> str:
+        """Return a score as a message says it."""
+        return f"{score * self.factor:.1f}"
+
     def clip(self, low: float, high: float) -> tuple[float, float]:
         """Cut an interval of printed scores to what such scores can be.
 

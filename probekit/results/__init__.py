@@ -1,6 +1,6 @@
 """Results of training: records, and the append-only files that hold them."""
 
-from probekit.results.log import append_record, check_appendable, load_records
+from probekit.results.log import append_record, check_appendable, load_records, recorded
 from probekit.results.record import Record
 from probekit.results.select import select
 
@@ -9,5 +9,6 @@ __all__ = [
     "append_record",
     "check_appendable",
     "load_records",
+    "recorded",
     "select",
 ]

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,14 @@ def append_record(path: str | Path, record: Record) -> None:
         StorageError: the file cannot be written (no permission, disk full).
     """
     path = Path(path)
-    line = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{path}.lock"):
-            _append_line(path, line)
-    except OSError as error:
-        if isinstance(error, StorageError):
-            raise
-        raise _refusal(path, error) from error
+    line = line_of(record)
+    with records_lock(path):
+        append_line(path, line)
+
+
+def line_of(record: Record) -> bytes:
+    """Return a record as a line of a results file."""
+    return json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def check_appendable(path: str | Path) -> None:
@@ -49,23 +49,43 @@ def check_appendable(path: str | Path) -> None:
         StorageError: it cannot be written.
     """
     path = Path(path)
+    with records_lock(path):
+        if path.exists():
+            os.close(os.open(path, os.O_RDWR))
+
+
+def lock_path(path: Path) -> Path:
+    """Return the lock of a results file."""
+    return path.with_name(f"{path.name}.lock")
+
+
+@contextmanager
+def records_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of a results file, whose folder is created.
+
+    Raises:
+        StorageError: it, or what is written meanwhile, cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{path}.lock"):
-            if path.exists():
-                os.close(os.open(path, os.O_RDWR))
+        with FileLock(lock_path(path)):
+            yield
     except OSError as error:
-        raise _refusal(path, error) from error
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(
+            f"{path}: cannot append a record ({error.strerror or error}); "
+            "choose another results file with --out, or make room there."
+        ) from error
 
 
-def _refusal(path: Path, error: OSError) -> StorageError:
-    return StorageError(
-        f"{path}: cannot append a record ({error.strerror or error}); "
-        "choose another results file with --out, or make room there."
-    )
+def append_line(path: Path, line: bytes) -> None:
+    """Append a line to a results file whose lock is held; what a kill left torn is cut off first.
 
-
-def _append_line(path: Path, line: bytes) -> None:
+    Raises:
+        RecordError: the file ends in something that is no part of a record.
+        StorageError: the disk is full.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         size = _mend_tail(path, descriptor)
@@ -114,6 +134,15 @@ def _is_object(line: bytes) -> bool:
         return isinstance(json.loads(line), dict)
     except ValueError:  # also undecodable bytes: UnicodeDecodeError is a ValueError
         return False
+
+
+def recorded(path: Path) -> dict[str, Record]:
+    """Return the records of a results file by key; none if there is no file yet.
+
+    Raises:
+        RecordError: a line is no record.
+    """
+    return {record.key: record for record in load_records(path)} if path.is_file() else {}
 
 
 def load_records(paths: str | Path | Iterable[str | Path]) -> list[Record]:

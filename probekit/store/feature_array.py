@@ -15,6 +15,8 @@ from probekit.store.codec import TORCH_DTYPES, read_dtype
 from probekit.store.mapping import MappedArray, map_array
 from probekit.store.stored_rows import Int8Scales, StoredRows
 
+RowNumbers = Tensor | np.ndarray | Sequence[int] | slice
+
 _PART_BYTES = 8 * 2**20
 """Bytes of int8 rows that are read as they are stored, and then decoded, at a time."""
 
@@ -72,15 +74,16 @@ class FeatureArray:
 
     def read(
         self,
-        rows: Tensor | slice,
+        rows: RowNumbers,
         layers: Sequence[int] | None = None,
         out: Tensor | None = None,
     ) -> Float[Tensor, "rows layers dim"]:
         """Return rows of layers, as a copy.
 
         Args:
-            rows: int64 row numbers (n,) in any order, repeats allowed, or a slice of step 1.
-                Slices and runs of consecutive rows are read fastest.
+            rows: row numbers (n,) as whole numbers of any kind, such as ``view.rows``, in any
+                order, repeats allowed; or a slice of step 1. Slices and runs of consecutive rows
+                are read fastest.
             layers: layer numbers (not positions) in any order; all stored layers if None.
             out: buffer to fill and return, shape (n, k, dim), of `dtype`, laid out as by `empty`.
 
@@ -89,7 +92,7 @@ class FeatureArray:
             contiguous, which is what products batched over layers want.
 
         Raises:
-            OptionError: a row or layer that is not stored, row numbers that are not int64, or an
+            OptionError: a row or layer that is not stored, rows that are no whole numbers, or an
                 ``out`` that does not fit.
         """
         index = self._layer_indices(layers)
@@ -114,7 +117,7 @@ class FeatureArray:
         n_chunks = len(np.unique(rows // self.spec.chunk_rows))
         return size + 8 * len(rows) + 4 * n_layers * n_chunks * self.dim
 
-    def read_stored(self, rows: Tensor | slice, layers: Sequence[int] | None = None) -> StoredRows:
+    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
         """Return rows of layers as they are stored: int8 takes a quarter of what `read` returns.
 
         Args:
@@ -122,7 +125,7 @@ class FeatureArray:
             layers: as in `read`.
 
         Raises:
-            OptionError: a row or layer that is not stored, or row numbers that are not int64.
+            OptionError: a row or layer that is not stored, or rows that are no whole numbers.
         """
         return self._stored(self._wanted(rows), self._layer_indices(layers))
 
@@ -209,7 +212,7 @@ class FeatureArray:
             )
         return [self._layer_index[layer] for layer in layers]
 
-    def _wanted(self, rows: Tensor | slice) -> Tensor | slice:
+    def _wanted(self, rows: RowNumbers) -> Tensor | slice:
         """Check row numbers; return them, or the slice that they spell out."""
         return self._bounds(rows) if isinstance(rows, slice) else self._checked_rows(rows)
 
@@ -223,14 +226,17 @@ class FeatureArray:
             )
         return slice(start, stop)
 
-    def _checked_rows(self, rows: Tensor) -> Tensor | slice:
-        if rows.dtype != torch.int64 or rows.dim() != 1:
-            raise OptionError(
-                f"array {self.spec.name!r}: expected row numbers as a 1-d int64 tensor, found "
-                f"{rows.dim()}-d {rows.dtype}."
-            )
-        if not len(rows):
+    def _checked_rows(self, given: Tensor | np.ndarray | Sequence[int]) -> Tensor | slice:
+        found = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+        if found.ndim == 1 and not len(found):
             return slice(0, 0)
+        if found.ndim != 1 or found.dtype.kind not in "iu":
+            hint = "; of a mask, np.flatnonzero gives them" if found.dtype.kind == "b" else ""
+            raise OptionError(
+                f"array {self.spec.name!r}: expected row numbers as a 1-d array of whole numbers, "
+                f"such as int64; found {found.ndim}-d {found.dtype}{hint}."
+            )
+        rows = torch.from_numpy(np.require(found, np.int64, ["C", "W"]))
         low, high = map(int, torch.aminmax(rows))
         if low < 0 or high >= self.rows:
             raise OptionError(

@@ -1,8 +1,8 @@
-"""Run a sweep: skip what is recorded, group the rest, record each group as it finishes."""
+"""Run a sweep: skip what is recorded or trained elsewhere, group the rest, record it."""
 
 import logging
 import uuid
-from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,20 +15,18 @@ from probekit.features import Location
 from probekit.hardware import pick_device
 from probekit.progress import ProgressBar
 from probekit.registry import choose
-from probekit.results import Record, append_record, check_appendable, load_records
+from probekit.results import Record, append_record, check_appendable, recorded
+from probekit.results.claims import owners, wait_for_change
 from probekit.specs import TrainSpec
 from probekit.sweeps.groups import make_groups, member_bytes
+from probekit.sweeps.messages import finished_text, run_names, waiting_text
+from probekit.sweeps.outputs import Outputs
 from probekit.sweeps.resolve import Run, resolve
-from probekit.sweeps.search import Trail, search
-from probekit.sweeps.task import GroupTask, Outputs, open_once, source_of
-from probekit.tasks.types import slugify
+from probekit.sweeps.search import Note, Trail, search
+from probekit.sweeps.task import GroupTask, open_once, source_of
 from probekit.train.residency import default_memory
-from probekit.train.saved import check_replaceable, saved_key
 
 logger = logging.getLogger(__name__)
-
-_Note = tuple[Run, Trail]
-"""A run whose rate was searched, and how."""
 
 
 def sweep(
@@ -47,8 +45,11 @@ def sweep(
     """Train every run of a plan that ``out`` has no record of.
 
     Records are appended to ``out`` as soon as a group of runs is finished, so a sweep that was
-    stopped goes on where it was when it is started again. Where a spec leaves its learning rate or
-    weight decay to a search, the trials come first, and are recorded as trials in the same file.
+    stopped goes on where it was when it is started again. Ctrl-C records those of a group that are
+    finished. Other processes may run the same sweep on the same file: each run is claimed by one of
+    them, and this returns when all are recorded, waiting for those of others at the end. Where a
+    spec leaves its learning rate or weight decay to a search, the trials come first, and are
+    recorded as trials in the same file.
 
     Args:
         plan: the runs; ``specs.product`` makes them.
@@ -130,25 +131,68 @@ class _Sweep:
         """
         found = _resolve(plan, self.location, self.name)
         runs = _distinct(found.values())
-        outputs = _outputs(runs, self.file, save, predictions)
-        known = _known(self.file)
-        todo = _missing(runs, known, outputs, self.file)
-        before = {run.options.key for run in runs} - {run.options.key for run in todo}
-        notes = {found[spec].options.key: (found[spec], t) for spec, t in (trails or {}).items()}
-        known.update(self._run(todo, outputs, notes))
+        outputs = Outputs.of(runs, self.file, save, predictions)
+        notes = {
+            found[spec].options.key: Note(found[spec].spec.rate_from, trail)
+            for spec, trail in (trails or {}).items()
+        }
+        names = {found[spec].options.key: name for spec, name in run_names(plan).items()}
+        todo = _missing(runs, recorded(self.file), outputs, self.file)
+        try:
+            fresh = self._finish(todo, outputs, notes, names)
+        except KeyboardInterrupt:
+            there = recorded(self.file).keys() & {run.options.key for run in runs}
+            logger.warning("%d of %d runs are recorded in %s", len(there), len(runs), self.file)
+            raise
+        known = recorded(self.file) | fresh
         for run in runs:
-            if run.options.key in before:
+            if run.options.key not in fresh:
                 _note_again(run, known, notes, self.file)
         return {spec: known[run.options.key] for spec, run in found.items()}
 
-    def _run(
-        self, todo: Sequence[Run], outputs: Outputs, notes: Mapping[str, _Note]
+    def _finish(
+        self,
+        todo: Sequence[Run],
+        outputs: Outputs,
+        notes: Mapping[str, Note],
+        names: Mapping[str, str],
     ) -> dict[str, Record]:
-        """Train runs in groups, and record each group as it finishes."""
+        """Train runs until all are recorded, here or by other processes; return those from here."""
+        fresh: dict[str, Record] = {}
+        said = False
+        while todo:
+            others = owners(self.file, [run.options.key for run in todo])
+            mine = [run for run in todo if run.options.key not in others]
+            if mine:
+                fresh |= self._run(mine, outputs, notes, names)
+            else:
+                if not said:
+                    logger.info("%s", waiting_text(others))
+                said = True
+                wait_for_change(self.file, others)
+            known = recorded(self.file)
+            todo = [
+                run
+                for run in todo
+                if run.options.key not in fresh and not _is_done(run, known, outputs)
+            ]
+        return fresh
+
+    def _run(
+        self,
+        todo: Sequence[Run],
+        outputs: Outputs,
+        notes: Mapping[str, Note],
+        names: Mapping[str, str],
+    ) -> dict[str, Record]:
+        """Train runs in groups, and say of each when it is recorded."""
         share = self.memory // self.workers  # of a group: at most half for heads, the rest for rows
         groups = make_groups(todo, workers=self.workers, memory=share // 2)
         shared = GroupTask(
             specs={},
+            steps={run.options.key: run.steps for run in todo},
+            out=self.file,
+            notes=notes,
             location=self.location,
             device=self.device,
             memory=share,
@@ -157,34 +201,31 @@ class _Sweep:
         )
         tasks = [_task_of(group, shared) for group in groups]
         total = sum(run.steps for run in todo)
-        shown = self.progress and bool(todo)
-        with ProgressBar(total=total, desc="train", unit="step", shown=shown) as bar:
-            done = self.start(tasks, workers=self.workers, report=bar.update)
-            return _append(done, self.file, notes)
+        fresh: dict[str, Record] = {}
+        with (
+            ProgressBar(total=total, desc="train", unit="step", shown=self.progress) as bar,
+            closing(self.start(tasks, workers=self.workers, report=bar.report)) as done,
+        ):
+            for _, record in done:  # recorded by the task
+                fresh[record.key] = record
+                name, text = names[record.key], finished_text(record)
+                logger.info("[%d/%d] %s: %s", len(fresh), len(todo), name, text)
+        return fresh
 
 
-def _note_again(run: Run, known: dict[str, Record], notes: Mapping[str, _Note], out: Path) -> None:
+def _note_again(run: Run, known: dict[str, Record], notes: Mapping[str, Note], out: Path) -> None:
     """Record a run anew that was there, where this plan says more of it: it trains nothing.
 
     The run that was there may have been a trial, or have had its rate from the user.
     """
     key = run.options.key
     record = known[key]
-    noted = _noted(replace(record, trial=record.trial and run.spec.trial), notes)
+    noted = replace(record, trial=record.trial and run.spec.trial)
+    if key in notes:  # of two specs that are one run, the searched one counts
+        noted = notes[key].on(noted)
     if noted != record:
         known[key] = noted
         append_record(out, noted)
-
-
-def _noted(record: Record, notes: Mapping[str, _Note]) -> Record:
-    """Return a record with where its rate is from, and the trail of its search, if there was one.
-
-    Of two specs that are one run, the searched one counts.
-    """
-    if record.key not in notes:
-        return record
-    run, trail = notes[record.key]
-    return replace(record, rate_from=run.spec.rate_from, diagnosis={**record.diagnosis, **trail})
 
 
 def _distinct(runs: Iterable[Run]) -> list[Run]:
@@ -201,20 +242,6 @@ def _task_of(group: Sequence[Run], shared: GroupTask) -> GroupTask:
     return replace(shared, specs={run.options.key: run.spec for run in group}, memory=left)
 
 
-def _append(
-    done: Generator[tuple[int, list[Record]], None, None], out: Path, notes: Mapping[str, _Note]
-) -> dict[str, Record]:
-    """Append the records of each group as it finishes, with the trail of their search."""
-    fresh = {}
-    with closing(done):  # Ctrl-C must end the workers, not wait for them
-        for _, records in done:
-            for trained in records:
-                record = _noted(trained, notes)
-                append_record(out, record)
-                fresh[record.key] = record
-    return fresh
-
-
 def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> dict[TrainSpec, Run]:
     """Settle every spec, in the order of the plan; two of them may be one run."""
     by_source: dict[Hashable, list[TrainSpec]] = {}
@@ -225,10 +252,6 @@ def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> dict[
         splits = open_once(sweep, *source_of(specs[0]), location)
         found |= {spec: resolve(spec, splits) for spec in specs}
     return {spec: found[spec] for spec in plan}
-
-
-def _known(out: Path) -> dict[str, Record]:
-    return {record.key: record for record in load_records(out)} if out.is_file() else {}
 
 
 def _missing(
@@ -243,38 +266,6 @@ def _missing(
     return todo
 
 
-def _is_done(run: Run, known: dict[str, Record], outputs: Outputs) -> bool:
+def _is_done(run: Run, known: Mapping[str, Record], outputs: Outputs) -> bool:
     """Say whether a run's record, and all that was asked for besides, is there."""
-    key = run.options.key
-    predicted = key not in outputs.predictions or outputs.predictions[key].is_file()
-    # The folder may hold the head of another run.
-    saved = key not in outputs.heads or saved_key(outputs.heads[key]) == key
-    return key in known and predicted and saved
-
-
-def _outputs(runs: Sequence[Run], out: Path, save: Path | None, predictions: bool) -> Outputs:
-    heads, files = {}, {}
-    for run in runs:
-        key = run.options.key
-        if save is not None:
-            heads[key] = save if len(runs) == 1 else save / _name(run)
-            _check_save(heads[key], run)
-        if predictions:
-            files[key] = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"
-    return Outputs(heads=heads, predictions=files)
-
-
-def _check_save(folder: Path, run: Run) -> None:
-    """Refuse, before anything is trained, to overwrite the saved head of another run."""
-    spec = run.spec
-    check_replaceable(
-        folder, key=run.options.key, task=spec.task, label=spec.label, head=run.member.head.name
-    )
-
-
-def _name(run: Run) -> str:
-    """Return a folder name that people can read and that no other run has."""
-    spec = run.spec
-    parts = [slugify(spec.head), spec.label, None if spec.depth is None else f"depth{spec.depth}"]
-    parts += [None if spec.shots is None else f"shots{spec.shots}", f"seed{spec.seed}"]
-    return "-".join([*(part for part in parts if part), run.options.key[:8]])
+    return run.options.key in known and outputs.are_there(run.options.key)

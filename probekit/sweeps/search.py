@@ -39,6 +39,25 @@ Train = Callable[[Sequence[TrainSpec]], Mapping[TrainSpec, Record]]
 Trail = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Note:
+    """What the record of a run says of its search.
+
+    Attributes:
+        rate_from: where its rate is from.
+        trail: the values that were tried, and their scores.
+    """
+
+    rate_from: str | None
+    trail: Trail
+
+    def on(self, record: Record) -> Record:
+        """Return a record with the note."""
+        return replace(
+            record, rate_from=self.rate_from, diagnosis={**record.diagnosis, **self.trail}
+        )
+
+
 @dataclass
 class Ladder:
     """The half decades that were tried for one setting, each with its mean score.

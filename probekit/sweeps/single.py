@@ -34,12 +34,12 @@ def fit(
         RecordError: it is damaged.
     """
     splits = open_splits(spec, location)
-    (result,) = fit_runs(
+    ((_, result),) = fit_runs(
         [resolve(spec, splits)],
         splits,
         device=device,
         memory=memory,
         predictions=True,
-        report=lambda steps: None,
+        report=lambda news: None,
     )
     return result

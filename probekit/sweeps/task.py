@@ -1,6 +1,7 @@
 """One group as a task for an engine: open the data, train, save, return records."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,12 +15,15 @@ from probekit.decoders import DECODERS
 from probekit.errors import DataError
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.heads import HEADS
+from probekit.interrupts import interrupts_held
 from probekit.metrics import METRICS
 from probekit.registry import parse
-from probekit.results import Record
+from probekit.results import Record, recorded
+from probekit.results.claims import Claims
 from probekit.selection import HELD_OUT
 from probekit.specs import DEFAULT_EVALS, TrainSpec
 from probekit.sweeps.groups import fit_key, stream_key
+from probekit.sweeps.outputs import Outputs
 from probekit.sweeps.resolve import (
     Run,
     fitted_and_judging,
@@ -29,25 +33,13 @@ from probekit.sweeps.resolve import (
     text_array,
     train_view,
 )
+from probekit.sweeps.search import Note
 from probekit.sweeps.start import saved_classes
-from probekit.train import FitResult, StreamSpec, fit_group
+from probekit.train import FitResult, Interrupted, StreamSpec, fit_group
 from probekit.train.environment import describe_environment
 from probekit.train.predictions import write_predictions
 from probekit.train.saved import describe_training, save_head
 from probekit.train.stream import Report
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outputs:
-    """What a run leaves behind besides its record.
-
-    Attributes:
-        heads: folder of each saved head, by record key.
-        predictions: Parquet file of each run's predictions, by record key.
-    """
-
-    heads: dict[str, Path]
-    predictions: dict[str, Path]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +48,9 @@ class GroupTask:
 
     Attributes:
         specs: the runs, by record key.
+        steps: what each of them counts on a progress bar.
+        out: the records file.
+        notes: what the record of some runs says besides: see `Note`.
         location: where entries and labels lie.
         device: what computes.
         memory: bytes that rows may take.
@@ -64,31 +59,50 @@ class GroupTask:
     """
 
     specs: Mapping[str, TrainSpec]
+    steps: Mapping[str, int]
+    out: Path
+    notes: Mapping[str, Note]
     location: Location
     device: str
     memory: int
     outputs: Outputs
     sweep: str
 
-    def __call__(self, report: Report) -> list[Record]:
-        """Train the group and return one record per spec, in their order."""
-        first = next(iter(self.specs.values()))
-        splits = open_once(self.sweep, *source_of(first), self.location)
-        runs = [_resolve_again(spec, splits, key) for key, spec in self.specs.items()]
-        results = fit_runs(
-            runs,
-            splits,
-            device=self.device,
-            memory=self.memory,
-            predictions=bool(self.outputs.predictions),
-            report=report,
-        )
-        for run, result in zip(runs, results, strict=True):
-            self._write(run, result, splits)
-        return [
-            make_record(run, result, splits, self.outputs, self.device)
-            for run, result in zip(runs, results, strict=True)
-        ]
+    def __call__(self, report: Report) -> Generator[Record, None, None]:
+        """Train what no other process trains or has trained; yield each run when it is recorded."""
+        with Claims(self.out) as claims:
+            keys = self._claim(claims)
+            if others := sum(self.steps[key] for key in self.specs if key not in keys):
+                report(others)
+            if not keys:
+                return
+            first = self.specs[keys[0]]
+            splits = open_once(self.sweep, *source_of(first), self.location)
+            runs = [_resolve_again(self.specs[key], splits, key) for key in keys]
+            results = fit_runs(
+                runs,
+                splits,
+                device=self.device,
+                memory=self.memory,
+                predictions=bool(self.outputs.predictions),
+                report=report,
+            )
+            for place, result in results:
+                run = runs[place]
+                self._write(run, result, splits)
+                record = make_record(run, result, splits, self.outputs, self.device)
+                if run.options.key in self.notes:
+                    record = self.notes[run.options.key].on(record)
+                if claims.record(record):
+                    yield record
+
+    def _claim(self, claims: Claims) -> list[str]:
+        """Claim the runs of the group that nobody trains; return those that nobody has trained."""
+        free = claims.take(self.specs)
+        known = recorded(self.out)  # after the claim: what was let go of by then is in it
+        done = {key for key in free if key in known and self.outputs.are_there(key)}
+        claims.release(done)
+        return [key for key in self.specs if key in free - done]
 
     def _write(self, run: Run, result: FitResult, splits: Splits) -> None:
         """Write the saved head and the predictions, where they were asked for."""
@@ -155,30 +169,41 @@ def fit_runs(
     memory: int | None,
     predictions: bool,
     report: Report,
-) -> list[FitResult]:
-    """Train runs of the same data side by side; one result per run, in their order.
+) -> Iterator[tuple[int, FitResult]]:
+    """Train runs of the same data side by side; yield each result with the place of its run.
 
-    Runs that differ in a seed which decides nothing are fitted once.
+    Runs that differ in a seed which decides nothing are fitted once. After Ctrl-C the results of
+    what is finished come before it goes on. What is done with results is not interrupted, unless
+    Ctrl-C comes twice.
     """
     firsts: dict[Hashable, int] = {}
     twins = [firsts.setdefault(fit_key(run), place) for place, run in enumerate(runs)]
     fitted = sorted(set(twins))
     views = scored_views(runs[0].spec, splits)
     streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
-    results = fit_group(
-        streams,
-        views.pop("dev"),
-        views,
-        metric=METRICS[splits.metric](),
-        device=device,
-        memory=memory,
-        predictions=predictions,
-        report=report,
-    )
+    interrupt = None
+    try:
+        groups = fit_group(
+            streams,
+            views.pop("dev"),
+            views,
+            metric=METRICS[splits.metric](),
+            device=device,
+            memory=memory,
+            predictions=predictions,
+            report=report,
+        )
+        flat: list[FitResult | None] = [result for group in groups for result in group]
+    except Interrupted as error:
+        flat, interrupt = list(error.finished), error
     report(sum(run.steps for place, run in enumerate(runs) if place not in set(fitted)))
-    flat = [result for group in results for result in group]
     found = {fitted[place]: result for place, result in zip(order, flat, strict=True)}
-    return [found[twin] for twin in twins]
+    with nullcontext() if interrupt else interrupts_held():
+        for place, twin in enumerate(twins):
+            if (result := found[twin]) is not None:
+                yield place, result
+    if interrupt:
+        raise interrupt
 
 
 def make_streams(

@@ -1,7 +1,8 @@
 """Train a group of heads side by side: every row is read once for all of them."""
 
+import logging
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -9,7 +10,9 @@ import torch
 from probekit.features import FeatureView
 from probekit.hardware import pick_device
 from probekit.heap import keep_few_kernels, keep_free_memory
+from probekit.interrupts import interrupts_held
 from probekit.metrics import Metric
+from probekit.metrics.scale import scale_of
 from probekit.train.classes import confusion_of, weights_by_class
 from probekit.train.freeze import Outcome, freeze
 from probekit.train.member import Member
@@ -17,7 +20,22 @@ from probekit.train.residency import Residency
 from probekit.train.result import FitResult
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solved_stream import SolvedStream
-from probekit.train.stream import Report, Stream, StreamSpec
+from probekit.train.stream import Report, Stream, StreamSpec, named
+
+logger = logging.getLogger(__name__)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the midst of a group.
+
+    Attributes:
+        finished: the results of the members that were solved or had taken their last step, in the
+            order of all members; None for each of the others.
+    """
+
+    def __init__(self, finished: Sequence[FitResult | None]) -> None:
+        super().__init__()
+        self.finished = finished
 
 
 def fit_group(
@@ -30,7 +48,7 @@ def fit_group(
     device: str = "cpu",
     memory: int | None = None,
     predictions: bool = False,
-    report: Report = lambda steps: None,
+    report: Report = lambda news: None,
 ) -> list[tuple[FitResult, ...]]:
     """Train the members of all streams and score them on dev and on other splits.
 
@@ -50,13 +68,15 @@ def fit_group(
         memory: bytes that rows may take; more are streamed from disk. ``None`` is half of what is
             free.
         predictions: keep the predictions of the best checkpoints.
-        report: receives the number of steps done, counted over members.
+        report: receives the number of steps done, counted over members, and which member was
+            scored last, in words.
 
     Returns:
         For each stream, the results of its members in their order.
 
     Raises:
         OptionError: a layer that the cache does not hold, or a normalisation that cannot be had.
+        Interrupted: Ctrl-C, while members were trained; the error has the finished ones.
     """
     keep_few_kernels()
     keep_free_memory()
@@ -78,18 +98,61 @@ def fit_group(
             stream = Stream(spec, next(opened), ahead=ahead)
             stack.callback(stream.close)
             running.append(stream)
+        interrupt = _advance(running, scored_dev, residency, report)
+        found: dict[Member, FitResult] = {}
+        try:
+            with nullcontext() if interrupt else interrupts_held():
+                scored = {
+                    name: ScoredSplit(
+                        view,
+                        residency.sources(view, streams, once=True),
+                        (metrics or {}).get(name, metric),
+                    )
+                    for name, view in (others or {}).items()
+                }
+                finished = _finished(running)
+                outcomes = _finish(finished, scored_dev, scored)
+                found = {
+                    member: freeze(member, outcome, metric.name, one.spec, predictions, dev)
+                    for (one, member), outcome in zip(finished, outcomes, strict=True)
+                }
+        except KeyboardInterrupt as late:  # held until all was found, or the second one
+            interrupt = late
+    if interrupt:
+        raise Interrupted([found.get(member) for one in running for member in one.members])
+    return [tuple(found[member] for member in one.members) for one in running]
+
+
+def _advance(
+    running: Sequence[Stream | SolvedStream],
+    dev: ScoredSplit,
+    residency: Residency,
+    report: Report,
+) -> KeyboardInterrupt | None:
+    """Solve and train all streams; return the Ctrl-C that left only some members finished."""
+    try:
         for one in running:
             if isinstance(one, SolvedStream):
                 one.solve(report)
-        _train([one for one in running if isinstance(one, Stream)], scored_dev, residency, report)
-        scored = {
-            name: ScoredSplit(
-                view, residency.sources(view, streams, once=True), (metrics or {}).get(name, metric)
-            )
-            for name, view in (others or {}).items()
-        }
-        outcomes = _finish(running, scored_dev, scored)
-    return _results(running, outcomes, metric, predictions, dev)
+        _train([one for one in running if isinstance(one, Stream)], dev, residency, report)
+    except KeyboardInterrupt as interrupt:
+        if not (finished := _finished(running)):
+            raise
+        logger.warning(
+            "interrupted: scoring and recording the finished runs of this group, %d of %d; Ctrl-C "
+            "again drops them",
+            len(finished),
+            sum(len(one.members) for one in running),
+        )
+        return interrupt
+    return None
+
+
+def _finished(
+    running: Sequence[Stream | SolvedStream],
+) -> list[tuple[Stream | SolvedStream, Member]]:
+    """Return the members that are finished, each with its stream."""
+    return [(stream, member) for stream in running for member in stream.finished]
 
 
 def _train(
@@ -109,7 +172,7 @@ def _train(
             stream.advance(stream.points[point], report)
         for name, judge in judges.items():
             own = [one for one in active if id(_judged_by(one, dev)) == name]
-            _judge(own, judge)
+            _judge(own, judge, report)
 
 
 def _own_judge(spec: StreamSpec, dev: ScoredSplit, residency: Residency) -> ScoredSplit | None:
@@ -124,26 +187,29 @@ def _judged_by(stream: Stream, dev: ScoredSplit) -> FeatureView:
     return dev.view if stream.spec.judge is None else stream.spec.judge
 
 
-def _judge(streams: Sequence[Stream], judge: ScoredSplit) -> None:
+def _judge(streams: Sequence[Stream], judge: ScoredSplit, report: Report) -> None:
     """Score the members of streams where they are now."""
-    members = [member for stream in streams for member in stream.members]
-    steps = [stream.step for stream in streams for _ in stream.members]
-    for member, step, predicted in zip(members, steps, judge.predict(members), strict=True):
-        member.note(step, judge.scorer.score(predicted), judge.metric, predicted)
+    members = [(stream, member) for stream in streams for member in stream.members]
+    found = judge.predict([member for _, member in members])
+    for (stream, member), predicted in zip(members, found, strict=True):
+        member.note(stream.step, judge.scorer.score(predicted), judge.metric, predicted)
+        score = scale_of(judge.metric.name).text(member.last_score)
+        report(f"{named(member, stream.spec)}: {score}")
+    for stream in streams:
+        stream.scored_at = stream.step
 
 
 def _finish(
-    streams: Sequence[Stream | SolvedStream], dev: ScoredSplit, others: Mapping[str, ScoredSplit]
+    finished: Sequence[tuple[Stream | SolvedStream, Member]],
+    dev: ScoredSplit,
+    others: Mapping[str, ScoredSplit],
 ) -> list[Outcome]:
-    """Return every member to its best checkpoint, weigh its layers, score the other splits."""
-    members = [member for stream in streams for member in stream.members]
+    """Return members to their best checkpoint, weigh their layers, score the other splits."""
+    members = [member for _, member in finished]
     for member in members:
         member.restore_best()
     unscored = [
-        member
-        for stream in streams
-        if stream.spec.solved or stream.spec.judge is not None
-        for member in stream.members
+        member for stream, member in finished if stream.spec.solved or stream.spec.judge is not None
     ]
     for member, found in zip(unscored, dev.predict(unscored), strict=True):
         member.settle(dev.scorer.score(found), dev.metric, found)
@@ -160,24 +226,6 @@ def _finish(
             },
         )
         for place, (member, own) in enumerate(zip(members, weights, strict=True))
-    ]
-
-
-def _results(
-    streams: Sequence[Stream | SolvedStream],
-    outcomes: Sequence[Outcome],
-    metric: Metric,
-    predictions: bool,
-    dev: FeatureView,
-) -> list[tuple[FitResult, ...]]:
-    """Return what is kept of every member, stream by stream."""
-    left = iter(outcomes)
-    return [
-        tuple(
-            freeze(member, next(left), metric.name, stream.spec, predictions, dev)
-            for member in stream.members
-        )
-        for stream in streams
     ]
 
 

@@ -259,6 +259,13 @@ class PathFit(ABC):
         return values
 
     @property
+    def best_score(self) -> float | None:
+        """The best score so far on what chooses; None before the first, or without any."""
+        if not self._scores or self.member.spec.select is None:
+            return None
+        return self._scores[self.best_of(self._scores)]
+
+    @property
     def _tried(self) -> list[float]:
         return [one for solved in self._stretches for one in solved.strengths]
 

@@ -57,7 +57,7 @@ class Rows:
         self.device = device
         self.resident: StoredRows | None = None
         if resident and decoded:
-            rows = view.array.read(torch.from_numpy(view.rows), self.layers)
+            rows = view.array.read(view.rows, self.layers)
             self.resident = StoredRows(rows.permute(1, 0, 2))
         elif resident:
             on_host = device.type == "cpu"
@@ -65,8 +65,7 @@ class Rows:
 
     def read(self, places: Int64[np.ndarray, " rows"]) -> StoredRows:
         """Read rows of the view from the cache, as stored."""
-        rows = torch.from_numpy(self.view.rows[places])
-        return self.view.array.read_stored(rows, self.layers)
+        return self.view.array.read_stored(self.view.rows[places], self.layers)
 
     def prefetch(self, places: Int64[np.ndarray, " rows"]) -> None:
         """Ask for rows of the view that are read next."""

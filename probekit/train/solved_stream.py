@@ -2,6 +2,7 @@
 
 from probekit.features import FeatureView
 from probekit.heads.contract import Reads
+from probekit.metrics.scale import scale_of
 from probekit.train.linear_fit import LinearFit
 from probekit.train.member import Member
 from probekit.train.mixture_fit import MixtureFit
@@ -10,7 +11,7 @@ from probekit.train.residency import Residency
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solver import Fit, HeadRows, LayerRows, SplitName, run_fits
 from probekit.train.source import Source
-from probekit.train.stream import Report, StreamSpec, union
+from probekit.train.stream import Report, StreamSpec, named, union
 
 SOLVER_STEPS = 100
 """What a solved member counts on a progress bar."""
@@ -34,6 +35,7 @@ class SolvedStream:
         """
         self.spec = spec
         self._residency, self._judge = residency, judge
+        self._said = ""
         self._sources = [self._open(member.layers, member.head.reads) for member in spec.members]
         self.members = tuple(
             Member(
@@ -53,6 +55,11 @@ class SolvedStream:
             for name, view in views.items()
         }
 
+    @property
+    def finished(self) -> tuple[Member, ...]:
+        """The members that are solved."""
+        return tuple(member for member in self.members if member.solved)
+
     def solve(self, report: Report) -> None:
         """Solve all members."""
         fits = [
@@ -62,7 +69,21 @@ class SolvedStream:
         layers = union([self.spec])
         for reads, own in layers.items():
             some = [fit for fit in fits if fit.rows.member.spec.head.reads == reads]
-            run_fits(some, self._open(own, reads), lambda: report(SOLVER_STEPS))
+            run_fits(
+                some,
+                self._open(own, reads),
+                done=lambda: report(SOLVER_STEPS),
+                at=lambda fit: self._say(fit, report),
+            )
+
+    def _say(self, fit: Fit, report: Report) -> None:
+        """Report which member is being fitted, and the best score so far on what chooses."""
+        text, score = named(fit.rows.member, self.spec), fit.best_score
+        if score is not None:
+            text = f"{text}: {scale_of(self._judge.metric.name).text(score)}"
+        if text != self._said:
+            self._said = text
+            report(text)
 
     def _fit(self, member: Member, sources: dict[SplitName, Source]) -> Fit:
         """Return what fits a member."""

@@ -49,9 +49,14 @@ class Fit(Protocol):
 
     Attributes:
         rows: where its rows come from.
+        best_score: the best so far on what chooses; None before the first, or without any.
     """
 
     rows: "SplitRows"
+
+    @property
+    def best_score(self) -> float | None:
+        """Return it."""
 
     def visits(self) -> Visits:
         """Solve, and leave the solution in the member."""
@@ -165,7 +170,11 @@ class LayerRows(SplitRows):
 
 
 def run_fits(
-    fits: Sequence[Fit], shared: Mapping[SplitName, Source], done: Callable[[], None]
+    fits: Sequence[Fit],
+    shared: Mapping[SplitName, Source],
+    *,
+    done: Callable[[], None],
+    at: Callable[[Fit], None],
 ) -> None:
     """Run all fits to their end.
 
@@ -173,13 +182,16 @@ def run_fits(
         fits: of one stream, which read the same kind of thing.
         shared: sources with all the layers that fits without room in memory read.
         done: called when a fit is done.
+        at: called with a fit between its passes over rows.
     """
     for fit in fits:
         if fit.rows.held:
             with fit.rows.member.stepping.running():
                 for visit in fit.visits():
+                    at(fit)
                     for rows, block in fit.rows.blocks(visit.split):
                         visit.take(rows, block)
+            at(fit)
             fit.rows.release()
             done()
     apart = [fit for fit in fits if not fit.rows.held]
@@ -189,12 +201,14 @@ def run_fits(
     for fit in apart:
         fit.rows.member.stepping = stopwatch
     with stopwatch.running():
-        _run_together(apart, shared)
+        _run_together(apart, shared, at)
     for _ in apart:
         done()
 
 
-def _run_together(fits: Sequence[Fit], shared: Mapping[SplitName, Source]) -> None:
+def _run_together(
+    fits: Sequence[Fit], shared: Mapping[SplitName, Source], at: Callable[[Fit], None]
+) -> None:
     """Run fits whose rows stay on the disk: one pass over a split serves all that wait for it."""
     running = {id(fit): (fit, fit.visits()) for fit in fits}
     waiting = {key: next(visits) for key, (_, visits) in running.items()}
@@ -209,6 +223,7 @@ def _run_together(fits: Sequence[Fit], shared: Mapping[SplitName, Source]) -> No
             for key, visit in served.items():
                 visit.take(rows, running[key][0].rows.of(inputs))
         for key in served:
+            at(running[key][0])
             found = next(running[key][1], None)
             if found is None:
                 del waiting[key]

@@ -19,7 +19,8 @@ from probekit.train.source import Source, targets_of
 from probekit.train.steps import steps_of
 from probekit.train.stopwatch import Stopwatch
 
-Report = Callable[[int], None]
+Report = Callable[[int | str], None]
+"""Receives the steps that were just done, or in words what is being fitted, with its score."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,7 +62,12 @@ class StreamSpec:
 
 
 class Stream:
-    """A stream in training."""
+    """A stream in training.
+
+    Attributes:
+        step: steps done.
+        scored_at: the step after which its members were scored last; -1 before that.
+    """
 
     def __init__(self, spec: StreamSpec, sources: Mapping[Reads, Source], *, ahead: int) -> None:
         """Build the members.
@@ -100,12 +106,17 @@ class Stream:
         self._reading = {reads: _time_reading(own, device) for reads, own in readers.items()}
         self._stepping = {reads: steps_of(own) for reads, own in readers.items()}
         self.points = evaluation_steps(spec.total_steps, spec.evals)
-        self.step = 0
+        self.step, self.scored_at = 0, -1
         self._targets = targets_of(spec.train, device)
         self._feeds = {
             reads: feed(source.rows, self._steps(), memory=ahead)
             for reads, source in sources.items()
         }
+
+    @property
+    def finished(self) -> tuple[Member, ...]:
+        """The members that are trained and scored to the end: all or none, as they go together."""
+        return self.members if self.scored_at == self.points[-1] else ()
 
     def advance(self, step: int, report: Report) -> None:
         """Train every member up to ``step``."""
@@ -154,6 +165,11 @@ def _time_reading(members: Sequence[Member], device: torch.device) -> Stopwatch:
     for member in members:
         member.reading = stopwatch
     return stopwatch
+
+
+def named(member: Member, stream: StreamSpec) -> str:
+    """Return head and seed of a member, for a progress bar."""
+    return f"{member.spec.head.name} seed {stream.seed}"
 
 
 def union(streams: Sequence[StreamSpec]) -> dict[Reads, tuple[int, ...]]:

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from probekit.extraction import bounds, plan
+from probekit.results import load_records
 from tests.cli.conftest import FLOAT32
 from tests.cli.console import done
 from tests.extraction.corpus import write_corpus
+from tests.planted import plant_all
 
 ROOT = Path(__file__).parents[2]
 SMALL_UNITS = """
@@ -38,14 +40,16 @@ def interrupted(folder, code, words, is_under_way):
         # A shell's background jobs ignore SIGINT, and what they start inherits that.
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
-    while process.poll() is None and not is_under_way():
-        time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
+    if is_under_way is not None:  # or the process sends it to itself
+        while process.poll() is None and not is_under_way():
+            time.sleep(0.002)
+        process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == ""
     assert err.splitlines()[-1] == MESSAGE
     assert "Traceback" not in err
+    return err
 
 
 @pytest.fixture
@@ -71,6 +75,37 @@ def test_extract(bert, here):
     assert "match their checksums" in done("cache", "verify", bert, corpus).err
 
 
+AFTER_TWO_RUNS = """
+import os, signal
+from probekit.train.solved_stream import SolvedStream
+solve, solved = SolvedStream.solve, []
+def solve_and_count(self, report):
+    solve(self, report)
+    solved.append(self)
+    if len(solved) == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+SolvedStream.solve = solve_and_count
+"""
+
+
+def test_what_a_group_has_finished_is_recorded(here):
+    plant_all(here / "cache")
+    words = ("sweep", "planted", "conll", "--head", "p32", "--shots", "4", "--seeds", "5")
+    words = (*words, "--predictions", "--out", "r.jsonl")
+    err = interrupted(here, AFTER_TWO_RUNS + MAIN, words, None)
+    scoring, one, two, said, _ = err.splitlines()
+    assert scoring.startswith("interrupted: scoring and recording the finished runs of this group")
+    assert one.startswith("[1/5] p32, seed 0: ") and two.startswith("[2/5] p32, seed 1: ")
+    assert said == "2 of 5 runs are recorded in r.jsonl"
+    kept = load_records(here / "r.jsonl")
+    assert [record.seed for record in kept] == [0, 1]
+    assert all(Path(record.predictions).is_file() for record in kept)
+    assert not list(here.glob("*.claim"))
+    rows = done(*words, "--json").rows
+    assert len(rows) == len(load_records(here / "r.jsonl")) == 5
+    assert [row["eval_score"] for row in rows[:2]] == [record.eval_score for record in kept]
+
+
 def test_sweep(bert, corpus, cache, here):
     """Groups of one run each: --memory leaves room for no second."""
     file = here / "r.jsonl"
@@ -84,6 +119,6 @@ def test_sweep(bert, corpus, cache, here):
     kept = file.read_text().splitlines()
     assert 1 <= len(kept) < 12
     outcome = done(*words, "--memory", "1GB")
-    assert outcome.err.startswith(f"{len(kept)} of 12 runs are recorded in ")
+    assert f"{len(kept)} of 12 runs are recorded in " in outcome.err
     assert file.read_text().splitlines()[: len(kept)] == kept
     assert len(file.read_text().splitlines()) == 12

@@ -31,7 +31,9 @@ def test_scores_on_stdout_and_messages_on_stderr(bert, corpus, entries, here, na
     shared = f"{corpus}, label 2, decoder linear"
     assert caption == f"{shared}: span F1 (%); one seed, hence no interval."
     (file,) = here.glob("runs/bert/corpus-????????.jsonl")
-    assert outcome.err == f"records: {file.relative_to(here)}\n"
+    *_, finished, said = outcome.err.splitlines()
+    assert re.fullmatch(r"\[1/1\] last, seed 0: dev \d+\.\d \(\d.*s\)", finished)
+    assert said == f"records: {file.relative_to(here)}"
     assert len(load_records(file)) == 1
 
 

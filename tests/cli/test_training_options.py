@@ -33,6 +33,16 @@ def test_shared_options_reach_the_runs(tmp_path, monkeypatch):
     assert len((tmp_path / "runs/planted/conll.jsonl").read_text().splitlines()) == 8
 
 
+@pytest.mark.parametrize("command", ["train", "sweep", "depth"])
+def test_seeds_may_be_listed(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    plant_all(tmp_path / "cache")
+    words = ("--head", "last", "--shots", "4", "--seeds", "5,2:4", "--l2", "1", "--json")
+    every = ("--every", "3", "--layers", "3") if command == "depth" else ()
+    rows = done(command, "planted", "conll", *words, *every).rows
+    assert [row["seed"] for row in rows] == [5, 2, 3]
+
+
 def test_how_a_head_is_trained_may_vary(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plant_all(tmp_path / "cache")

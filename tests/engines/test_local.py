@@ -1,10 +1,15 @@
+import logging
 import multiprocessing
 import os
 import queue
 import signal
+import subprocess
+import sys
+import threading
 import time
 from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,20 +18,23 @@ from probekit.engines import run_local
 from probekit.engines.local import _as_completed
 from probekit.errors import EngineError, OptionError
 
+ROOT = Path(__file__).parents[2]
+
 
 def double(value, report):
     report(value)
-    return 2 * value, os.getpid()
+    yield 2 * value, os.getpid()
 
 
 def fail(report):
+    yield from ()
     raise ValueError("no such row")
 
 
 def threads(report):
     import torch
 
-    return torch.get_num_threads()
+    yield torch.get_num_threads()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -46,13 +54,58 @@ def test_an_error_in_a_task_reaches_the_caller(workers):
         list(run_local([fail, fail], workers=workers, report=lambda steps: None))
 
 
-def die(report):
-    os._exit(1)
+def die(how, report):
+    yield from ()
+    if how == "SIGTERM":
+        os._exit(3)
+    os.kill(os.getpid(), signal.Signals[how])
 
 
-def test_a_worker_that_dies_is_an_error_with_a_remedy():
-    with pytest.raises(EngineError, match=r"a worker process died.* fewer --workers"):
-        list(run_local([die, die], workers=2, report=lambda steps: None))
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("SIGKILL", r"a worker process died, most likely for lack of memory.* fewer --workers"),
+        ("SIGSEGV", r"a worker process died of SIGSEGV.* fewer --workers"),
+        ("SIGTERM", r"a worker process died of an error \(exit code 3\).* fewer --workers"),
+    ],
+)
+def test_a_worker_that_dies_is_an_error_that_says_how(how, said):
+    with pytest.raises(EngineError, match=said):
+        list(run_local([partial(die, how)] * 2, workers=2, report=lambda news: None))
+
+
+UNGUARDED = """
+from functools import partial
+from probekit.engines import run_local
+from tests.engines.test_local import double
+print(list(run_local([partial(double, 1)] * 2, workers=2, report=print)))
+"""
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    found = subprocess.run(
+        [sys.executable, script],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout == ""
+    assert "EngineError: the workers import your script" in found.stderr
+    assert "if __name__ == '__main__'" in found.stderr and "memory" not in found.stderr
+    assert found.stderr.count("Traceback") == 1, "the workers themselves are silent"
+
+
+def test_what_workers_log_is_logged_here(caplog):
+    caplog.set_level(logging.INFO, "probekit")
+    list(run_local([warn] * 2, workers=2, report=lambda news: None))
+    assert [record.getMessage() for record in caplog.records] == ["seen from 1"] * 2
+
+
+def warn(report):
+    logging.getLogger("probekit.engines").info("seen from %d", 1)
+    yield None
 
 
 class Unreadable:
@@ -81,6 +134,7 @@ def test_no_workers_is_refused():
 
 
 def write_pid_and_wait(folder, report):
+    yield from ()
     (folder / str(os.getpid())).touch()
     time.sleep(60)
 
@@ -129,3 +183,31 @@ def test_what_is_done_comes_before_what_failed():
             future.set_exception(EngineError("dead"))
     found = list(_as_completed(set(futures), queue.Queue(), print))
     assert [future.exception() is None for future in found] == [True] * 4 + [False] * 4
+
+
+def finish_one_and_wait(folder, report):
+    """A task with two runs, of which the first is finished when it is interrupted."""
+    try:
+        (folder / str(os.getpid())).touch()
+        time.sleep(60)
+    except KeyboardInterrupt:
+        yield "finished"
+        raise
+    yield "never"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_finished_is_handed_over_before_an_interrupt(tmp_path, workers):
+    def interrupt():
+        assert eventually(lambda: len(list(tmp_path.iterdir())) == workers)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    tasks = [partial(finish_one_and_wait, tmp_path)] * 2
+    found = []
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        for _, result in run_local(tasks, workers=workers, report=lambda news: None):
+            found.append(result)
+    thread.join()
+    assert found == ["finished"] * workers

@@ -75,6 +75,13 @@ class ReadingContract(Backed):
         got = array.read(torch.tensor(rows, dtype=torch.int64), layers)
         assert got.dtype == array.dtype
         assert torch.equal(got, whole[torch.tensor(rows, dtype=torch.int64)][:, at])
+        for kind in (np.int64, np.int32, np.uint16):
+            numbers = np.array(rows, kind)
+            numbers.flags.writeable = False
+            assert torch.equal(array.read(numbers, layers), got)
+            assert torch.equal(array.read(numbers[::-1], layers), got.flip(0))
+        assert torch.equal(array.read(torch.tensor(rows, dtype=torch.int32), layers), got)
+        assert torch.equal(array.read(rows, layers), got)
 
     @pytest.mark.parametrize("rows", [[], [0], [14, 15, 16, 17, 33], [95, 2, 40, 41, 0]], ids=str)
     def test_the_system_is_asked_for_rows_and_for_few_others(self, entry, rows, monkeypatch):
@@ -158,9 +165,11 @@ class ReadingContract(Backed):
             entry.arrays["words"].read(rows)
 
     def test_unusable_rows(self, entry):
-        for rows in (torch.tensor([1, 2], dtype=torch.int32), torch.tensor([[1]]), torch.ones(2)):
-            with pytest.raises(OptionError, match="int64"):
+        for rows in (torch.tensor([[1]]), torch.ones(2), np.ones(2), np.array(1)):
+            with pytest.raises(OptionError, match="whole numbers, such as int64; found"):
                 entry.arrays["words"].read(rows)
+        with pytest.raises(OptionError, match=r"found 1-d bool; of a mask, np\.flatnonzero"):
+            entry.arrays["words"].read(np.ones(4, bool))
 
     def test_unknown_layer(self, entry):
         with pytest.raises(

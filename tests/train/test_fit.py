@@ -11,7 +11,7 @@ from probekit.features import Location, open_features
 from probekit.heads import HEADS, BackboneFacts
 from probekit.layers import parse_layers
 from probekit.metrics import METRICS
-from probekit.train import MemberSpec, StreamSpec, fit_group, optimizer
+from probekit.train import Interrupted, MemberSpec, StreamSpec, fit_group, optimizer
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 
 ACCURACY = METRICS["accuracy"]()
@@ -216,3 +216,23 @@ def test_training_keeps_few_kernels_in_memory(splits, monkeypatch):
     monkeypatch.delenv(setting)
     fit(splits, stream(splits, member(), epochs=1))
     assert int(os.environ[setting]) < 1024
+
+
+def test_which_head_was_scored_last_is_reported(splits):
+    news = []
+    streams = [stream(splits, member(), seed=seed, epochs=2, evals=2) for seed in (0, 7)]
+    (two,) = fit(splits, *streams, report=news.append)[1]
+    said = [text for text in news if isinstance(text, str)]
+    assert [text.split(":")[0] for text in said] == ["last seed 0", "last seed 7"] * 2
+    assert said[-1] == f"last seed 7: {100 * two.eval_last:.1f}"
+    steps = sum(count for count in news if isinstance(count, int))
+    assert steps == 2 * 2 * streams[0].steps_per_epoch
+
+
+def test_an_interrupt_before_anything_is_finished_has_no_results(splits):
+    def interrupt(news):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fit(splits, stream(splits, member()), report=interrupt)
+    assert not isinstance(caught.value, Interrupted)

@@ -18,8 +18,9 @@ from probekit.heads import HEADS, BackboneFacts
 from probekit.metrics import METRICS
 from probekit.registry import parse
 from probekit.selection import Selection
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import Interrupted, MemberSpec, StreamSpec, fit_group
 from probekit.train.parts import make_parts
+from probekit.train.solved_stream import SOLVER_STEPS
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
 
 ACCURACY, PERPLEXITY = METRICS["accuracy"](), METRICS["perplexity"]()
@@ -280,3 +281,23 @@ def test_a_mixture_of_states_too_wide_to_be_rotated(splits, monkeypatch):
     assert plain.diagnosis["strength"] == rotated.diagnosis["strength"]
     assert plain.diagnosis["objective"] == pytest.approx(rotated.diagnosis["objective"], rel=1e-3)
     assert plain.eval_score == pytest.approx(rotated.eval_score, abs=0.02)
+
+
+def test_an_interrupt_brings_what_is_solved(splits):
+    """The first member is solved to the end, the second one never begins."""
+    said = []
+
+    def interrupt(news):
+        said.append(news)
+        if news == SOLVER_STEPS:
+            raise KeyboardInterrupt
+
+    members = [spec(layers=(3,)), spec(layers=(2,))]
+    with pytest.raises(Interrupted) as caught:
+        fit(splits, *members, report=interrupt)
+    found, none = caught.value.finished
+    assert none is None
+    whole = fit(splits, members[0])[0]
+    assert (found.eval_score, found.test_score) == (whole.eval_score, whole.test_score)
+    best = 100 * found.diagnosis["selection_score"]
+    assert said == ["last seed 0", f"last seed 0: {best:.1f}", SOLVER_STEPS]

@@ -1,0 +1,71 @@
+"""Where messages go: to stderr, above any bar, and to the file of ``--log-file``."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from probekit.errors import StorageError
+
+logger = logging.getLogger("probekit")
+
+
+class Terminal(logging.StreamHandler[TextIO]):
+    """Writes messages to stderr; a bar that is shown there stays below them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a message."""
+        from probekit.progress import above_bars
+
+        with above_bars(self.stream):
+            super().emit(record)
+
+
+def start_messages(*, debug: bool, quiet: bool) -> None:
+    """Send the messages of this process to stderr.
+
+    Args:
+        debug: also what helps to find a fault.
+        quiet: only warnings and errors, and no bars.
+    """
+    terminal = Terminal(sys.stderr)
+    terminal.setFormatter(logging.Formatter("%(message)s"))
+    terminal.setLevel(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
+    logger.handlers = [terminal]
+    logger.setLevel(terminal.level)
+    logger.propagate = False
+
+
+def log_to(file: Path | None) -> Path | None:
+    """Send all messages to a file as well, also those that ``--quiet`` keeps from stderr.
+
+    Args:
+        file: appended to, each line with its time; its folder is created.
+
+    Returns:
+        The same file.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    if file is None:
+        return None
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(file, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(
+            f"--log-file {file}: cannot be written ({error.strerror or error}); choose another."
+        ) from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    logger.addHandler(handler)
+    logger.setLevel(min(logger.level, logging.INFO))
+    return file
+
+
+def end_messages() -> None:
+    """Close the file."""
+    for handler in logger.handlers[:]:
+        if isinstance(handler, logging.FileHandler):
+            logger.removeHandler(handler)
+            handler.close()

@@ -1,0 +1,262 @@
+"""Claims: which runs of a records file a process is training, so that no other trains them too.
+
+A claim is a small file beside the records, ``<records>.<key>.claim``, that only one process can
+create. It says whose it is, and its time of change is the heartbeat of its owner. A claim counts no
+more once its owner is known to be gone (a process of this machine) or has been silent for too long
+(of another one, or asleep): whoever wants the run next takes it over. An owner that was only asleep
+finds its claim gone and does not record the run a second time.
+"""
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from probekit.once import warn_once
+from probekit.results.log import append_line, line_of, lock_path, records_lock
+from probekit.results.record import Record
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 2.0
+BEAT_SECONDS = 30.0
+SILENT_SECONDS = 600.0
+"""Age of the last heartbeat from which on an owner that cannot be looked up is taken for dead."""
+
+_SAME_START = 5.0
+"""Seconds by which the start of one process may differ, as seen from two; ids are used again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """Who trains a run.
+
+    Attributes:
+        host: name of its machine.
+        machine: what its process id is valid in: see `_machine`.
+        pid: its process id.
+        started: when the process began, in seconds since 1970.
+        name: tells it from others in its process.
+    """
+
+    host: str
+    machine: str
+    pid: int
+    started: float
+    name: str
+
+    @classmethod
+    def here(cls) -> Self:
+        """Return a new owner in this process."""
+        return cls(
+            host=socket.gethostname(),
+            machine=_machine(),
+            pid=os.getpid(),
+            started=psutil.Process().create_time(),
+            name=uuid.uuid4().hex,
+        )
+
+    def __str__(self) -> str:
+        """Return who it is, for messages."""
+        since = datetime.fromtimestamp(self.started).isoformat(" ", "minutes")
+        return f"process {self.pid} on {self.host} (since {since})"
+
+    def is_gone(self) -> bool:
+        """Say whether the process has ended; False where that cannot be seen from here."""
+        if self.machine != _machine():
+            return False
+        try:
+            process = psutil.Process(self.pid)
+            apart = abs(process.create_time() - self.started)
+            return process.status() == psutil.STATUS_ZOMBIE or apart > _SAME_START
+        except psutil.NoSuchProcess:
+            return True
+
+
+class Claims:
+    """The claims of one owner on runs of one records file, alive while the context is open."""
+
+    def __init__(self, out: Path) -> None:
+        """Claim nothing yet.
+
+        Args:
+            out: the records file.
+        """
+        self._out = out
+        self._owner = Owner.here()
+        self._held: set[str] = set()
+        self._ended = threading.Event()
+        self._beating = threading.Thread(target=self._beat, name="probekit-claims", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the heartbeat."""
+        self._beating.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let go of every claim."""
+        self._ended.set()
+        self._beating.join()
+        self.release(set(self._held))
+
+    def take(self, keys: Iterable[str]) -> set[str]:
+        """Claim runs, and return the keys of those that nobody else has claimed.
+
+        Args:
+            keys: record keys.
+
+        Raises:
+            StorageError: the claims cannot be written.
+        """
+        taken: set[str] = set()
+        with records_lock(self._out):
+            for key in keys:
+                path = claim_path(self._out, key)
+                owner = _read(path)
+                if owner is not None and _counts(path, owner, self._out):
+                    continue
+                if owner is not None:
+                    warn_once(logger, "%s did not record all that it had begun: taken over", owner)
+                path.unlink(missing_ok=True)
+                if _create(path, self._owner):
+                    self._held.add(key)
+                    taken.add(key)
+        return taken
+
+    def record(self, record: Record) -> bool:
+        """Append the record of a claimed run and let go of the claim.
+
+        Returns:
+            Whether it was appended: not if another process has taken the run over meanwhile.
+
+        Raises:
+            RecordError: the file ends in something that is no part of a record.
+            StorageError: the file cannot be written.
+        """
+        with records_lock(self._out):
+            own = _read(claim_path(self._out, record.key)) == self._owner
+            if own:
+                append_line(self._out, line_of(record))
+                claim_path(self._out, record.key).unlink(missing_ok=True)
+        self._held.discard(record.key)
+        if not own:
+            logger.warning(
+                "this process was silent for so long that another one has taken over the run %s: "
+                "it is recorded there.",
+                record.key[:16],
+            )
+        return own
+
+    def release(self, keys: Collection[str]) -> None:
+        """Let go of claims without recording the runs."""
+        held = self._held.intersection(keys)
+        if not held:
+            return
+        with records_lock(self._out):
+            for key in held:
+                path = claim_path(self._out, key)
+                if _read(path) == self._owner:
+                    path.unlink(missing_ok=True)
+        self._held -= held
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_SECONDS):
+            for key in list(self._held):
+                path = claim_path(self._out, key)
+                with suppress(OSError):  # a beat that is missed is made up for by the next
+                    if _read(path) == self._owner:
+                        os.utime(path)
+
+
+def claim_path(out: Path, key: str) -> Path:
+    """Return the file of a claim."""
+    return out.with_name(f"{out.name}.{key[:16]}.claim")
+
+
+def owners(out: Path, keys: Iterable[str]) -> dict[str, Owner]:
+    """Return who trains which of some runs; those that nobody does are left out.
+
+    Args:
+        out: the records file.
+        keys: record keys.
+    """
+    read = {key: _read(claim_path(out, key)) for key in keys}
+    return {
+        key: owner
+        for key, owner in read.items()
+        if owner is not None and _counts(claim_path(out, key), owner, out)
+    }
+
+
+def wait_for_change(out: Path, claimed: Mapping[str, Owner]) -> None:
+    """Return when the first of some claims is let go, taken over, or counts no more.
+
+    Args:
+        out: the records file.
+        claimed: as `owners` returned them.
+    """
+    while owners(out, claimed) == claimed:
+        time.sleep(POLL_SECONDS)
+
+
+def _create(path: Path, owner: Owner) -> bool:
+    """Create a claim; False if it is there already."""
+    try:
+        with path.open("x") as file:
+            json.dump(asdict(owner), file)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _read(path: Path) -> Owner | None:
+    """Return whose a claim is; None if there is none, or what is there is none."""
+    try:
+        return Owner(**json.loads(path.read_bytes()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def _counts(path: Path, owner: Owner, out: Path) -> bool:
+    """Say whether the owner of a claim still trains, as far as can be seen from here."""
+    if owner.is_gone():
+        return False
+    try:
+        beat = path.stat().st_mtime
+    except FileNotFoundError:  # let go of just now
+        return False
+    return _now(out) - beat < SILENT_SECONDS
+
+
+def _now(out: Path) -> float:
+    """Return the time by the clock of the file system, as clocks of machines may differ."""
+    lock = lock_path(out)
+    lock.touch()
+    return lock.stat().st_mtime
+
+
+@lru_cache(maxsize=1)
+def _machine() -> str:
+    """Return what process ids are valid in: a machine since it started, or a container on it."""
+    boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
+    parts = [boot.read_text().strip() if boot.exists() else ""]
+    parts.append(os.readlink(namespace) if namespace.exists() else "")
+    return " ".join([socket.gethostname(), *parts])

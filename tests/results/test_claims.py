@@ -1,0 +1,129 @@
+"""Claims: exclusive, let go of when their owner is gone, and never in the records file."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+
+import pytest
+
+from probekit.results import claims as claims_module
+from probekit.results import load_records
+from probekit.results.claims import Claims, Owner, claim_path, owners, wait_for_change
+from tests.results.samples import make_record
+
+KEYS = ["a" * 64, "b" * 64]
+
+
+def claim_of(out, owner, key=KEYS[0], age=0.0):
+    """Leave a claim of somebody else beside the records, as old as it is said to be."""
+    path = claim_path(out, key)
+    path.write_text(json.dumps(asdict(owner)))
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "runs.jsonl"
+
+
+def test_only_one_owner_has_a_run(out):
+    with Claims(out) as one, Claims(out) as two:
+        assert one.take(KEYS[:1]) == set(KEYS[:1])
+        assert two.take(KEYS) == set(KEYS[1:])
+        assert one.take(KEYS) == set()
+        assert set(owners(out, KEYS)) == set(KEYS)
+        one.release(KEYS)
+        assert two.take(KEYS) == set(KEYS[:1])
+    assert owners(out, KEYS) == {}
+    assert [path.name for path in out.parent.iterdir()] == ["runs.jsonl.lock"]
+
+
+def test_a_record_ends_the_claim(out):
+    with Claims(out) as claims:
+        claims.take(KEYS)
+        assert claims.record(make_record(key=KEYS[0]))
+        assert set(owners(out, KEYS)) == {KEYS[1]}
+    assert [record.key for record in load_records(out)] == KEYS[:1]
+
+
+def test_what_a_killed_process_had_claimed_is_free(out):
+    code = (
+        "import os, sys; from pathlib import Path; from probekit.results.claims import Claims\n"
+        "with Claims(Path(sys.argv[1])) as claims:\n"
+        "    claims.take(sys.argv[2:]); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.Popen([sys.executable, "-c", code, str(out), *KEYS])
+    while not os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT):
+        pass
+    assert claim_path(out, KEYS[0]).exists(), "a zombie as yet"
+    assert owners(out, KEYS) == {}
+    killed.wait()
+    assert owners(out, KEYS) == {}
+    with Claims(out) as claims:
+        assert claims.take(KEYS) == set(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("change", "age", "free"),
+    [
+        ({"machine": "elsewhere"}, 0, False),
+        ({"machine": "elsewhere"}, 2 * claims_module.SILENT_SECONDS, True),
+        ({}, 2 * claims_module.SILENT_SECONDS, True),  # asleep
+        ({}, 0, False),
+        ({"started": 1.0}, 0, True),  # another process that has its id now
+        ({"pid": 2**22 + 1}, 0, True),
+    ],
+)
+def test_when_a_claim_counts(out, change, age, free):
+    claim_of(out, replace(Owner.here(), **change), age=age)
+    with Claims(out) as claims:
+        assert claims.take(KEYS) == set(KEYS if free else KEYS[1:])
+
+
+def test_a_claim_that_is_torn_is_none(out):
+    claim_path(out, KEYS[0]).write_text('{"host": "a')
+    with Claims(out) as claims:
+        assert claims.take(KEYS[:1]) == set(KEYS[:1])
+
+
+def test_an_owner_that_slept_does_not_record_a_run_again(out, caplog):
+    with Claims(out) as slept, Claims(out) as other:
+        slept.take(KEYS)
+        os.utime(claim_path(out, KEYS[0]), (0, 0))
+        assert other.take(KEYS) == {KEYS[0]}
+        assert not slept.record(make_record(key=KEYS[0]))
+        assert "another one has taken over the run" in caplog.text
+        assert other.record(make_record(key=KEYS[0]))
+    assert len(out.read_text().splitlines()) == 1
+
+
+def test_the_heart_beats_while_the_context_is_open(out, monkeypatch):
+    monkeypatch.setattr(claims_module, "BEAT_SECONDS", 0.02)
+    with Claims(out) as claims:
+        claims.take(KEYS[:1])
+        path = claim_path(out, KEYS[0])
+        os.utime(path, (0, 0))
+        end = time.monotonic() + 30
+        while path.stat().st_mtime == 0 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert path.stat().st_mtime > 0
+
+
+def test_waiting_ends_with_the_first_claim_that_changes(out, monkeypatch):
+    monkeypatch.setattr(claims_module, "POLL_SECONDS", 0.01)
+    with Claims(out) as one:
+        one.take(KEYS)
+        seen, polls = owners(out, KEYS), []
+
+        def poll(seconds):
+            polls.append(seconds)
+            if len(polls) == 3:
+                one.release(KEYS[:1])
+
+        monkeypatch.setattr(claims_module.time, "sleep", poll)
+        wait_for_change(out, seen)
+        assert len(polls) == 3

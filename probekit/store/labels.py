@@ -86,7 +86,7 @@ def write_labels(
     created = datetime.now(UTC).isoformat(timespec="microseconds")
     described = dict(zip(_FIELDS, (split, column, fingerprint, created), strict=True))
     table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
-    name = "-".join(re.sub(r"[^\w.]+", "_", part) for part in (split, column, fingerprint[:8]))
+    name = "-".join(map(_slug, (split, column, fingerprint[:8])))
     path = folder / f"{name}.parquet"
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,29 @@ def read_labels(path: Path) -> LabelSet:
     """
     table = read_table(path, _SCHEMA)
     values = tuple(map(tuple, table["labels"].to_pylist()))
-    return LabelSet(_describe(path), tuple(table["id"].to_pylist()), values)
+    return LabelSet(read_label_file(path), tuple(table["id"].to_pylist()), values)
+
+
+def read_label_file(path: Path) -> LabelFile:
+    """Read what a label file says of itself.
+
+    Raises:
+        EntryError: it is none, or damaged.
+    """
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        values = [metadata[name.encode()].decode() for name in _FIELDS]
+    except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError):
+        raise EntryError(
+            f"{path} is not a probekit label file. Delete it and read the labels again with --data."
+        ) from None
+    return LabelFile(path, *values)
+
+
+def label_files(entry: Path, split: str) -> list[Path]:
+    """Return the files that are labels of an entry's split by their names, readable or not."""
+    found = labels_folder(entry).glob("*.parquet")
+    return sorted(file for file in found if file.name.startswith(f"{_slug(split)}-"))
 
 
 def labels_for(entry: Entry, column: str) -> list[LabelFile]:
@@ -116,17 +138,10 @@ def label_columns(entry: Entry) -> list[str]:
     return sorted({file.column for file in _files(entry)})
 
 
+def _slug(part: str) -> str:
+    return re.sub(r"[^\w.]+", "_", part)
+
+
 def _files(entry: Entry) -> list[LabelFile]:
-    files = map(_describe, labels_folder(entry.path).glob("*.parquet"))
+    files = map(read_label_file, labels_folder(entry.path).glob("*.parquet"))
     return [file for file in files if file.split == entry.manifest.split]
-
-
-def _describe(path: Path) -> LabelFile:
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-        values = [metadata[name.encode()].decode() for name in _FIELDS]
-    except (pa.ArrowException, KeyError, OSError):
-        raise EntryError(
-            f"{path} is not a probekit label file. Delete it and read the labels again with --data."
-        ) from None
-    return LabelFile(path, *values)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from probekit.errors import OptionError
 from probekit.store.files import disk_bytes
-from probekit.store.names import LABELS, MANIFEST, PARTIAL
+from probekit.store.names import LABELS, MANIFEST, PARTIAL, REPLACED
+from probekit.store.replacing import standing
 
 _KEY_DIGITS = 8
 _ENTRY_NAME = re.compile(rf"(?P<split>.+)-(?P<key8>[0-9a-f]{{{_KEY_DIGITS}}})")
@@ -37,7 +38,7 @@ class EntryFolder:
     @property
     def nbytes(self) -> int:
         """Bytes its files take on the disk, less what a sparse file leaves out."""
-        return disk_bytes(self.path)
+        return disk_bytes(standing(self.path))
 
 
 def model_slug(model: str) -> str:
@@ -74,6 +75,18 @@ def entry_folder(root: Path, model: str, task: str, split: str, key: str) -> Pat
     return root / model / task / f"{split}-{key[:_KEY_DIGITS]}"
 
 
+def beside_entry(entry: Path, key: str) -> Path:
+    """Return where another entry of the same model, task and split lies.
+
+    Args:
+        entry: the folder of the one.
+        key: the key of the other.
+    """
+    named = split_and_key(entry.name)
+    split = entry.name if named is None else named[0]
+    return entry.with_name(f"{split}-{key[:_KEY_DIGITS]}")
+
+
 def split_and_key(name: str) -> tuple[str, str] | None:
     """Return split and first digits of the key from an entry's folder name, finished or not."""
     found = _ENTRY_NAME.fullmatch(name.removesuffix(PARTIAL))
@@ -91,10 +104,13 @@ def list_entries(root: Path) -> list[EntryFolder]:
 
 
 def _scan(root: Path) -> Iterator[EntryFolder]:
-    for path in root.glob("*/*/*"):
-        complete = not path.name.endswith(PARTIAL)
+    for found in root.glob("*/*/*"):
+        # An old entry is one where its replacement has not come.
+        path = found.with_name(found.name.removesuffix(REPLACED))
         name = split_and_key(path.name)
-        if name is None or not path.is_dir() or path.parent.name == LABELS:
+        if name is None or found != standing(path) or not found.is_dir():
+            continue
+        if path.parent.name == LABELS:
             continue
         yield EntryFolder(
             path=path,
@@ -102,5 +118,5 @@ def _scan(root: Path) -> Iterator[EntryFolder]:
             task=path.parent.name,
             split=name[0],
             key8=name[1],
-            complete=complete and (path / MANIFEST).is_file(),
+            complete=not path.name.endswith(PARTIAL) and (found / MANIFEST).is_file(),
         )

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from probekit.cli import cache, catalogue, compare, demo, extract, plot, predict, table, train
+from probekit.cli.output import visible
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")
@@ -50,7 +51,7 @@ class Commands(TyperGroup):
 
 
 def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).splitlines())
+    text = visible(" ".join(str(error).splitlines()))
     if isinstance(error, ProbekitError):
         return text
     if type(error).__name__ == "OutOfMemoryError":  # of torch, which is not imported here

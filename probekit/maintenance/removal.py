@@ -42,7 +42,7 @@ class Removable:
         complete = not path.name.endswith(PARTIAL)
         name = split_and_key(path.name)
         file = path / MANIFEST if complete else path / BUILDING / PLAN
-        if name is None or not _key(file).startswith(name[1]):
+        if name is None or not asked_key(file).startswith(name[1]):
             raise OptionError(
                 f"{path} is no entry of probekit: nothing in it was asked for under this name. "
                 "Nothing was removed; if it is to go, remove it yourself."
@@ -65,7 +65,7 @@ class Removable:
             lock.release()
 
 
-def _key(file: Path) -> str:
+def asked_key(file: Path) -> str:
     """Return the key of what a manifest or a plan says was asked for; none where it is neither."""
     try:
         values = json.loads(file.read_text("utf-8"))

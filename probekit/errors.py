@@ -41,6 +41,10 @@ class EntryError(ProbekitError, ValueError):
     """A cache entry is damaged, unfinished, of another format, or does not fit the request."""
 
 
+class EntryVersionError(EntryError):
+    """A cache entry is of another format version."""
+
+
 class EntryNotFoundError(ProbekitError, FileNotFoundError):
     """No cache entry matches, or several do and none was chosen."""
 

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from probekit.cli import cache, catalogue, compare, demo, extract, plot, predict, table, train
 from probekit.cli.messages import end_messages, start_messages
+from probekit.cli.output import visible
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")
@@ -55,7 +56,7 @@ class Commands(TyperGroup):
 
 
 def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).splitlines())
+    text = visible(" ".join(str(error).splitlines()))
     if isinstance(error, ProbekitError):
         return text
     if type(error).__name__ == "OutOfMemoryError":  # of torch, which is not imported here

@@ -1,7 +1,8 @@
 """``probekit cache``: list, describe, verify, remove and locate entries."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,15 +18,44 @@ Entries = Annotated[
 
 
 @app.command("ls")
-def list_entries(cache: options.Cache = Path("cache"), json: options.Json = False) -> None:
-    """List all entries, unfinished ones included."""
-    from probekit.cli.output import print_table
+def list_entries(
+    cache: options.Cache = Path("cache"),
+    sort: Annotated[
+        str, typer.Option("--sort", help="By name, size (largest first) or created (newest first).")
+    ] = "name",
+    json: options.Json = False,
+) -> None:
+    """List all entries, unfinished ones included, and what is left over of others."""
+    from probekit.cli.output import print_json, print_table
     from probekit.maintenance import list_cache
 
-    rows = list_cache(cache)
+    rows = list_cache(cache, sort)
     if not rows:
         typer.echo(f"no entries in {cache}. `probekit extract MODEL TASK` makes one.", err=True)
-    print_table(rows, json=json)
+    elif json:
+        print_json(rows)
+    else:
+        shown = [{**row, "created": row["created"][:10]} for row in rows]
+        for row in shown:
+            del row["bytes"]
+        print_table(shown)
+        typer.echo(_totals(rows), err=True)
+
+
+def _totals(rows: Sequence[Mapping[str, Any]]) -> str:
+    from probekit.maintenance import LEFT_OVER
+    from probekit.quantities import human_bytes
+
+    left = [row["bytes"] for row in rows if row["state"].startswith(LEFT_OVER)]
+    size = sum(row["bytes"] for row in rows) - sum(left)
+    count = len(rows) - len(left)
+    total = f"{count} {'entry' if count == 1 else 'entries'}, {human_bytes(size)}"
+    if not left:
+        return total
+    return (
+        f"{total}; {len(left)} left over, {human_bytes(sum(left))}: `probekit cache rm --stale` "
+        "removes them"
+    )
 
 
 @app.command()
@@ -60,11 +90,12 @@ def verify(
     model: Annotated[
         str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
     ] = None,
+    device: options.Device = "auto",
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random rows.")] = 0,
     cache: options.Cache = Path("cache"),
     json: options.Json = False,
 ) -> None:
-    """Recompute every checksum and, with --rows N, compare rows with a fresh pass."""
+    """Check every file and checksum and, with --rows N, compare rows with a fresh pass."""
     from probekit.cli.output import print_row_errors, progress_wanted
     from probekit.maintenance import check_chunks, select_folders, verify_against, verify_rows
     from probekit.store.entry import Entry
@@ -78,7 +109,7 @@ def verify(
         if rows and against is not None:
             report = verify_against(Entry.open(path), Entry.open(against), rows, seed=seed)
         elif rows:
-            report = verify_rows(Entry.open(path), rows, model=model, seed=seed)
+            report = verify_rows(Entry.open(path), rows, model=model, device=device, seed=seed)
         else:
             continue
         print_row_errors(report, json=json)
@@ -89,29 +120,95 @@ def verify(
 
 @app.command()
 def rm(
-    entry: Entries,
+    entry: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ENTRY]...", help="Paths of entries, or MODEL TASK [SPLIT]."),
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option("--layers", help="Remove these layers alone: 1, 0,4,8 or 1:6."),
+    ] = None,
+    array: Annotated[
+        list[str] | None,
+        typer.Option("--array", help="Remove this array alone, such as tokens; may be repeated."),
+    ] = None,
+    stale: Annotated[
+        bool,
+        typer.Option("--stale", help="Remove what no entry needs any more (see `cache ls`)."),
+    ] = False,
     cache: options.Cache = Path("cache"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove entries, finished or not; nothing else, whatever it is called."""
-    from probekit.maintenance import Removable, select_folders
-    from probekit.quantities import human_bytes
+    """Remove entries, finished or not, or some of their layers or arrays; nothing else."""
+    from probekit.maintenance import select_folders
 
+    reduced = layers is not None or bool(array)
+    if stale and (entry or reduced):
+        raise OptionError("--stale is for all of the cache: leave out entries, layers and arrays.")
+    if stale:
+        _remove_stale(cache, yes)
+        return
+    if not entry:
+        raise OptionError("say which ENTRY: its path, or MODEL TASK [SPLIT]; or give --stale.")
     paths = select_folders(entry, cache)
     if yes and len(entry) == 1 and len(paths) > 1:
         raise OptionError(
             f"{entry[0]} has {len(paths)} entries, of all its tasks: name a TASK as well, or leave "
             "--yes out to be asked of each."
         )
+    if reduced:
+        _reduce(paths, layers, array or (), yes)
+    else:
+        _remove(paths, yes)
+
+
+def _remove(paths: Sequence[Path], yes: bool) -> None:
+    from probekit.maintenance import Removable
+    from probekit.quantities import human_bytes
+
     for found in [Removable.of(path) for path in paths]:
         state = "" if found.complete else "unfinished, "
-        what = f"{found.path} ({state}{human_bytes(found.nbytes)})"
-        if yes:
-            typer.echo(f"removing {what}", err=True)
-        else:
-            typer.confirm(f"Remove {what}?", abort=True, err=True)
+        _confirm(f"{found.path} ({state}{human_bytes(found.nbytes)})", yes)
         found.remove()
         typer.echo(f"removed {found.path}", err=True)
+
+
+def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], yes: bool) -> None:
+    from probekit.maintenance import Reduction
+    from probekit.quantities import human_bytes
+
+    parts = [f"layers {layers}"] * (layers is not None) + [f"array {name}" for name in arrays]
+    for found in [Reduction.of(path, layers=layers, arrays=arrays) for path in paths]:
+        whole = human_bytes(found.nbytes + found.freed)
+        size = f"{human_bytes(found.freed)} of {whole}"
+        _confirm(f"{' and '.join(parts)} of {found.entry.path} ({size})", yes)
+        left = found.apply()
+        typer.echo(f"removed; the rest is {left.path} ({human_bytes(found.nbytes)})", err=True)
+
+
+def _remove_stale(cache: Path, yes: bool) -> None:
+    from probekit.maintenance import find_stale, remove_stale
+    from probekit.quantities import human_bytes
+
+    found = find_stale(cache)
+    if not found:
+        typer.echo(f"nothing is left over in {cache}.", err=True)
+        return
+    for stale in found:
+        typer.echo(f"{stale.path}: {stale.what} ({human_bytes(stale.nbytes)})", err=True)
+    total = human_bytes(sum(stale.nbytes for stale in found))
+    _confirm(f"all {len(found)} ({total})", yes)
+    for stale, gone in remove_stale(cache, found):
+        told = "removed" if gone else "left alone, since it is held or needed:"
+        typer.echo(f"{told} {stale.path}", err=True)
+
+
+def _confirm(what: str, yes: bool) -> None:
+    """Say what is about to be removed, and how large it is; ask first unless told not to."""
+    if yes:
+        typer.echo(f"removing {what}", err=True)
+    else:
+        typer.confirm(f"Remove {what}?", abort=True, err=True)
 
 
 @app.command()

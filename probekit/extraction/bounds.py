@@ -18,6 +18,8 @@ UNIT_TOKENS = 2**17
 
 _ROOM = 3  # rows of another array that a unit has room for beside each word
 _FEWEST = 16
+_MOST_ROW_CHUNKS = 4096
+_PER_UNIT = 4  # chunks of a unit at least, so that little of the last one stays unused
 
 
 def pooled_chunk_rows(
@@ -46,6 +48,30 @@ def pooled_chunk_rows(
         per_unit /= 2
     fitting = 2 ** round(math.log2(max(per_unit, _FEWEST)))
     return {name: min(chunk_rows[name], fitting) for name in pooled}
+
+
+def grown_chunk_rows(
+    chunk_rows: Mapping[str, int],
+    rows: Mapping[str, np.ndarray],
+    row_bytes: Mapping[str, float],
+) -> dict[str, int]:
+    """Return larger chunks for arrays that would have very many, as far as units hold several.
+
+    Each is a map for whoever reads the array, and a process has so many.
+
+    Args:
+        chunk_rows: per array, the rows of a chunk.
+        rows: per array, the rows of each example.
+        row_bytes: per array, the bytes of a row over all its layers.
+    """
+    total = {name: int(rows[name].sum()) for name in rows}
+    units = max(sum(row_bytes[name] * total[name] for name in rows) / UNIT_BYTES, 1)
+    grown = dict(chunk_rows)
+    for name in rows:
+        most = total[name] / (_PER_UNIT * units)
+        while total[name] > _MOST_ROW_CHUNKS * grown[name] and 2 * grown[name] <= most:
+            grown[name] *= 2
+    return grown
 
 
 def max_chunks(

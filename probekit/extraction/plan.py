@@ -9,7 +9,7 @@ import torch
 from probekit.backbone import Backbone, BackboneInfo
 from probekit.data.encoded import EncodedSplit
 from probekit.data.units import Unit, plan_units, stored_rows
-from probekit.extraction.bounds import max_chunks, pooled_chunk_rows
+from probekit.extraction.bounds import grown_chunk_rows, max_chunks, pooled_chunk_rows
 from probekit.extraction.options import ExtractOptions
 from probekit.layers import parse_layers
 from probekit.pooling import Pooling
@@ -103,6 +103,7 @@ def make_plan(
     row_bytes = {name: len(layers[name]) * info.dim * 2.0 for name in keep}
     chunk_rows = {name: chunk_rows_for(info.dim, dtype, int(rows[name].sum())) for name in keep}
     chunk_rows |= pooled_chunk_rows(chunk_rows, rows, row_bytes, len(encoded.subwords))
+    chunk_rows = grown_chunk_rows(chunk_rows, rows, row_bytes)
     units = plan_units(
         rows,
         chunk_rows=chunk_rows,

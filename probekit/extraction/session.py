@@ -27,10 +27,13 @@ from probekit.extraction.statistics import all_fit
 from probekit.extraction.table import example_table
 from probekit.fingerprint import digest
 from probekit.layers import parse_layers
+from probekit.registry import choose
+from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
 from probekit.store.layout import entry_folder, folder_of_key, labels_folder
+from probekit.store.mapping import check_mappable
 from probekit.store.names import MANIFEST
 from probekit.store.unfinished import unfinished_bytes, unfinished_plan, unfinished_units
 from probekit.tasks import Split, Task
@@ -165,7 +168,8 @@ class Session:
         """Tokenise a split and lay out its entry.
 
         Raises:
-            OptionError: a layer that does not exist, or a limit that the model does not have.
+            OptionError: a layer that does not exist, a limit that the model does not have, or more
+                files than a process can map.
             DataError: an example is too long, and ``overlong`` is ``error``.
         """
         info = self.inspection.info
@@ -176,7 +180,9 @@ class Session:
         if cuts := describe_cuts(split.name, encoded.counts, limit):
             logger.warning("%s", cuts)
         pooling = word_pooling(self.options, info)
-        return make_plan(encoded, info, self.options, arrays_of(self._keep), pooling)
+        plan = make_plan(encoded, info, self.options, arrays_of(self._keep), pooling)
+        check_mappable(choose("backend", self.options.format, BACKENDS), plan.arrays.values())
+        return plan
 
     def begun(self, split: Split, plan: Plan) -> float:
         """Return the share of a plan's subwords that an earlier, unfinished run has done.

@@ -1,63 +1,101 @@
 """List, describe, select and check the entries of a cache."""
 
 import logging
+import os
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from probekit.backbone.remembered import identity_at
-from probekit.errors import EntryError, EntryNotFoundError, OptionError
+from probekit.errors import EntryError, EntryNotFoundError, EntryVersionError, OptionError
+from probekit.maintenance.stale import Stale, find_stale
 from probekit.quantities import human_bytes
-from probekit.store.checksums import DamagedChunk
+from probekit.registry import choose
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.files import disk_bytes
 from probekit.store.find import Wanted, names_entry
-from probekit.store.labels import label_columns
+from probekit.store.labels import label_columns, label_files, read_labels
 from probekit.store.layout import EntryFolder, list_entries
+from probekit.store.manifest import Manifest
 from probekit.store.names import MANIFEST, PARTIAL
-from probekit.store.verify import verify_checksums
+from probekit.store.verify import verify_checksums, verify_files
 from probekit.tasks import is_called
 
 logger = logging.getLogger(__name__)
 
+_COLUMNS = (
+    *("model", "task", "split", "key", "size", "bytes", "examples", "words", "layers"),
+    *("dtype", "compute", "format", "created", "state"),
+)
 
-def list_cache(root: Path) -> list[dict[str, Any]]:
-    """Return one row per entry, unfinished ones included."""
-    return [_row(folder) for folder in list_entries(root)]
+
+LEFT_OVER = "left over"
+"""How the state of what no entry needs begins."""
+
+_ORDERS = {"name": (), "size": ("bytes",), "created": ("created",)}
+"""By what column entries are sorted, downwards."""
+
+
+def list_cache(root: Path, order: str = "name") -> list[dict[str, Any]]:
+    """Return a row for each entry, unfinished ones included, then one for whatever is left over.
+
+    Args:
+        root: the cache root.
+        order: of the entries: ``name``, ``size`` (largest first) or ``created`` (newest first).
+
+    Raises:
+        UnknownNameError: there is no such order.
+    """
+    columns = choose("order", order, _ORDERS)
+    rows = [_row(folder) for folder in list_entries(root)]
+    for column in columns:
+        rows.sort(key=itemgetter(column), reverse=True)  # "-" is less than any digit
+    return rows + [_stale_row(stale, root) for stale in find_stale(root)]
+
+
+def _stale_row(stale: Stale, root: Path) -> dict[str, Any]:
+    model, task, *rest = stale.path.relative_to(root).parts
+    return dict.fromkeys(_COLUMNS, "-") | {
+        "model": model,
+        "task": task,
+        "split": "/".join(rest),
+        "bytes": stale.nbytes,
+        "size": human_bytes(stale.nbytes),
+        "state": f"{LEFT_OVER}: {stale.what}",
+    }
 
 
 def _row(folder: EntryFolder) -> dict[str, Any]:
-    row: dict[str, Any] = {
+    size = folder.nbytes
+    row: dict[str, Any] = dict.fromkeys(_COLUMNS, "-") | {
         "model": folder.model,
         "task": folder.task,
         "split": folder.split,
         "key": folder.key8,
-        "size": human_bytes(folder.nbytes),
-        "examples": "-",
-        "words": "-",
-        "layers": "-",
-        "dtype": "-",
-        "compute": "-",
-        "format": "-",
+        "bytes": size,
+        "size": human_bytes(size),
         "state": "unfinished",
     }
-    if not folder.path.name.endswith(PARTIAL):
-        try:
-            manifest = read_manifest(folder.path)
-        except EntryError as error:
-            logger.warning("%s", error)
-            return row | {"state": "unreadable"}
-        row |= {
-            "examples": manifest.counts["examples"],
-            "words": manifest.counts["words"] if manifest.kind == "tagging" else "-",
-            "layers": len(manifest.arrays[0].layers),
-            "dtype": manifest.dtype,
-            "compute": manifest.compute_dtype,
-            "format": manifest.backend,
-            "state": "complete",
-        }
-    return row
+    if folder.path.name.endswith(PARTIAL):
+        return row
+    try:
+        manifest = read_manifest(folder.path)
+    except EntryError as error:
+        logger.warning("%s", error)
+        other = isinstance(error, EntryVersionError)
+        return row | {"state": "unreadable" if other else "damaged"}
+    return row | {
+        "examples": manifest.counts["examples"],
+        "words": manifest.counts.get("words", "-") if manifest.kind == "tagging" else "-",
+        "layers": len(manifest.arrays[0].layers),
+        "dtype": manifest.dtype,
+        "compute": manifest.compute_dtype,
+        "format": manifest.backend,
+        "created": manifest.created,
+        "state": "complete",
+    }
 
 
 def select_folders(names: Sequence[str], root: Path) -> list[Path]:
@@ -72,7 +110,7 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
         EntryNotFoundError: nothing matches.
         OptionError: more than model, task and split.
     """
-    paths, folders = [Path(name) for name in names], list_entries(root)
+    paths, folders = [_named(Path(name)) for name in names], list_entries(root)
     listed = {folder.path.resolve() for folder in folders}
     if all(_is_entry(path) or path.resolve() in listed for path in paths):
         return paths
@@ -105,6 +143,11 @@ def _of_key(name: str, folders: Sequence[EntryFolder]) -> list[Path]:
     return [folder.path for folder in folders if is_key and names_entry(name, folder)]
 
 
+def _named(path: Path) -> Path:
+    """Return a path that ends in a name, as ``.`` and ``..`` do not."""
+    return Path(os.path.abspath(path)) if path.name in ("", "..") else path
+
+
 def _is_entry(path: Path) -> bool:
     return path.name.endswith(PARTIAL) or (path / MANIFEST).is_file()
 
@@ -120,8 +163,8 @@ def describe(path: Path) -> dict[str, Any]:
     return {
         "path": str(path),
         "size": human_bytes(disk_bytes(path)),
-        "model": manifest.model_info["name"],
-        "architecture": manifest.model_info["identity"]["architecture"],
+        "model": manifest.model_info.get("name", manifest.model),
+        "architecture": manifest.request["model"].get("architecture", "unknown"),
         "task": manifest.task,
         "split": manifest.split,
         "origin": manifest.origin,
@@ -138,13 +181,16 @@ def describe(path: Path) -> dict[str, Any]:
         "dtype": f"{manifest.dtype}, computed in {manifest.compute_dtype}",
         "pooling": manifest.pooling,
         **{name.replace("_", " "): f"{count:,}" for name, count in manifest.counts.items()},
-        "max |x|": ", ".join(
-            f"{x:.4g}" for x in next(iter(manifest.statistics["max_abs"].values()))
-        ),
+        "max |x|": ", ".join(f"{x:.4g}" for x in _largest(manifest)) or "unknown",
         "key": manifest.key,
         "created": manifest.created,
         "versions": ", ".join(f"{name} {found}" for name, found in manifest.versions.items()),
     }
+
+
+def _largest(manifest: Manifest) -> Sequence[float]:
+    """Return the largest value of each layer of the first array."""
+    return manifest.statistics.get("max_abs", {}).get(manifest.arrays[0].name, ())
 
 
 def _part(limit: int | None) -> str:
@@ -159,15 +205,20 @@ def _labels(entry: Entry) -> str:
 
 
 def check_chunks(path: Path, *, progress: bool = False) -> int:
-    """Recompute every checksum of an entry and return how many chunks were checked.
+    """Check every file of an entry, its labels, and every chunk; return the number of chunks.
 
     Raises:
-        EntryError: chunks are damaged, missing or short; the message names the first and counts
-            the rest.
+        EntryError: something is damaged, missing, short or no part of the entry; the message
+            names the first and counts the rest.
     """
-    damaged = verify_checksums(path, progress=progress)
-    if damaged:
-        raise EntryError(_damage(path, damaged))
+    wrong = [*verify_files(path), *_unreadable_labels(path)]
+    wrong = wrong or [str(chunk) for chunk in verify_checksums(path, progress=progress)]
+    if wrong:
+        others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise EntryError(
+            f"{path}: {wrong[0]}{others}. The entry cannot be trusted: extract it again with "
+            "--overwrite."
+        )
     manifest = read_manifest(path)
     return sum(
         rows * layers
@@ -176,9 +227,12 @@ def check_chunks(path: Path, *, progress: bool = False) -> int:
     )
 
 
-def _damage(path: Path, damaged: Sequence[DamagedChunk]) -> str:
-    others = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
-    return (
-        f"{path}: {damaged[0]}{others}. The entry cannot be trusted: extract it again with "
-        "--overwrite."
-    )
+def _unreadable_labels(path: Path) -> list[str]:
+    """Return which label files of an entry's split are damaged, by their names."""
+    wrong = []
+    for file in label_files(path, read_manifest(path).split):
+        try:
+            read_labels(file)
+        except EntryError as error:
+            wrong.append(str(error).rstrip("."))
+    return wrong

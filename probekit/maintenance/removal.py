@@ -1,12 +1,12 @@
 """Remove entries, and nothing that is not provably one."""
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import EntryNotFoundError, OptionError, StorageError
-from probekit.fingerprint import digest
+from probekit.maintenance.orphans import orphaned_labels
+from probekit.store.asked import asked_key, asked_of
 from probekit.store.files import disk_bytes
 from probekit.store.layout import split_and_key
 from probekit.store.lock import EntryLock
@@ -42,7 +42,7 @@ class Removable:
         complete = not path.name.endswith(PARTIAL)
         name = split_and_key(path.name)
         file = path / MANIFEST if complete else path / BUILDING / PLAN
-        if name is None or not _key(file).startswith(name[1]):
+        if name is None or not asked_key(file).startswith(name[1]):
             raise OptionError(
                 f"{path} is no entry of probekit: nothing in it was asked for under this name. "
                 "Nothing was removed; if it is to go, remove it yourself."
@@ -50,26 +50,29 @@ class Removable:
         return cls(path, complete, disk_bytes(path))
 
     def remove(self) -> None:
-        """Remove it; links in it go, what they point to stays.
+        """Remove it, and the labels of its text that no other entry needs.
+
+        Links in it go, what they point to stays.
 
         Raises:
             EntryLockedError: another process is writing it.
             StorageError: a file of it cannot be removed.
         """
+        of, task = _text_of(self.path), self.path.parent
         lock = EntryLock(self.path.with_name(self.path.name.removesuffix(PARTIAL)))
         try:
             shutil.rmtree(self.path)
+            for file in orphaned_labels(task):
+                if file.of == of:
+                    file.path.unlink()
         except OSError as error:
             raise StorageError(f"{self.path} cannot be removed ({error}).") from error
         finally:
             lock.release()
 
 
-def _key(file: Path) -> str:
-    """Return the key of what a manifest or a plan says was asked for; none where it is neither."""
-    try:
-        values = json.loads(file.read_text("utf-8"))
-        request = values.get("request") if isinstance(values, dict) else None
-        return digest(request) if isinstance(request, dict) and request else ""
-    except (OSError, ValueError, RecursionError):
-        return ""
+def _text_of(path: Path) -> tuple[str, object]:
+    """Return split and text of an entry, whole or unfinished."""
+    named = split_and_key(path.name)
+    assert named is not None, "it was proven to be an entry"
+    return named[0], asked_of(path).get("text")

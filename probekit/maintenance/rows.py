@@ -20,6 +20,7 @@ from probekit.store.entry import Entry
 _COMPUTE_TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 5e-3}
 _STORE_TOLERANCE = {"float32": 0.0, "float16": 0.0, "bfloat16": 4e-3, "int8": 1e-2}
 TAIL = 10
+_MODEL = ("name", "revision", "identity")
 _SAME = ("model", "text", "max_length", "overlong", "pooling", "layers", "masking")
 
 
@@ -86,8 +87,10 @@ def verify_rows(
 
     Raises:
         BackboneError: the model's weights or tokenizer are not those of the entry.
-        EntryError: the entry holds no such row.
+        EntryError: the entry holds no such row, or does not say of which model it is.
     """
+    entry.manifest.check_says("model_info", _MODEL)
+    entry.manifest.check_says("request", ("max_length", "overlong"))
     backbone = load_again(
         entry.manifest.model_info,
         model=model,
@@ -113,7 +116,7 @@ def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> 
         OptionError: the entries differ in what decides the rows, such as text, model or layers.
     """
     for field in _SAME:
-        if entry.manifest.request[field] != other.manifest.request[field]:
+        if entry.manifest.request.get(field) != other.manifest.request.get(field):
             raise OptionError(
                 f"{entry.path} and {other.path} cannot be compared: they differ in {field!r}."
             )

@@ -9,12 +9,27 @@ import numpy as np
 
 from probekit.errors import EntryError, OptionError
 from probekit.registry import choose
+from probekit.store.json_types import list_of, mistyped, text, whole
+from probekit.store.names import is_name
 
 FeatureDtype = Literal["float16", "bfloat16", "float32", "int8"]
 FEATURE_DTYPES: tuple[str, ...] = get_args(FeatureDtype)
 
 # What a backend stores: HDF5 and Zarr know no bfloat16, so its bits travel as uint16.
 _PLAIN_DTYPES = {"float16": "float16", "bfloat16": "uint16", "float32": "float32", "int8": "int8"}
+
+# Beyond what anybody stores, so that a stranger's numbers take neither memory nor overflow.
+_MOST_CHUNKS = 2**20
+_MOST_ROWS = 2**36
+_WIDEST = 2**20
+_TYPES = {
+    "name": is_name,
+    "rows": whole(1, _MOST_ROWS),
+    "layers": list_of(whole(0, _WIDEST)),
+    "dim": whole(1, _WIDEST),
+    "dtype": text,
+    "chunk_rows": whole(1, _MOST_ROWS),
+}
 
 _CHUNK_BYTES = 4 * 2**20
 _MIN_CHUNK_ROWS = 16
@@ -77,16 +92,21 @@ class ArraySpec:
         Raises:
             OptionError: a field has a value that no entry can have.
         """
-        choose("stored dtype", self.dtype, dict.fromkeys(FEATURE_DTYPES))
-        if min(self.rows, self.dim, self.chunk_rows) < 1 or self.rows % self.chunk_rows:
+        if wrong := mistyped(asdict(self), _TYPES):
             raise OptionError(
-                f"array {self.name!r}: rows {self.rows}, dim {self.dim} and chunk_rows "
-                f"{self.chunk_rows} must be positive, and rows a multiple of chunk_rows."
+                f"array {self.name!r:.80}: {wrong[0]} cannot be {getattr(self, wrong[0])!r:.80}."
             )
-        if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
+        choose("stored dtype", self.dtype, dict.fromkeys(FEATURE_DTYPES))
+        if self.rows % self.chunk_rows or self.n_row_chunks * len(self.layers) > _MOST_CHUNKS:
             raise OptionError(
-                f"array {self.name!r}: layers must be ascending, distinct and at least 0, "
-                f"found {list(self.layers)}."
+                f"array {self.name!r}: {self.rows} rows of {len(self.layers)} layers in chunks of "
+                f"{self.chunk_rows} cannot be; rows are a multiple of a chunk's, and chunks "
+                f"{_MOST_CHUNKS:,} at most."
+            )
+        if not self.layers or list(self.layers) != sorted(set(self.layers)):
+            raise OptionError(
+                f"array {self.name!r}: layers must be ascending and distinct, "
+                f"found {list(self.layers)!r:.80}."
             )
 
     @property
@@ -136,7 +156,8 @@ class ArraySpec:
         try:
             return cls(**{**fields, "layers": tuple(fields["layers"])})
         except (TypeError, KeyError, OptionError) as error:
-            raise EntryError(f"cannot read the array description {dict(fields)}: {error}") from None
+            shown = f"{fields!r:.300}"
+            raise EntryError(f"cannot read the array description {shown}: {error}") from None
 
 
 def chunk_rows_for(dim: int, dtype: FeatureDtype, total_rows: int) -> int:

@@ -2,11 +2,12 @@
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 from torch import Tensor
@@ -15,16 +16,17 @@ from probekit.errors import EntryError
 from probekit.fingerprint import canonical_json, digest
 from probekit.registry import choose
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends import BACKENDS
+from probekit.store.backends import BACKENDS, ChunkWriter
 from probekit.store.checksums import damaged_chunks
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.lock import EntryLock
 from probekit.store.manifest import Manifest
-from probekit.store.marks import UnitMark, read_marks
-from probekit.store.names import BUILDING, PARTIAL, PLAN, REPLACED, UNITS
+from probekit.store.marks import ChunkSum, UnitMark, read_marks
+from probekit.store.names import BUILDING, PARTIAL, PLAN, UNITS, beside
 from probekit.store.pieces import cut_pieces, write_pieces
-from probekit.store.sealing import install, write_sealed
+from probekit.store.replacing import install, restore
+from probekit.store.sealing import write_sealed
 from probekit.store.unfinished import unfinished_plan, unfinished_units
 
 logger = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ class EntryBuilder:
     ) -> None:
         """Prepare or resume the partial folder; use `open`, which takes the lock."""
         self.path = path
-        self.partial = path.with_name(path.name + PARTIAL)
+        self.partial = beside(path, PARTIAL)
         self.arrays = {spec.name: spec for spec in map(ArraySpec.from_json, plan["arrays"])}
         self._n_units = len(plan["units"])
         self._backend = choose("backend", plan["backend"], BACKENDS)
@@ -59,8 +61,7 @@ class EntryBuilder:
         self._lock = lock
         self._marks: dict[int, UnitMark] = {}
         with storage_errors(self.partial, self._nbytes):
-            self._prepare(plan, restart=restart)
-            self._writer = self._backend.open_writer(self._store, self._plain)
+            self._writer = self._prepare(plan, restart=restart)
 
     @classmethod
     def open(
@@ -92,7 +93,7 @@ class EntryBuilder:
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = EntryLock(path)
         try:
-            _restore(path)
+            restore(path)
             if path.exists() and not overwrite:
                 raise EntryError(
                     f"{path} exists and is complete. To build it again, extract with --overwrite."
@@ -138,8 +139,7 @@ class EntryBuilder:
             StateRangeError: a value is non-finite or too large for the stored dtype.
             StorageError: no space left, or no permission.
         """
-        if unit in self._marks or not 0 <= unit < self._n_units:
-            raise ValueError(f"unit {unit} is done already or not one of {self._n_units}")
+        self._check_open(unit)
         with storage_errors(self.partial, self.nbytes_left):
             pieces = [
                 piece
@@ -147,9 +147,27 @@ class EntryBuilder:
                 for piece in cut_pieces(self.arrays[name], row_start[name], block)
             ]
             chunks = write_pieces(self._writer, pieces)
-            mark = UnitMark(unit, chunks, {} if stats is None else dict(stats))
-            mark.write(self._units_folder)
-        self._marks[unit] = mark
+            self._mark(UnitMark(unit, chunks, {} if stats is None else dict(stats)))
+
+    def copy_unit(self, unit: int, chunks: Iterable[tuple[ChunkSum, bytes]]) -> None:
+        """Write the chunks of one unit as another entry has them stored, then mark it done.
+
+        Args:
+            unit: index in the plan's ``units``.
+            chunks: place, checksum and bytes of each.
+
+        Raises:
+            StorageError: no space left, or no permission.
+        """
+        self._check_open(unit)
+        plain, written = {array.name: array for array in self._plain}, []
+        with storage_errors(self.partial, self.nbytes_left):
+            for chunk, data in chunks:
+                array = plain[chunk.array]
+                values = np.frombuffer(data, array.dtype).reshape(array.chunks)
+                self._writer.write(array, chunk.row_chunk, chunk.layer_index, values)
+                written.append(chunk)
+            self._mark(UnitMark(unit, tuple(written), {}))
 
     def complete(self, manifest: Manifest, examples: pa.Table, files: Mapping[str, bytes]) -> Entry:
         """Seal the entry: tables, small files, manifest last, everything on disk, rename.
@@ -168,7 +186,8 @@ class EntryBuilder:
         with storage_errors(self.partial, self.nbytes_left):
             self._writer.sync()
             self._writer.close()
-            write_sealed(self.partial, manifest, examples, files, sums)
+            places = [self._backend.places(self._store, plain) for plain in self._plain]
+            write_sealed(self.partial, manifest, examples, files, sums, places)
             install(self.partial, self.path)
             # Only now: a kill before the rename must find the units done.
             shutil.rmtree(self.path / BUILDING)
@@ -209,27 +228,36 @@ class EntryBuilder:
     def _nbytes(self) -> int:
         return sum(spec.nbytes for spec in self.arrays.values())
 
-    def _prepare(self, plan: Mapping[str, Any], *, restart: bool) -> None:
-        """Resume what is there if it has the same plan, else start clean."""
+    def _prepare(self, plan: Mapping[str, Any], *, restart: bool) -> ChunkWriter:
+        """Resume what is there if it has the same plan and is not torn, else start clean."""
         if not restart:
             check_resumable(self.path, plan)
         begun = unfinished_plan(self.path)
-        if digest(begun) == digest(plan):
-            self._resume()
-            return
-        if self.partial.exists():
+        if begun is not None and digest(begun) == digest(plan):
+            try:
+                return self._resume()
+            except EntryError as error:  # the plan was on the disk before what it plans
+                logger.warning("%s is torn (%s); starting afresh", self.partial, error)
+        elif self.partial.exists():
             logger.warning("%s: starting afresh", self.partial)
+        if self.partial.exists():
             shutil.rmtree(self.partial)
         self._units_folder.mkdir(parents=True)
         self._backend.create(self._store, self._plain)
         # Last: a plan on disk says that everything above is whole.
         write_whole(self.partial / BUILDING / PLAN, canonical_json(dict(plan)).encode())
+        return self._backend.open_writer(self._store, self._plain)
 
-    def _resume(self) -> None:
+    def _resume(self) -> ChunkWriter:
         """Take over the marked units whose bytes are what their marks say.
 
         A killed process leaves them so; a machine that lost power may not.
+
+        Raises:
+            EntryError: the store itself is torn.
         """
+        writer = self._backend.open_writer(self._store, self._plain)
+        self._units_folder.mkdir(parents=True, exist_ok=True)
         marks = read_marks(self._units_folder)
         places = {plain.name: self._backend.places(self._store, plain) for plain in self._plain}
         owner = {chunk: unit for unit, mark in marks.items() for chunk in mark.chunks}
@@ -238,6 +266,15 @@ class EntryBuilder:
             (self._units_folder / f"{unit:06d}.json").unlink()
         self._marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
         logger.info("resuming %s: %d of %d units done", self.path, len(self._marks), self._n_units)
+        return writer
+
+    def _check_open(self, unit: int) -> None:
+        if unit in self._marks or not 0 <= unit < self._n_units:
+            raise ValueError(f"unit {unit} is done already or not one of {self._n_units}")
+
+    def _mark(self, mark: UnitMark) -> None:
+        mark.write(self._units_folder)
+        self._marks[mark.unit] = mark
 
     def _check_complete(self, manifest: Manifest) -> None:
         missing = sorted(set(range(self._n_units)) - self.done_units)
@@ -294,15 +331,6 @@ def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
         f"{'; '.join(_differences(begun, plan))}. Give the options of that one to go on with it, "
         "or --restart to throw them away."
     )
-
-
-def _restore(path: Path) -> None:
-    """Put back an old entry whose replacement was killed between two renames."""
-    replaced = path.with_name(path.name + REPLACED)
-    if replaced.exists() and not path.exists():
-        replaced.rename(path)
-    elif replaced.exists():
-        shutil.rmtree(replaced)
 
 
 def _differences(begun: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:

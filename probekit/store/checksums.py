@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import xxhash
 
-from probekit.store.backends.base import ChunkPlaces
+from probekit.errors import EntryError
+from probekit.store.backends.base import REMEDY, ChunkPlaces
 from probekit.store.marks import ChunkSum
 
 _THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few requests at once
@@ -67,12 +68,28 @@ def damaged_chunks(
                 yield found
 
 
+def read_chunk(chunk: ChunkSum, places: ChunkPlaces) -> bytes:
+    """Return the bytes of a chunk.
+
+    Raises:
+        EntryError: they differ from their checksum.
+    """
+    data, found = _found(chunk, places)
+    if found is not None:
+        raise EntryError(f"{found}. {REMEDY}")
+    return data
+
+
 def _examine(chunk: ChunkSum, places: ChunkPlaces) -> DamagedChunk | None:
+    return _found(chunk, places)[1]
+
+
+def _found(chunk: ChunkSum, places: ChunkPlaces) -> tuple[bytes, DamagedChunk | None]:
     at = chunk.row_chunk, chunk.layer_index
     file, offset = places.files[places.file_index[at]], int(places.offsets[at])
     data = _read(file, offset, chunk.nbytes)
     found = checksum(data) if len(data) == chunk.nbytes else ""
-    return None if found == chunk.xxh128 else DamagedChunk(chunk, file, offset, found)
+    return data, None if found == chunk.xxh128 else DamagedChunk(chunk, file, offset, found)
 
 
 def _read(file: str, offset: int, nbytes: int) -> bytes:

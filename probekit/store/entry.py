@@ -6,12 +6,17 @@ from functools import cached_property
 from pathlib import Path
 
 from probekit.errors import EntryError, EntryNotFoundError
+from probekit.reasons import reason_of
 from probekit.registry import choose
 from probekit.store.backends import BACKENDS
 from probekit.store.feature_array import FeatureArray
 from probekit.store.manifest import Manifest
-from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, PARTIAL
+from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, PARTIAL, beside
+from probekit.store.replacing import read_standing
 from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
+
+_LARGEST_MANIFEST = 2**24
+_REMEDY = "The entry is damaged: extract it again with --overwrite."
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,11 @@ class Entry:
             EntryError: the entry is unfinished or of another format version, or a file or
                 chunk is missing or short.
         """
-        manifest = read_manifest(path)
+        return read_standing(path, cls._open)
+
+    @classmethod
+    def _open(cls, path: Path) -> "Entry":
+        manifest = _read_manifest(path)
         backend = choose("backend", manifest.backend, BACKENDS)
         store = path / backend.filename
         arrays = {}
@@ -57,8 +66,15 @@ class Entry:
 
     @cached_property
     def examples(self) -> ExampleTable:
-        """The example table, read on first use."""
-        return ExampleTable(read_table(self.path / EXAMPLES, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA))
+        """The example table, read on first use.
+
+        Raises:
+            EntryError: the table is damaged, or tells of rows that the arrays do not have.
+        """
+        file = self.path / EXAMPLES
+        table = ExampleTable(read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA))
+        table.check({spec.name: spec.rows for spec in self.manifest.arrays}, str(file))
+        return table
 
     @property
     def backbone(self) -> Path:
@@ -96,9 +112,13 @@ def read_manifest(path: Path) -> Manifest:
         EntryNotFoundError: there is no such folder.
         EntryError: the entry is unfinished, or its manifest is damaged or of another version.
     """
-    partial = path.name.endswith(PARTIAL) or path.with_name(path.name + PARTIAL).is_dir()
-    if path.name.endswith(PARTIAL) or not (path / MANIFEST).is_file():
-        if partial:
+    return read_standing(path, _read_manifest)
+
+
+def _read_manifest(path: Path) -> Manifest:
+    partial = path.name.endswith(PARTIAL)
+    if partial or not (path / MANIFEST).is_file():
+        if partial or beside(path, PARTIAL).is_dir():
             raise EntryError(
                 f"{path} is unfinished. Run the same `probekit extract` command again: "
                 "it resumes where it stopped."
@@ -109,4 +129,19 @@ def read_manifest(path: Path) -> Manifest:
             f"{path} is not a complete cache entry: it has no {MANIFEST}. "
             "Extract it again with --overwrite."
         )
-    return Manifest.from_json((path / MANIFEST).read_text("utf-8"), str(path / MANIFEST))
+    return Manifest.from_json(manifest_text(path), str(path / MANIFEST))
+
+
+def manifest_text(path: Path) -> str:
+    """Return the text of an entry's manifest.
+
+    Raises:
+        EntryError: it cannot be read, or is no text of a manifest's size.
+    """
+    file = path / MANIFEST
+    try:
+        if file.stat().st_size > _LARGEST_MANIFEST:
+            raise EntryError(f"{file} is larger than any manifest is. {_REMEDY}")
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EntryError(f"{file} cannot be read ({reason_of(error)}). {_REMEDY}") from None

@@ -109,7 +109,7 @@ def write_labels(
     described = dict(zip(_FIELDS, fields, strict=True))
     table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
     version = digest([text, fingerprint])[:8]
-    name = "-".join(re.sub(r"[^\w.]+", "_", part) for part in (split, column, version))
+    name = "-".join(map(_slug, (split, column, version)))
     path = folder / f"{name}.parquet"
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,30 @@ def read_labels(path: Path) -> LabelSet:
     """
     table = read_table(path, _SCHEMA)
     values = tuple(map(tuple, table["labels"].to_pylist()))
-    return LabelSet(_describe(path), tuple(table["id"].to_pylist()), values)
+    return LabelSet(read_label_file(path), tuple(table["id"].to_pylist()), values)
+
+
+def read_label_file(path: Path) -> LabelFile:
+    """Read what a label file says of itself.
+
+    Raises:
+        EntryError: it is none, or damaged.
+    """
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        since = dict.fromkeys(_SINCE, b"")
+        values = [(since | metadata)[name.encode()].decode() for name in _FIELDS]
+    except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError):
+        raise EntryError(
+            f"{path} is not a probekit label file. Delete it and read the labels again with --data."
+        ) from None
+    return LabelFile(path, *values)
+
+
+def label_files(entry: Path, split: str) -> list[Path]:
+    """Return the files that are labels of an entry's split by their names, readable or not."""
+    found = labels_folder(entry).glob("*.parquet")
+    return sorted(file for file in found if file.name.startswith(f"{_slug(split)}-"))
 
 
 def labels_for(entry: Entry, column: str) -> list[LabelFile]:
@@ -142,25 +165,9 @@ def label_columns(entry: Entry) -> list[str]:
 def labels_of(entry: Entry) -> list[LabelFile]:
     """Return the label files of an entry: those of its split and its text."""
     mine = entry.manifest.split, entry.manifest.request["text"]
-    return [file for file in label_files(labels_folder(entry.path)) if file.of == mine]
+    files = map(read_label_file, sorted(labels_folder(entry.path).glob("*.parquet")))
+    return [file for file in files if file.of == mine]
 
 
-def label_files(folder: Path) -> list[LabelFile]:
-    """Return the label files of a task's label folder; those of an earlier format are of no text.
-
-    Raises:
-        EntryError: a file is no label file.
-    """
-    return [_describe(path) for path in sorted(folder.glob("*.parquet"))]
-
-
-def _describe(path: Path) -> LabelFile:
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-        since = dict.fromkeys(_SINCE, b"")
-        values = [(since | metadata)[name.encode()].decode() for name in _FIELDS]
-    except (pa.ArrowException, KeyError, OSError):
-        raise EntryError(
-            f"{path} is not a probekit label file. Delete it and read the labels again with --data."
-        ) from None
-    return LabelFile(path, *values)
+def _slug(part: str) -> str:
+    return re.sub(r"[^\w.]+", "_", part)

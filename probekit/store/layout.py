@@ -1,6 +1,5 @@
 """The layout of a cache root: <root>/<model>/<task>/<split>-<key8>."""
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -8,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import OptionError
+from probekit.store.asked import asked_key
 from probekit.store.files import disk_bytes
-from probekit.store.names import LABELS, MANIFEST, PARTIAL
+from probekit.store.names import LABELS, MANIFEST, PARTIAL, REPLACED
+from probekit.store.replacing import standing
 
 _KEY_DIGITS = 8
 _ENTRY_NAME = re.compile(rf"(?P<split>.+)-(?P<key8>[0-9a-f]{{{_KEY_DIGITS}}})")
@@ -38,7 +39,7 @@ class EntryFolder:
     @property
     def nbytes(self) -> int:
         """Bytes its files take on the disk, less what a sparse file leaves out."""
-        return disk_bytes(self.path)
+        return disk_bytes(standing(self.path))
 
 
 def model_slug(model: str) -> str:
@@ -75,6 +76,18 @@ def entry_folder(root: Path, model: str, task: str, split: str, key: str) -> Pat
     return root / model / task / f"{split}-{key[:_KEY_DIGITS]}"
 
 
+def beside_entry(entry: Path, key: str) -> Path:
+    """Return where another entry of the same model, task and split lies.
+
+    Args:
+        entry: the folder of the one.
+        key: the key of the other.
+    """
+    named = split_and_key(entry.name)
+    split = entry.name if named is None else named[0]
+    return entry.with_name(f"{split}-{key[:_KEY_DIGITS]}")
+
+
 def split_and_key(name: str) -> tuple[str, str] | None:
     """Return split and first digits of the key from an entry's folder name, finished or not."""
     found = _ENTRY_NAME.fullmatch(name.removesuffix(PARTIAL))
@@ -101,24 +114,19 @@ def folder_of_key(root: Path, split: str, key: str) -> Path | None:
     """
     for folder in list_entries(root):
         same = folder.complete and folder.split == split and key.startswith(folder.key8)
-        if same and _says(folder.path / MANIFEST, key):
+        if same and asked_key(folder.path / MANIFEST) == key:
             return folder.path
     return None
 
 
-def _says(manifest: Path, key: str) -> bool:
-    """Say whether a manifest names a key; one that cannot be read names none."""
-    try:
-        return bool(json.loads(manifest.read_text("utf-8"))["key"] == key)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
-
-
 def _scan(root: Path) -> Iterator[EntryFolder]:
-    for path in root.glob("*/*/*"):
-        complete = not path.name.endswith(PARTIAL)
+    for found in root.glob("*/*/*"):
+        # An old entry is one where its replacement has not come.
+        path = found.with_name(found.name.removesuffix(REPLACED))
         name = split_and_key(path.name)
-        if name is None or not path.is_dir() or path.parent.name == LABELS:
+        if name is None or found != standing(path) or not found.is_dir():
+            continue
+        if path.parent.name == LABELS:
             continue
         yield EntryFolder(
             path=path,
@@ -126,5 +134,5 @@ def _scan(root: Path) -> Iterator[EntryFolder]:
             task=path.parent.name,
             split=name[0],
             key8=name[1],
-            complete=complete and (path / MANIFEST).is_file(),
+            complete=not path.name.endswith(PARTIAL) and (found / MANIFEST).is_file(),
         )

@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from probekit.errors import EntryLockedError
 from probekit.store.files import write_whole
+from probekit.store.names import LOCK, OWNER, beside, remains
 
 
 class EntryLock:
@@ -25,9 +26,10 @@ class EntryLock:
         Raises:
             EntryLockedError: another process, or another builder of this one, holds it.
         """
-        path = entry.with_name(entry.name + ".lock")
-        self._owner = entry.with_name(entry.name + ".lock.json")
-        self._lock = FileLock(path, timeout=0, thread_local=False)
+        self._entry = entry
+        self._path = beside(entry, LOCK)
+        self._owner = beside(entry, OWNER)
+        self._lock = FileLock(self._path, timeout=0, thread_local=False)
         try:
             self._lock.acquire()
         except Timeout:
@@ -43,9 +45,14 @@ class EntryLock:
             raise
 
     def release(self) -> None:
-        """Give the lock back. The empty ``.lock`` file stays: removing it would split waiters."""
+        """Give the lock back; its empty file stays for the next writer while there is an entry.
+
+        Whoever opened a file that goes finds that it has no name any more, and makes a new one.
+        """
         if self._lock.is_locked:
             self._owner.unlink(missing_ok=True)
+            if not remains(self._entry):
+                self._path.unlink(missing_ok=True)
             self._lock.release()
 
 

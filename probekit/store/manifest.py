@@ -1,16 +1,80 @@
 """The manifest: what an entry is, as strict JSON, written last."""
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
-from probekit.errors import EntryError, OptionError
-from probekit.store.arrays import ArraySpec
+from probekit.errors import EntryError, EntryVersionError, OptionError
+from probekit.fingerprint import digest
+from probekit.reasons import reason_of
+from probekit.store.arrays import FEATURE_DTYPES, ArraySpec
+from probekit.store.backends import BACKENDS
+from probekit.store.json_types import (
+    boolean,
+    fields_of,
+    list_of,
+    mistyped,
+    moment,
+    number,
+    one_of,
+    optional,
+    plain,
+    table_of,
+    text,
+    whole,
+)
+from probekit.store.names import is_name
 
 FORMAT_VERSION = 2
 """Version 1 knew a model by its weights and the tokenizer of words alone."""
+_REMEDY = "The entry is damaged: extract it again with --overwrite."
+
+_COUNT = whole(0, 2**53)
+_DTYPE = one_of("float32", "float16", "bfloat16")
+_REQUEST = {
+    "keep": list_of(is_name),
+    "layers": list_of(_COUNT),
+    "model": fields_of({}),
+    "text": text,
+    "masking": optional(fields_of({"rate": number, "passes": _COUNT, "every": _COUNT})),
+    "max_length": optional(_COUNT),
+    "overlong": text,
+}
+_NEEDED = ("model", "text", "keep")
+_MODEL = {
+    "name": text,
+    "source": text,
+    "revision": optional(text),
+    "vocab_size": _COUNT,
+    "identity": fields_of({}),
+}
+_NUMBERS = table_of(list_of(number))
+_TYPES = {
+    "key": text,
+    "request": fields_of(_REQUEST),
+    "model": is_name,
+    "task": text,
+    "split": is_name,
+    "kind": is_name,
+    "backend": one_of(*BACKENDS),
+    "dtype": one_of(*FEATURE_DTYPES),
+    "compute_dtype": _DTYPE,
+    "pooling": one_of("first", "last", "mean"),
+    "arrays": list_of(fields_of({})),
+    "n_blocks": _COUNT,
+    "dim": _COUNT,
+    "causal": boolean,
+    "final_norm": boolean,
+    "counts": lambda counts: table_of(_COUNT)(counts) and "examples" in counts,
+    "statistics": fields_of({"max_abs": _NUMBERS, "non_finite": _NUMBERS}),
+    "model_info": fields_of(_MODEL),
+    "origin": text,
+    "versions": table_of(text),
+    "created": moment,
+    "extra": fields_of({"limit": optional(_COUNT)}),
+    "files": table_of(fields_of({"nbytes": _COUNT, "xxh128": text})),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +105,9 @@ class Manifest:
         versions: library versions.
         created: UTC time, ISO 8601.
         extra: whatever a later minor addition needs.
+        files: bytes (``nbytes``) and checksum (``xxh128``) of every file but this one and those
+            that hold chunks alone, by its path in the entry; of an HDF5 file the checksum is that
+            of what is no chunk. Sealing fills it in.
         format_version: version of the on-disk format.
     """
 
@@ -66,6 +133,7 @@ class Manifest:
     versions: Mapping[str, str]
     created: str
     extra: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
@@ -74,8 +142,8 @@ class Manifest:
         Raises:
             OptionError: the key is not 64 hex digits, or two arrays share a name.
         """
-        if not re.fullmatch(r"[0-9a-f]{64}", self.key):
-            raise OptionError(f"manifest: key must be 64 hex digits, found {self.key!r}.")
+        if len(self.key) != 64 or not set(self.key) <= set("0123456789abcdef"):
+            raise OptionError(f"manifest: key must be 64 hex digits, found {self.key!r:.80}.")
         names = [array.name for array in self.arrays]
         if not names or len(set(names)) != len(names):
             raise OptionError(f"manifest: expected arrays with distinct names, found {names}.")
@@ -102,50 +170,57 @@ class Manifest:
         keep = ",".join([*self.request.get("keep", held), name])
         return f"holds only {', '.join(held)}. Extract again with --keep {keep}."
 
+    def check_says(self, part: Literal["request", "model_info"], names: Collection[str]) -> None:
+        """Check that what was asked for, or what is known of the model, holds some fields.
+
+        Raises:
+            EntryError: one is not there.
+        """
+        if missing := [name for name in names if name not in getattr(self, part)]:
+            raise EntryError(f"entry {self.key[:8]}: its {part} does not say {missing[0]!r}.")
+
     def to_json(self) -> str:
-        """Return the manifest as strict JSON text.
+        """Return the manifest as strict JSON text, with the digest of its other fields (``seal``).
+
+        The seal leaves out when it was made: the same entry made again has the same.
 
         Raises:
             ValueError: a number is NaN or infinite.
         """
         values = asdict(self) | {"arrays": [spec.to_json() for spec in self.arrays]}
         ordered = {"format_version": values.pop("format_version"), **values}
-        return json.dumps(ordered, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        timeless = {name: value for name, value in ordered.items() if name != "created"}
+        sealed = {**ordered, "seal": digest(timeless)}
+        return json.dumps(sealed, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str) -> "Manifest":
-        """Read `to_json`'s form.
+        """Read `to_json`'s form, which anybody may have written; the seal is for `verify` alone.
 
         Args:
             text: the file's text.
             where: the file, for messages.
 
         Raises:
-            EntryError: another format version, or fields missing, unknown or impossible.
+            EntryError: another format version, fields missing, unknown or impossible, or a key
+                that is not the digest of the request.
         """
         values = _parse(text, where)
         _check_version(values, where)
-        known = {spec.name for spec in fields(cls)}
-        if values.keys() != known:
-            missing, unknown = sorted(known - values.keys()), sorted(values.keys() - known)
-            raise EntryError(
-                f"{where}: missing fields {missing}, unknown fields {unknown}. The entry is "
-                "damaged: extract it again with --overwrite."
-            )
+        _check_fields(values, {spec.name for spec in fields(cls)}, where)
+        del values["seal"]
         try:
             arrays = tuple(ArraySpec.from_json(spec) for spec in values.pop("arrays"))
             return cls(arrays=arrays, **values)
-        except (OptionError, EntryError, TypeError) as error:
+        except (OptionError, EntryError) as error:
             raise EntryError(f"{where}: {error}") from None
 
 
 def _parse(text: str, where: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
-    except ValueError as error:
-        raise EntryError(
-            f"{where} is not JSON ({error}). Extract the entry again with --overwrite."
-        ) from None
+    except (ValueError, RecursionError) as error:
+        raise EntryError(f"{where} is not JSON ({reason_of(error)}). {_REMEDY}") from None
     if not isinstance(values, dict):
         raise EntryError(f"{where}: expected a JSON object, found {type(values).__name__}.")
     return values
@@ -156,13 +231,35 @@ _OLDER = (
 )
 
 
+def _check_fields(values: Mapping[str, Any], names: Set[str], where: str) -> None:
+    known = names | {"seal"}
+    if values.keys() != known:
+        missing, unknown = sorted(known - values.keys()), sorted(values.keys() - known)
+        raise EntryError(
+            f"{where}: missing fields {missing}, unknown fields {unknown!r:.200}. {_REMEDY}"
+        )
+    if wrong := mistyped(values, _TYPES):
+        raise EntryError(f"{where}: {wrong[0]} cannot be {_shown(values[wrong[0]])}. {_REMEDY}")
+    if lacking := [name for name in _NEEDED if name not in values["request"]]:
+        raise EntryError(f"{where}: its request does not say {', '.join(lacking)}. {_REMEDY}")
+    if digest(values["request"]) != values["key"]:
+        raise EntryError(
+            f"{where}: the key {values['key']!r:.80} is not the digest of what was asked for, "
+            f"64 hex digits. {_REMEDY}"
+        )
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.80}" if plain(value) else "what it is"
+
+
 def _check_version(values: Mapping[str, Any], where: str) -> None:
     version = values.get("format_version")
     if version == FORMAT_VERSION:
         return
-    newer = isinstance(version, int) and version > FORMAT_VERSION
+    newer = type(version) is int and version > FORMAT_VERSION
     remedy = "upgrade probekit" if newer else _OLDER
-    raise EntryError(
-        f"{where}: format version {version}, this probekit reads version {FORMAT_VERSION}; "
+    raise EntryVersionError(
+        f"{where}: format version {_shown(version)}, this probekit reads version {FORMAT_VERSION}; "
         f"{remedy}."
     )

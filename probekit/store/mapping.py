@@ -10,7 +10,9 @@ import ctypes
 import math
 import mmap
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,12 @@ import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor
 
-from probekit.errors import EntryError, StorageError
-from probekit.store.backends.base import REMEDY, ChunkPlaces
+from probekit.errors import EntryError, OptionError, StorageError
+from probekit.store.arrays import ArraySpec
+from probekit.store.backends.base import REMEDY, Backend, ChunkPlaces
 
 _MAP_FIXED = 0x10  # Linux and macOS; Python's mmap module does not name it
+_MAP_LIMIT = Path("/proc/sys/vm/max_map_count")
 _FAILED = ctypes.c_void_p(-1).value
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -75,6 +79,33 @@ def _advise(address: int, length: int, advice: int) -> None:
     """Tell the system how the pages of a range are used."""
     within = address % mmap.PAGESIZE
     _libc.madvise(address - within, length + within, advice)
+
+
+def check_mappable(backend: Backend, arrays: Iterable[ArraySpec]) -> None:
+    """Check, before they are computed, that arrays can be read later: a process maps so many files.
+
+    Half of what the system allows is for one entry; the rest is for the libraries of the process,
+    and for entries of other splits.
+
+    Raises:
+        OptionError: there would be too many files; says what to do.
+    """
+    needed = sum(backend.n_maps(plain) for spec in arrays for plain in spec.plain())
+    most = _most_maps()
+    if most is not None and needed > most // 2:
+        raise OptionError(
+            f"the entry would be {needed:,} files, and a process can map {most:,}, half of them "
+            "for one entry. Extract with --format hdf5 (one file), or raise the limit: "
+            f"sysctl -w vm.max_map_count={2 * needed}"
+        )
+
+
+def _most_maps() -> int | None:
+    """Return how many maps a process may have, or None where the system does not say."""
+    try:
+        return int(_MAP_LIMIT.read_text())
+    except OSError:
+        return None
 
 
 def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:

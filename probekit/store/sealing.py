@@ -1,16 +1,17 @@
-"""Seal an entry: write its tables, small files and manifest, and rename it into place."""
+"""Seal an entry: write its tables, small files and manifest."""
 
-import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pyarrow as pa
 
+from probekit.store.backends import ChunkPlaces
+from probekit.store.contents import other_files
 from probekit.store.files import sync_path, write_whole
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
-from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, REPLACED
+from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST
 from probekit.store.tables import CHECKSUM_SCHEMA, example_schema, table_bytes
 
 
@@ -20,8 +21,20 @@ def write_sealed(
     examples: pa.Table,
     files: Mapping[str, bytes],
     chunks: Sequence[ChunkSum],
+    places: Iterable[ChunkPlaces],
 ) -> None:
-    """Write everything but the arrays into an entry folder, the manifest last, and sync it."""
+    """Write everything but the arrays into an entry folder, the manifest last, and sync it.
+
+    Args:
+        folder: the entry under construction, with its arrays.
+        manifest: describes it; its ``files`` are filled in.
+        examples: the example table.
+        files: contents of ``backbone/`` by file name.
+        chunks: the checksums of all chunks.
+        places: where they lie.
+    """
+    for left in [*folder.glob("*.new"), *(folder / BACKBONE).glob("*.new")]:
+        left.unlink()  # of a run that was killed while it sealed
     columns = list(zip(*map(astuple, sorted(chunks, key=astuple)), strict=True))
     checksums = pa.table(
         dict(zip(CHECKSUM_SCHEMA.names, columns, strict=True)), schema=CHECKSUM_SCHEMA
@@ -33,15 +46,6 @@ def write_sealed(
     for name, data in files.items():
         write_whole(folder / BACKBONE / name, data, sync=True)
     sync_path(folder / BACKBONE)
+    manifest = replace(manifest, files=other_files(folder, places))
     write_whole(folder / MANIFEST, manifest.to_json().encode(), sync=True)
     sync_path(folder)
-
-
-def install(partial: Path, path: Path) -> None:
-    """Rename a sealed folder to its final name, replacing an entry that is there."""
-    replaced = path.with_name(path.name + REPLACED)
-    if path.exists():
-        path.rename(replaced)
-    partial.rename(path)
-    sync_path(path.parent)
-    shutil.rmtree(replaced, ignore_errors=True)

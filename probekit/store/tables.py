@@ -52,6 +52,9 @@ CHECKSUM_SCHEMA = pa.schema(
 )
 
 
+_REMEDY = "Extract the entry again with --overwrite."
+
+
 @dataclass(frozen=True)
 class ExampleTable:
     """The examples of an entry, in data-set order.
@@ -150,6 +153,44 @@ class ExampleTable:
     def words(self, index: int) -> tuple[str, ...]:
         """Return the words of one example; none for a text."""
         return tuple(self.table["words"][index].as_py())
+
+    def check(self, rows: Mapping[str, int], where: str) -> None:
+        """Check that the table tells of rows that there are, before memory is taken for them.
+
+        Args:
+            rows: row slots of the entry's arrays.
+            where: the file, for the message.
+
+        Raises:
+            EntryError: something is not said, or of rows that there are not.
+        """
+        odd = [name for name in EXAMPLE_SCHEMA.names if self._has_nulls(name)]
+        if not odd:
+            lists = {"valid": self.n_rows, "subwords": self.n_tokens, "word_map": self.n_tokens}
+            odd = [name for name, counts in lists.items() if (self._lengths(name) != counts).any()]
+        if odd:
+            raise EntryError(f"{where}: column {odd[0]!r} is not whole. {_REMEDY}")
+        one = np.ones(len(self), np.int32)
+        for starts, counts, names in (
+            (self.row_start, self.n_rows, ("words", "predicted")),
+            (self.token_start, self.n_tokens, ("tokens",)),
+            (self.pooled_start, one, ("cls", "mean", "last")),
+        ):
+            slots = min((rows[name] for name in names if name in rows), default=None)
+            # not a sum, which wraps around where the numbers are large
+            last = None if slots is None else slots - counts.astype(np.int64)
+            if last is not None and ((counts < 0) | (starts < -1) | (starts > last)).any():
+                raise EntryError(
+                    f"{where}: an example has rows that {' or '.join(names)} has not. {_REMEDY}"
+                )
+
+    def _has_nulls(self, column: str) -> bool:
+        values = self.table[column].combine_chunks()
+        inner = values.flatten().null_count if pa.types.is_list(values.type) else 0
+        return values.null_count + inner > 0
+
+    def _lengths(self, column: str) -> np.ndarray:
+        return _numbers(self.table[column].combine_chunks().value_lengths())
 
     def _numbers(self, column: str) -> np.ndarray:
         return _numbers(self.table[column].combine_chunks())

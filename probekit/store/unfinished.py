@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from probekit.store.arrays import ArraySpec
 from probekit.store.files import disk_bytes
 from probekit.store.marks import read_marks
-from probekit.store.names import BUILDING, PARTIAL, PLAN, UNITS
+from probekit.store.names import BUILDING, PARTIAL, PLAN, UNITS, beside
 
 
 def unfinished_bytes(path: Path) -> int:
@@ -17,7 +18,7 @@ def unfinished_bytes(path: Path) -> int:
     Args:
         path: the entry's final folder.
     """
-    return disk_bytes(path.with_name(path.name + PARTIAL))
+    return disk_bytes(beside(path, PARTIAL))
 
 
 def unfinished_units(path: Path) -> frozenset[int]:
@@ -26,7 +27,7 @@ def unfinished_units(path: Path) -> frozenset[int]:
     Args:
         path: the entry's final folder.
     """
-    return frozenset(read_marks(path.with_name(path.name + PARTIAL) / BUILDING / UNITS))
+    return frozenset(read_marks(beside(path, PARTIAL) / BUILDING / UNITS))
 
 
 def unfinished_plan(path: Path) -> dict[str, Any] | None:
@@ -35,8 +36,10 @@ def unfinished_plan(path: Path) -> dict[str, Any] | None:
     Args:
         path: the entry's final folder.
     """
-    file = path.with_name(path.name + PARTIAL) / BUILDING / PLAN
+    file = beside(path, PARTIAL) / BUILDING / PLAN
     try:
-        return json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):  # no build, or one torn at its start: it begins afresh
+        plan = json.loads(file.read_text("utf-8"))
+        return plan if plan["arrays"] and all(map(ArraySpec.from_json, plan["arrays"])) else None
+    # no build, or one torn at its start: it begins afresh
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

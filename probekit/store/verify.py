@@ -1,4 +1,4 @@
-"""Verify an entry: every stored chunk against its checksum."""
+"""Verify an entry: every file of it, and every stored chunk against its checksum."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,13 +6,37 @@ from pathlib import Path
 from probekit.errors import EntryError
 from probekit.progress import ProgressBar
 from probekit.registry import choose
-from probekit.store.backends import BACKENDS
+from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.checksums import DamagedChunk, damaged_chunks
-from probekit.store.entry import read_manifest
+from probekit.store.contents import other_files
+from probekit.store.entry import manifest_text, read_manifest
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
-from probekit.store.names import CHECKSUMS
+from probekit.store.names import CHECKSUMS, MANIFEST
 from probekit.store.tables import CHECKSUM_SCHEMA, read_table
+
+
+def verify_files(path: Path) -> list[str]:
+    """Return what is wrong with the files of a complete entry, but for the bytes of its chunks.
+
+    Args:
+        path: the entry's folder.
+
+    Raises:
+        EntryError: the manifest cannot be read, or the store tells of other arrays.
+    """
+    manifest = read_manifest(path)
+    places = _places(path, manifest)
+    found = other_files(path, places.values())
+    wrong = [] if manifest_text(path) == manifest.to_json() else [_odd(path / MANIFEST)]
+    for name in sorted({*manifest.files, *found}):
+        if name not in manifest.files:
+            wrong.append(f"{path / name} is no file of the entry")
+        elif name not in found:
+            wrong.append(f"{path / name} is missing")
+        elif manifest.files[name] != found[name]:
+            wrong.append(_odd(path / name))
+    return wrong + [_odd(file) for place in places.values() for file in _odd_ends(place)]
 
 
 def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk]:
@@ -28,12 +52,7 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
     """
     manifest = read_manifest(path)
     chunks = read_checksums(path, manifest)
-    backend = choose("backend", manifest.backend, BACKENDS)
-    places = {
-        plain.name: backend.places(path / backend.filename, plain)
-        for spec in manifest.arrays
-        for plain in spec.plain()
-    }
+    places = _places(path, manifest)
     with ProgressBar(total=len(chunks), desc=path.name, unit="chunk", shown=progress) as bar:
         return list(damaged_chunks(chunks, places, bar.update))
 
@@ -42,21 +61,50 @@ def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
     """Return the checksums of an entry, one for every chunk of its arrays.
 
     Raises:
-        EntryError: the table is missing or damaged, or lists other chunks.
+        EntryError: the table is missing or damaged, or lists other chunks, or other sizes.
     """
     columns = read_table(path / CHECKSUMS, CHECKSUM_SCHEMA).to_pydict()
     rows = zip(*(columns[name] for name in CHECKSUM_SCHEMA.names), strict=True)
     chunks = [ChunkSum(*row) for row in rows]
-    if sorted((c.array, c.row_chunk, c.layer_index) for c in chunks) != sorted(_grid(manifest)):
+    listed = {(c.array, c.row_chunk, c.layer_index, c.nbytes) for c in chunks}
+    if len(listed) != len(chunks) or listed != set(_grid(manifest)):
         raise EntryError(
-            f"{path / CHECKSUMS} does not list the chunks of the manifest's arrays, each once. "
-            "Extract the entry again with --overwrite."
+            f"{path / CHECKSUMS} does not list the chunks of the manifest's arrays, each once and "
+            "in its size. Extract the entry again with --overwrite."
         )
     return chunks
 
 
-def _grid(manifest: Manifest) -> Iterator[tuple[str, int, int]]:
+def _grid(manifest: Manifest) -> Iterator[tuple[str, int, int, int]]:
     for spec in manifest.arrays:
         for plain in spec.plain():
             rows, layers = plain.grid
-            yield from ((plain.name, i, at) for i in range(rows) for at in range(layers))
+            size = plain.chunk_nbytes
+            yield from ((plain.name, i, at, size) for i in range(rows) for at in range(layers))
+
+
+def _places(path: Path, manifest: Manifest) -> dict[str, ChunkPlaces]:
+    backend = choose("backend", manifest.backend, BACKENDS)
+    return {
+        plain.name: backend.places(path / backend.filename, plain)
+        for spec in manifest.arrays
+        for plain in spec.plain()
+    }
+
+
+def _odd(file: Path) -> str:
+    return f"{file} is not as it was written"
+
+
+def _odd_ends(places: ChunkPlaces) -> Iterator[Path]:
+    """Yield the files of chunks alone that hold something else behind their last chunk."""
+    if places.tail is None:
+        return
+    end = int(places.offsets.max()) + places.array.chunk_nbytes
+    for file in map(Path, places.files):
+        # one that is missing or short is told of chunk by chunk
+        if file.is_file() and file.stat().st_size >= end:
+            with file.open("rb") as source:
+                source.seek(end)
+                if source.read(len(places.tail) + 1) != places.tail:
+                    yield file

@@ -1,4 +1,4 @@
-"""Write whole files onto the disk, past the page cache where the system can."""
+"""Write files and whole parts of them onto the disk, past the page cache where the system can."""
 
 import errno
 import mmap
@@ -26,31 +26,32 @@ class WholeFiles:
         """Hold no room yet."""
         self._room = _Room()
 
-    def write(self, file: Path, data: memoryview) -> None:
+    def write(self, file: Path, data: memoryview, at: int | None = None) -> None:
         """Write a file, replacing one that is there, and wait until it is on the disk.
 
         Args:
             file: its path.
             data: its bytes, contiguous.
+            at: where these bytes begin in a file that keeps its others; None is the whole file.
 
         Raises:
             OSError: the file system refuses.
         """
         data = data.cast("B")
-        if not self._write_uncached(file, data):
-            _write_cached(file, data)
+        if not self._write_uncached(file, data, at):
+            _write_cached(file, data, at)
 
-    def _write_uncached(self, file: Path, data: memoryview) -> bool:
-        """Say whether the file could be written past the page cache, whole."""
-        if _UNCACHED_FLAG is None or not len(data) or len(data) % mmap.PAGESIZE:
+    def _write_uncached(self, file: Path, data: memoryview, at: int | None) -> bool:
+        """Say whether the bytes could be written past the page cache, whole."""
+        pages = len(data) % mmap.PAGESIZE == 0 == (at or 0) % mmap.PAGESIZE
+        if _UNCACHED_FLAG is None or not len(data) or not pages:
             return False
         try:
-            descriptor = os.open(
-                file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _UNCACHED_FLAG, 0o666
-            )
+            descriptor = os.open(file, _flags(at) | _UNCACHED_FLAG, 0o666)
         except OSError as error:
             return _refused(error)
         try:
+            os.lseek(descriptor, at or 0, os.SEEK_SET)
             whole = os.write(descriptor, self._page_aligned(data)) == len(data)
             os.fsync(descriptor)
         except OSError as error:
@@ -81,8 +82,14 @@ def _refused(error: OSError) -> bool:
     raise error
 
 
-def _write_cached(file: Path, data: memoryview) -> None:
-    with open(file, "wb", buffering=0) as sink:
+def _flags(at: int | None) -> int:
+    """Return how a file is opened: emptied first, unless it keeps its other bytes."""
+    return os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if at is None else 0)
+
+
+def _write_cached(file: Path, data: memoryview, at: int | None) -> None:
+    with os.fdopen(os.open(file, _flags(at), 0o666), "wb", buffering=0) as sink:
+        sink.seek(at or 0)
         while data:
             data = data[sink.write(data) :]
         os.fsync(sink.fileno())

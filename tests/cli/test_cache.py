@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from probekit.quantities import human_bytes
 from tests.cli.conftest import FLOAT32, entry_of
 from tests.cli.console import done, refused, run
 
@@ -21,6 +22,19 @@ def test_ls(cache):
         ("bert", "dev", 45),
         ("bert", "train", 180),
     ]
+
+
+def test_ls_sorts_and_adds_up(bert, corpus, cache):
+    done("extract", bert, corpus, *FLOAT32, "--split", "dev", "--dtype", "int8")
+    by_name = done("cache", "ls", "--json").rows
+    by_size = done("cache", "ls", "--sort", "size", "--json").rows
+    assert by_size == sorted(by_name, key=lambda row: -row["bytes"]) != by_name
+    by_time = done("cache", "ls", "--sort", "created", "--json").rows
+    assert [row["created"] for row in by_time] == sorted(r["created"] for r in by_name)[::-1]
+    outcome = done("cache", "ls")
+    total = human_bytes(sum(row["bytes"] for row in by_name))
+    assert outcome.err == f"3 entries, {total}\n"
+    assert refused("cache", "ls", "--sort", "colour").startswith("unknown order 'colour'.")
 
 
 def test_ls_of_nothing_says_so_and_prints_no_result(here):
@@ -60,7 +74,7 @@ def test_nothing_matches(bert, corpus, cache):
 
 
 def test_verify_with_rows(bert, corpus, cache):
-    outcome = done("cache", "verify", bert, corpus, "dev", "--rows", "20")
+    outcome = done("cache", "verify", bert, corpus, "dev", "--rows", "20", "--device", "cpu")
     assert outcome.err == f"{relative(cache, 'dev')}: all 5 chunks match their checksums\n"
     assert outcome.out.splitlines()[0].split()[0] == "layer"
     assert outcome.out.splitlines()[1].startswith("0 = emb")
@@ -68,6 +82,11 @@ def test_verify_with_rows(bert, corpus, cache):
     (report,) = done("cache", "verify", bert, corpus, "dev", "--rows", "20", "--json").rows
     assert report["passed"]
     assert list(report["median"]) == ["0", "1", "2", "3"]
+
+
+def test_verify_runs_the_model_where_it_is_told(bert, corpus, cache):
+    outcome = run("cache", "verify", bert, corpus, "dev", "--rows", "2", "--device", "nowhere")
+    assert outcome.code == 1 and "nowhere" in outcome.err.splitlines()[-1]
 
 
 def test_rows_out_of_tolerance_exit_with_1(bert, corpus, cache, monkeypatch):

@@ -87,7 +87,7 @@ def test_an_entry_without_its_manifest(bert, corpus, cache, here):
     for words in ((bert, corpus, "train"), (entry_of(cache, "train").relative_to(here),)):
         assert refused("cache", "info", *words) == message
     outcome = done("cache", "ls", "--json")
-    assert [row["state"] for row in outcome.rows] == ["complete", "unreadable"]
+    assert [row["state"] for row in outcome.rows] == ["complete", "damaged"]
     assert message in outcome.err
 
 

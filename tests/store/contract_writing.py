@@ -1,5 +1,8 @@
 """The store's contract: writing, resuming and sealing."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -57,6 +60,31 @@ class WritingContract(Backed):
             assert builder.done_units == (set() if torn == "plan.json" else {0})
             entry = synthetic.finish(builder, self.backend, "float16")
         assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
+
+    @pytest.mark.parametrize("tear", ["emptied", "cut", "zeroed", "gone"])
+    def test_a_partial_store_torn_anywhere_is_built_again(self, fresh, tmp_path, tear, caplog):
+        """As after a loss of power: any file may be there in name alone."""
+        expected = synthetic.folder_bytes(fresh.path)
+        begun = tmp_path / "begun-00000000"
+        with self.open(begun) as builder:
+            synthetic.write(builder, [2, 3])
+        files = sorted(file for file in builder.partial.rglob("*") if file.is_file())
+        chunks = [file for file in files if file.name.startswith("c.")]
+        for number, file in enumerate(file for file in files if file not in chunks[1:-1]):
+            path = tmp_path / f"torn{number}-00000000"
+            shutil.copytree(builder.partial, f"{path}.partial")
+            copy = Path(f"{path}.partial") / file.relative_to(builder.partial)
+            data = copy.read_bytes()
+            left = {"emptied": b"", "cut": data[: len(data) // 2], "zeroed": bytes(len(data))}
+            copy.write_bytes(left.get(tear, b""))
+            if tear == "gone":
+                copy.unlink()
+            caplog.clear()
+            with self.open(path) as again:
+                afresh = [r for r in caplog.records if "starting afresh" in r.message]
+                assert len(afresh) == (not again.done_units), (copy, caplog.text)
+                entry = synthetic.finish(again, self.backend, "float16")
+            assert synthetic.folder_bytes(entry.path) == expected, copy
 
     def test_killed_between_manifest_and_rename(self, fresh, tmp_path, monkeypatch):
         path = tmp_path / "late-00000000"

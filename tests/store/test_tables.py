@@ -77,3 +77,37 @@ def test_the_specification_names_every_column_and_array():
     text = README.read_text("utf-8")
     for name in (*EXAMPLE_SCHEMA.names, *OPTIONAL_SCHEMA.names, *ARRAYS):
         assert f"`{name}`" in text, name
+
+
+SLOTS = {"words": 16, "tokens": 32, "cls": 32}
+KEPT = BASE | MORE | {"token_start": [0, 3]}
+
+
+def test_rows_that_there_are():
+    ExampleTable.from_columns(KEPT).check(SLOTS, "examples.parquet")
+    ExampleTable.from_columns(BASE | {"row_start": [90, 2]}).check({"tokens": 32}, "e")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"row_start": [0, 16]},
+        {"row_start": [0, -2]},
+        {"row_start": [2**63 - 1, 0]},
+        {"n_rows": [3, 0]},
+        {"n_rows": [2**31 - 1, 1]},
+        {"n_rows": [4, -1]},
+        {"valid": [[True], [True]]},
+        {"valid": [[True, True], [None]]},
+        {"n_tokens": [30, 30]},
+        {"token_start": [0, None]},
+        {"pooled_start": [0, 32]},
+        {"words": [None, []]},
+        {"subwords": [[1, None, 3], [4, 5]]},
+        {"id": ["a", None]},
+    ],
+    ids=str,
+)
+def test_rows_that_there_are_not(changes):
+    with pytest.raises(EntryError, match=r"examples\.parquet: .* with --overwrite"):
+        ExampleTable.from_columns(KEPT | changes).check(SLOTS, "examples.parquet")

@@ -61,6 +61,17 @@ def test_a_file_holds_what_was_written(tmp_path, size):
     assert file.read_bytes() == content(size)
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("at", [0, 5, mmap.PAGESIZE])
+def test_a_part_leaves_the_rest_of_a_file(tmp_path, size, at):
+    file, before = tmp_path / "shard", content(2 * PAGES, seed=3)
+    file.write_bytes(before)
+    WholeFiles().write(file, memoryview(content(size)), at=at)
+    assert file.read_bytes() == before[:at] + content(size) + before[at + size :]
+    WholeFiles().write(file, memoryview(b"end"), at=3 * PAGES)
+    assert file.read_bytes()[2 * PAGES :] == bytes(PAGES) + b"end"
+
+
 @needs_uncached
 def test_threads_do_not_share_room(uncached):
     files, start = WholeFiles(), threading.Barrier(4)

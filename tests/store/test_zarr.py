@@ -9,10 +9,13 @@ import torch
 import zarr
 
 from probekit.errors import EntryError, StorageError
+from probekit.store.arrays import FEATURE_DTYPES
 from probekit.store.backends.zarr_folder import _FILL
 from probekit.store.entry import Entry
+from probekit.store.verify import verify_checksums, verify_files
 from tests.store import synthetic
 from tests.store.contract import StoreContract
+from tests.store.contract_writing import WritingContract
 
 FULL = Path("/dev/full")
 
@@ -72,3 +75,45 @@ class TestZarr(StoreContract):
                 synthetic.write(builder, [0])
             chunk.unlink()
             synthetic.finish(builder, self.backend, "float16")
+
+
+class TestShards(WritingContract):
+    """Where a file per chunk would be too many: the chunks of all layers in one file."""
+
+    backend = "zarr"
+
+    @pytest.fixture(autouse=True)
+    def few_files(self, monkeypatch):
+        monkeypatch.setattr("probekit.store.backends.zarr_folder._MOST_FILES", 8)
+
+    @pytest.mark.parametrize("dtype", FEATURE_DTYPES)
+    def test_zarr_reads_what_was_written(self, tmp_path, dtype):
+        entry = synthetic.build(tmp_path / "train-00000000", "zarr", dtype)
+        for spec in entry.manifest.arrays:
+            for plain in spec.plain():
+                group = zarr.open_group(self.store(entry.path), mode="r")
+                values = group[plain.name][:]
+                files = list((self.store(entry.path) / plain.name).glob("c.*"))
+                assert len(files) == plain.grid[0]
+                if dtype not in ("int8", "bfloat16"):
+                    read = entry.arrays[spec.name].read(slice(None)).numpy()
+                    np.testing.assert_array_equal(values, read)
+        read = entry.arrays["words"].read(torch.tensor([3, 90, 17]), [4, 0]).float()
+        given = synthetic.reference("words")[[3, 90, 17]][:, [3, 0]]
+        np.testing.assert_allclose(read.numpy(), given, rtol=0.02, atol=0.5)
+
+    def test_what_is_wrong_in_a_shard(self, fresh):
+        assert verify_files(fresh.path) == [] == verify_checksums(fresh.path)
+        file = self.store(fresh.path) / "words" / "c.1.0.0"
+        data = file.read_bytes()
+        file.write_bytes(data[:-1] + b"\x01")
+        assert verify_files(fresh.path) == [f"{file} is not as it was written"]
+        file.write_bytes(data[:800] + b"\x01" + data[801:])
+        (damage,) = verify_checksums(fresh.path)
+        assert (damage.chunk.row_chunk, damage.chunk.layer_index, damage.offset) == (1, 1, 768)
+        file.write_bytes(data[:2000])
+        with pytest.raises(EntryError, match=r"row chunk 1, layer index 2\) is short"):
+            Entry.open(fresh.path)
+        file.unlink()
+        with pytest.raises(EntryError, match=r"row chunk 1, layer index 0\) is missing"):
+            Entry.open(fresh.path)

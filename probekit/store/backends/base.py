@@ -26,12 +26,14 @@ class ChunkPlaces:
         files: the files that hold chunks.
         file_index: position in ``files`` per chunk, int64 (row chunks, layers).
         offsets: first byte in that file per chunk, int64 (row chunks, layers); -1: not allocated.
+        tail: what each file holds after its chunks; None if files hold other arrays as well.
     """
 
     array: PlainArray
     files: tuple[str, ...]
     file_index: np.ndarray
     offsets: np.ndarray
+    tail: bytes | None
 
     def damage(self) -> Iterator[tuple[int, int, str]]:
         """Yield (row chunk, layer index, what is wrong) for each missing or short chunk."""
@@ -102,12 +104,20 @@ class Backend(Protocol):
         """Name of the file or folder inside an entry."""
         ...
 
+    def n_maps(self, array: PlainArray) -> int:
+        """Return how many files a reader maps for ``array``."""
+        ...
+
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Create ``path`` with every array allocated; whole, or not there at all."""
         ...
 
     def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
-        """Return a writer for what `create` made."""
+        """Return a writer for what `create` made.
+
+        Raises:
+            EntryError: what is there is not what `create` made, or torn.
+        """
         ...
 
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:

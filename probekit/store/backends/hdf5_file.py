@@ -24,6 +24,10 @@ class Hdf5File:
     name = "hdf5"
     filename = "features.h5"
 
+    def n_maps(self, array: PlainArray) -> int:
+        """Return 1: the file."""
+        return 1
+
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Allocate every chunk of ``arrays`` and close the file; replaces what was there."""
         import h5py
@@ -48,7 +52,8 @@ class Hdf5File:
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
         """Return the chunk offsets, after comparing the data set's layout with ``array``."""
         offsets = _read_offsets(path, array)
-        return ChunkPlaces(array, (str(path),), np.zeros(array.grid, dtype=np.int64), offsets)
+        file_index = np.zeros(array.grid, dtype=np.int64)
+        return ChunkPlaces(array, (str(path),), file_index, offsets, tail=None)
 
 
 class _Hdf5Writer:
@@ -81,9 +86,9 @@ def _read_offsets(path: Path, array: PlainArray) -> np.ndarray:
     offsets = np.full(array.grid, -1, dtype=np.int64)
     try:
         with h5py.File(path, "r", locking=False) as file:
-            if array.name not in file:
+            dataset = file.get(array.name)
+            if not isinstance(dataset, h5py.Dataset):
                 raise EntryError(f"{path} has no array {array.name!r}. {REMEDY}")
-            dataset = file[array.name]
             check_layout(path, array, _layout(dataset))
 
             def note(chunk: Any) -> None:
@@ -97,7 +102,10 @@ def _read_offsets(path: Path, array: PlainArray) -> np.ndarray:
             dataset.id.chunk_iter(note)
     except FileNotFoundError:
         raise EntryError(f"{path} is missing: the entry is damaged. {REMEDY}") from None
-    except (OSError, RuntimeError) as error:
+    except EntryError:
+        raise
+    # h5py's word for a damaged structure depends on where the damage lies
+    except (OSError, RuntimeError, ValueError, TypeError, IndexError) as error:
         raise EntryError(f"{path} does not open as HDF5 ({error}). {REMEDY}") from None
     return offsets
 

@@ -1,4 +1,8 @@
-"""The Zarr v3 backend: one file per chunk, holding the chunk's bytes and nothing else.
+"""The Zarr v3 backend: files that hold chunks' bytes one after the other, mostly of one chunk.
+
+An array of very many chunks would take more files than a system maps. There the chunks of all
+layers over the same rows share one file: a shard, as Zarr calls it, written by the one unit that
+has those rows. After the chunks it holds Zarr's index of them, which is the same in every shard.
 
 zarr-python writes the metadata. The chunk files are written here: they are the raw
 little-endian values, and a plain write spares the 4 MB copies of the codec pipeline. A chunk
@@ -10,22 +14,28 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from probekit.errors import EntryError
+from probekit.reasons import reason_of
 from probekit.store.arrays import PlainArray
 from probekit.store.backends.base import REMEDY, ChunkPlaces, ChunkWriter, check_layout
 from probekit.store.files import sync_path
 from probekit.store.whole_files import WholeFiles
 
+T = TypeVar("T")
+
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
 _SEPARATOR = "."
 _METADATA = "zarr.json"
+
+_MOST_FILES = 1024
+"""Files of an array with one for each chunk; one that had more has shards."""
 
 # What other readers see where a chunk is missing: NaN where there is one.
 _FILL = {"float16": math.nan, "float32": math.nan, "uint16": 0x7FC0, "int8": 0}
@@ -36,6 +46,11 @@ class ZarrFolder:
 
     name = "zarr"
     filename = "features.zarr"
+
+    def n_maps(self, array: PlainArray) -> int:
+        """Return the number of chunk files, or of shards."""
+        rows, layers = array.grid
+        return rows if _has_shards(array) else rows * layers
 
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Write the metadata of a group with ``arrays``; replaces what a killed run left."""
@@ -50,7 +65,6 @@ class ZarrFolder:
                 group.create_array(
                     array.name,
                     shape=array.shape,
-                    chunks=array.chunks,
                     dtype=array.dtype,
                     compressors=None,
                     filters=None,
@@ -58,37 +72,52 @@ class ZarrFolder:
                     chunk_key_encoding={"name": "default", "separator": _SEPARATOR},
                     dimension_names=("rows", "layers", "dim")[: len(array.shape)],
                     config={"write_empty_chunks": True},
+                    **_file_layout(array),
                 )
         with suppress(FileNotFoundError):
             shutil.rmtree(path)
         fresh.rename(path)
 
     def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
-        """Return a writer of chunk files."""
-        return _ZarrWriter(path)
+        """Return a writer of chunk files and shards."""
+        _read_metadata(path / _METADATA, "group", _check_group)
+        return _ZarrWriter(path, {array.name: self.places(path, array) for array in arrays})
 
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
         """Return the chunk files, after comparing the array's metadata with ``array``."""
-        check_layout(path, array, _read_layout(path / array.name / _METADATA))
+        layout = _read_metadata(path / array.name / _METADATA, "array", _array_layout)
+        check_layout(path, array, layout)
         rows, layers = array.grid
+        shards = layout["file"] != array.chunks
         folder = f"{path / array.name}{os.sep}"
         files = tuple(
             folder + _chunk_key(array, row_chunk, layer)
             for row_chunk in range(rows)
-            for layer in range(layers)
+            for layer in range(1 if shards else layers)
         )
         file_index = np.arange(rows * layers, dtype=np.int64).reshape(rows, layers)
-        return ChunkPlaces(array, files, file_index, np.zeros((rows, layers), dtype=np.int64))
+        offsets = np.zeros((rows, layers), dtype=np.int64)
+        if not shards:
+            return ChunkPlaces(array, files, file_index, offsets, tail=b"")
+        offsets += np.arange(layers) * array.chunk_nbytes
+        return ChunkPlaces(array, files, file_index // layers, offsets, tail=_index(array))
 
 
 class _ZarrWriter:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, places: dict[str, ChunkPlaces]) -> None:
         self._path = path
+        self._places = places
         self._files = WholeFiles()
 
     def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
-        file = self._path / array.name / _chunk_key(array, row_chunk, layer_index)
-        self._files.write(file, data.data)
+        places, at = self._places[array.name], (row_chunk, layer_index)
+        file, offset = Path(places.files[places.file_index[at]]), int(places.offsets[at])
+        if not places.tail:
+            self._files.write(file, data.data)
+            return
+        self._files.write(file, data.data, at=offset)
+        if layer_index == array.grid[1] - 1:
+            self._files.write(file, memoryview(places.tail), at=offset + data.nbytes)
 
     def sync(self) -> None:
         for folder, _, files in os.walk(self._path):
@@ -104,21 +133,73 @@ def _chunk_key(array: PlainArray, row_chunk: int, layer_index: int) -> str:
     return _SEPARATOR.join(["c", *map(str, array.chunk_index(row_chunk, layer_index))])
 
 
-def _read_layout(file: Path) -> dict[str, object]:
+def _has_shards(array: PlainArray) -> bool:
+    rows, layers = array.grid
+    return layers > 1 and rows * layers > _MOST_FILES
+
+
+def _file_shape(array: PlainArray) -> tuple[int, ...]:
+    """Return the extent of what one file holds: a chunk, or the chunks of all layers."""
+    if not _has_shards(array):
+        return array.chunks
+    return (array.chunks[0], array.shape[1], *array.chunks[2:])
+
+
+def _file_layout(array: PlainArray) -> dict[str, Any]:
+    """Return how zarr-python is told what a file holds."""
+    if not _has_shards(array):
+        return {"chunks": array.chunks}
+    from zarr.codecs import BytesCodec, ShardingCodec
+
+    codec = ShardingCodec(
+        chunk_shape=array.chunks, codecs=[BytesCodec()], index_codecs=[BytesCodec()]
+    )
+    return {"chunks": _file_shape(array), "serializer": codec}
+
+
+def _index(array: PlainArray) -> bytes:
+    """Return the index at the end of a shard: first byte and length of each chunk."""
+    layers, size = array.grid[1], array.chunk_nbytes
+    return np.array([(at * size, size) for at in range(layers)], dtype="<u8").tobytes()
+
+
+def _read_metadata(file: Path, what: str, read: Callable[[dict[str, Any]], T]) -> T:
     try:
-        metadata: dict[str, Any] = json.loads(file.read_text())
-        separator = metadata["chunk_key_encoding"]["configuration"]["separator"]
-        codecs = metadata["codecs"]
-        raw = len(codecs) == 1 and codecs[0]["name"] == "bytes" and separator == _SEPARATOR
-        if raw and metadata["data_type"] != "int8":
-            raw = codecs[0]["configuration"]["endian"] == "little"
-        return {
-            "shape": tuple(metadata["shape"]),
-            "chunks": tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"]),
-            "dtype": metadata["data_type"],
-            "codecs": "uncompressed" if raw else f"{codecs}, chunk keys split by {separator!r}",
-        }
+        return read(json.loads(file.read_text("utf-8")))
     except FileNotFoundError:
         raise EntryError(f"{file} is missing: the entry is damaged. {REMEDY}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise EntryError(f"{file} is not Zarr v3 array metadata ({error!r}). {REMEDY}") from None
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise EntryError(
+            f"{file} is not Zarr v3 {what} metadata ({reason_of(error)}). {REMEDY}"
+        ) from None
+
+
+def _check_group(metadata: dict[str, Any]) -> None:
+    if (metadata["zarr_format"], metadata["node_type"]) != (3, "group"):
+        raise ValueError("not a group")
+
+
+def _array_layout(metadata: dict[str, Any]) -> dict[str, object]:
+    separator = metadata["chunk_key_encoding"]["configuration"]["separator"]
+    file = tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
+    codecs, chunks, raw = metadata["codecs"], file, separator == _SEPARATOR
+    if codecs[0]["name"] == "sharding_indexed" and len(codecs) == 1:
+        shard = codecs[0]["configuration"]
+        codecs, chunks = shard["codecs"], tuple(shard["chunk_shape"])
+        whole = file == (chunks[0], metadata["shape"][1], *chunks[2:])
+        raw &= whole and shard["index_location"] == "end" and _are_bytes(shard["index_codecs"], "")
+    raw &= _are_bytes(codecs, metadata["data_type"])
+    return {
+        "shape": tuple(metadata["shape"]),
+        "chunks": chunks,
+        "dtype": metadata["data_type"],
+        "codecs": "uncompressed" if raw else f"{codecs}, chunk keys split by {separator!r}",
+        "file": file,
+    }
+
+
+def _are_bytes(codecs: list[dict[str, Any]], dtype: str) -> bool:
+    """Say whether codecs leave little-endian bytes as they are."""
+    if len(codecs) != 1 or codecs[0]["name"] != "bytes":
+        return False
+    return dtype == "int8" or codecs[0]["configuration"]["endian"] == "little"

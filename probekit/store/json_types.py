@@ -1,0 +1,83 @@
+"""Types of JSON that a stranger may have written, checked before anything relies on them.
+
+A type is a predicate of one value; `mistyped` says which of some named values have another.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+JsonType = Callable[[Any], bool]
+
+_DEEPEST = 16
+
+
+def whole(low: int, high: int) -> JsonType:
+    """Accept whole numbers from ``low`` to ``high``; true and false are none."""
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def number(value: Any) -> bool:
+    """Accept finite numbers that floating point holds."""
+    # A whole number of 400 digits is JSON, and no float.
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def text(value: Any) -> bool:
+    """Accept text that can be written again: half pairs of UTF-16 are none."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def moment(value: Any) -> bool:
+    """Accept a date and time in ISO 8601."""
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def boolean(value: Any) -> bool:
+    """Accept true and false."""
+    return isinstance(value, bool)
+
+
+def one_of(*choices: Any) -> JsonType:
+    """Accept some values, and no others that equal them (1 is not true)."""
+    return lambda value: any(type(value) is type(one) and value == one for one in choices)
+
+
+def optional(inner: JsonType) -> JsonType:
+    """Accept null beside what another type accepts."""
+    return lambda value: value is None or inner(value)
+
+
+def list_of(inner: JsonType) -> JsonType:
+    """Accept lists whose items are of one type."""
+    return lambda value: isinstance(value, list | tuple) and all(map(inner, value))
+
+
+def table_of(inner: JsonType) -> JsonType:
+    """Accept objects whose values are of one type."""
+    return lambda value: (
+        isinstance(value, Mapping) and all(map(text, value)) and all(map(inner, value.values()))
+    )
+
+
+def fields_of(types: Mapping[str, JsonType]) -> JsonType:
+    """Accept objects that have only plain values, and those of some names in their types."""
+    return lambda value: plain(value) and isinstance(value, Mapping) and not mistyped(value, types)
+
+
+def plain(value: Any, deepest: int = _DEEPEST) -> bool:
+    """Accept JSON that can be written again, and is not nested deep."""
+    if isinstance(value, Mapping):
+        return deepest > 0 and all(text(k) and plain(v, deepest - 1) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return deepest > 0 and all(plain(item, deepest - 1) for item in value)
+    return value is None or text(value) or boolean(value) or number(value)
+
+
+def mistyped(values: Mapping[str, Any], types: Mapping[str, JsonType]) -> list[str]:
+    """Return the names among some values whose value is not of the type for that name."""
+    return [name for name, fits in types.items() if name in values and not fits(values[name])]

@@ -1,0 +1,126 @@
+"""A reader finds the old entry or the new one, whenever it looks while one replaces the other."""
+
+import shutil
+import threading
+
+import pytest
+
+from probekit.errors import EntryError, EntryNotFoundError
+from probekit.store import replacing
+from probekit.store.entry import Entry, read_manifest
+from probekit.store.find import find_entries
+from probekit.store.layout import entry_folder, list_entries
+from tests.store import synthetic
+
+
+@pytest.fixture(params=["zarr", "hdf5"])
+def backend(request):
+    return request.param
+
+
+@pytest.fixture(params=["in one step", "in two"])
+def renames(request, monkeypatch):
+    """Both ways of renaming: not every file system exchanges two folders."""
+    one_step = request.param == "in one step"
+    if not one_step:
+        monkeypatch.setattr(replacing, "_exchange", lambda one, other: False)
+    return one_step
+
+
+def place(root, backend):
+    key = synthetic.manifest(backend, "float16").key
+    return entry_folder(root, "tiny", "demo", "train", key)
+
+
+def test_between_the_two_renames(tmp_path, backend):
+    """The old entry is moved away, the new one is still where it was built."""
+    path = place(tmp_path, backend)
+    old = synthetic.build(path, backend, "float16")
+    shutil.copytree(path, f"{path}.partial")
+    path.rename(f"{path}.replaced")
+    assert Entry.open(path).manifest == read_manifest(path) == old.manifest
+    found = find_entries(tmp_path, "tiny", "demo", "train")
+    assert found.arrays["words"].read(slice(0, 3)).shape == (3, 4, synthetic.DIM)
+    assert [(e.path.name, e.complete) for e in list_entries(tmp_path)] == [
+        (path.name, True),
+        (f"{path.name}.partial", False),
+    ]
+    assert list_entries(tmp_path)[0].nbytes > 10_000
+    (tmp_path / "tiny" / "demo" / f"{path.name}.partial").rename(path)
+    assert [e.path for e in list_entries(tmp_path)] == [path], "the old one is none any more"
+
+
+def test_at_every_step(tmp_path, backend, renames, monkeypatch):
+    path = place(tmp_path, backend)
+    old = synthetic.build(path, backend, "float16")
+    seen = []
+
+    def look(step):
+        def looking(*arguments, **options):
+            seen.append(find_entries(tmp_path, "tiny", "demo", "train").manifest == old.manifest)
+            result = step(*arguments, **options)
+            seen.append(find_entries(tmp_path, "tiny", "demo", "train").manifest == old.manifest)
+            return result
+
+        return looking
+
+    monkeypatch.setattr("pathlib.Path.rename", look(replacing.Path.rename))
+    monkeypatch.setattr(replacing, "_exchange", look(replacing._exchange))
+    monkeypatch.setattr("shutil.rmtree", look(shutil.rmtree))
+    synthetic.build(path, backend, "float16", overwrite=True)
+    assert len(seen) >= 6 and all(seen)
+
+
+def test_another_entry_that_comes_while_one_is_read(tmp_path, backend, renames):
+    """The manifest of one and the arrays of the other do not fit: it is read again."""
+    path, other = tmp_path / "train-00000000", tmp_path / "new-00000000"
+    synthetic.build(path, backend, "float16")
+    synthetic.build(other, backend, "float32")
+    calls = []
+
+    def read(folder):
+        manifest = Entry._open(folder).manifest
+        calls.append(manifest.dtype)
+        if len(calls) == 1:
+            replacing.install(other, path)
+            raise EntryError("of two entries")
+        return manifest.dtype
+
+    assert replacing.read_standing(path, read) == "float32"
+    assert calls == ["float16", "float32"]
+
+
+def test_what_is_wrong_for_good_is_said_once(tmp_path, backend):
+    path = place(tmp_path, backend)
+    with pytest.raises(EntryNotFoundError):
+        Entry.open(path)
+    synthetic.build(path, backend, "float16")
+    (path / "manifest.json").write_text("{")
+    with pytest.raises(EntryError, match="not JSON"):
+        Entry.open(path)
+
+
+def test_readers_beside_a_writer(tmp_path, backend, renames):
+    path = place(tmp_path, backend)
+    synthetic.build(path, backend, "float16")
+    stop, failed = threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            try:
+                entry = Entry.open(path)
+                if renames:  # what is mapped after opening is where it was
+                    entry.arrays["words"].read(slice(0, 1))
+            except Exception as error:
+                failed.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for _ in range(6):
+        synthetic.build(path, backend, "float16", overwrite=True)
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert failed == []
+    assert sorted(p.name for p in path.parent.iterdir()) == [path.name, f"{path.name}.lock"]

@@ -15,12 +15,17 @@ def orphaned_labels(task: Path) -> list[LabelFile]:
     Args:
         task: the task's folder in a cache.
     """
-    needed = _texts(task)
-    return [file for file in _labels(task / LABELS) if file.of not in needed]
+    held = _held(task)
+    unknown = {split for split, text in held if text is None}
+    files = _labels(task / LABELS)
+    return [file for file in files if file.of not in held and file.split not in unknown]
 
 
-def _texts(task: Path) -> set[tuple[str, str | None]]:
-    """Return split and text of every entry of a task: whole, unfinished or being replaced."""
+def _held(task: Path) -> set[tuple[str, str | None]]:
+    """Return split and text of every entry of a task: whole, unfinished or being replaced.
+
+    The text is None where the folder does not say it (it is damaged): it may be any.
+    """
     found = set()
     for folder in task.iterdir():
         named = split_and_key(folder.name.removesuffix(REPLACED))

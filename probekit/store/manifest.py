@@ -240,13 +240,13 @@ def _check_fields(values: Mapping[str, Any], names: Set[str], where: str) -> Non
         )
     if wrong := mistyped(values, _TYPES):
         raise EntryError(f"{where}: {wrong[0]} cannot be {_shown(values[wrong[0]])}. {_REMEDY}")
-    if lacking := [name for name in _NEEDED if name not in values["request"]]:
-        raise EntryError(f"{where}: its request does not say {', '.join(lacking)}. {_REMEDY}")
     if digest(values["request"]) != values["key"]:
         raise EntryError(
             f"{where}: the key {values['key']!r:.80} is not the digest of what was asked for, "
             f"64 hex digits. {_REMEDY}"
         )
+    if lacking := [name for name in _NEEDED if name not in values["request"]]:
+        raise EntryError(f"{where}: its request does not say {', '.join(lacking)}. {_REMEDY}")
 
 
 def _shown(value: Any) -> str:

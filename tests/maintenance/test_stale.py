@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from probekit.fingerprint import canonical_json
-from probekit.maintenance import find_stale
-from probekit.store.entry import Entry
+from probekit.maintenance import Removable, find_stale
+from probekit.store.entry import Entry, read_manifest
 from probekit.store.labels import labels_folder, write_labels
 from probekit.store.lock import EntryLock
 from tests.cli.console import done, run
@@ -97,11 +97,34 @@ def test_an_unfinished_entry_is_not_left_over(root):
     assert find_stale(root) == []
 
 
-@pytest.mark.parametrize("split", ["dev", "train"])
-def test_labels_of_a_split_that_has_an_entry_stay(root, split):
-    folder = labels_folder(next(root.glob("*/*/train-????????")))
-    write_labels(folder, split, "pos", ["a"], [["x"]], "0" * 64)
-    assert len(find_stale(root)) == (split == "dev")
+def more_labels(entry, split, text):
+    return write_labels(
+        labels_folder(entry), split, "pos", ["a"], [["x"]],
+        text=text, kind="tagging", metric="accuracy", fingerprint="0" * 64,
+    )  # fmt: skip
+
+
+def test_labels_of_a_text_that_has_an_entry_stay(root):
+    entry = next(root.glob("*/*/train-????????"))
+    text = read_manifest(entry).request["text"]
+    more_labels(entry, "train", text)
+    assert find_stale(root) == []
+    others = {more_labels(entry, "dev", text), more_labels(entry, "train", "another")}
+    assert {stale.path for stale in find_stale(root)} == others
+    (entry / "manifest.json").write_text("{")  # of what text it is, nobody knows now
+    assert {stale.path.name[:3] for stale in find_stale(root)} == {"dev"}
+
+
+def test_labels_go_with_the_last_entry_of_their_text(root):
+    entry = next(root.glob("*/*/train-????????"))
+    own = more_labels(entry, "train", read_manifest(entry).request["text"])
+    other = more_labels(entry, "train", "another")
+    twin = shutil.copytree(entry, entry.with_name("train-" + "0" * 8))
+    Removable.of(entry).remove()
+    assert own.exists() and other.exists(), "the other entry of the text needs them"
+    twin.rename(entry)
+    Removable.of(entry).remove()
+    assert not own.exists() and other.exists()
 
 
 def test_what_is_not_provably_probekits_stays(root, tmp_path):

@@ -157,7 +157,10 @@ def test_a_manifest_larger_than_any_is_not_read(cache, manifest):
         (("model",), "x" * 256),
         (("kind",), "a\\b"),
         (("created",), "yesterday"),
-        (("request", "limit"), "many"),
+        (("extra", "limit"), "many"),
+        (("request",), {"text": "x", "keep": ["words"]}),
+        (("request", "keep"), "words"),
+        (("request", "model"), None),
         (("counts",), {"words": 3}),
         (("counts", "examples"), -1),
         (("statistics",), {"max_abs": {"words": ["a"]}}),
@@ -166,9 +169,7 @@ def test_a_manifest_larger_than_any_is_not_read(cache, manifest):
     ids=str,
 )
 def test_what_no_entry_has(manifest, place, value):
-    values = consistent(
-        put(json.loads(manifest.read_text()) | {"request": {"limit": 1}}, place, value)
-    )
+    values = consistent(put(json.loads(manifest.read_text()), place, value))
     with pytest.raises(EntryError, match=str(place[0])[:5]):
         Manifest.from_json(json.dumps(values), "m.json")
 

@@ -27,6 +27,9 @@ def changes(data):
         yield data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 
+ABOUT = {"text": "x", "kind": "tagging", "metric": "span-f1", "fingerprint": "0" * 64}
+
+
 @pytest.fixture(params=["zarr", "hdf5"])
 def entry(request, tmp_path):
     built = synthetic.build(tmp_path / "root" / "model" / "train-00000000", request.param, "int8")
@@ -133,9 +136,9 @@ def test_labels_are_read(entry, left):
     folder = labels_folder(entry.path)
     ids = list(entry.examples.ids)
     names = [["B", "I"] for _ in ids]
-    other = write_labels(folder, "train2", "ner", ids, names, "0" * 64)
+    other = write_labels(folder, "train2", "ner", ids, names, **ABOUT)
     other.write_bytes(b"")
-    file = write_labels(folder, "train", "ner", ids, names, "0" * 64)
+    file = write_labels(folder, "train", "ner", ids, names, **ABOUT)
     assert check_chunks(entry.path) == 132
     data = file.read_bytes()
     changed = data[: int(left * len(data))] if left is not None else flipped(data)

@@ -5,7 +5,7 @@ import pytest
 
 from probekit.errors import DataError, EntryError
 from probekit.fingerprint import digest
-from probekit.store.labels import label_files, labels_for, read_labels, write_labels
+from probekit.store.labels import labels_for, read_labels, write_labels
 from probekit.store.layout import labels_folder
 from tests.store import synthetic
 
@@ -64,4 +64,3 @@ def test_labels_of_another_text_and_of_an_earlier_format_are_not_its_own(entry):
     about = {"split": "train", "column": "ner", "fingerprint": "a" * 64, "created": "9999"}
     pq.write_table(earlier.replace_schema_metadata(about), folder / "train-ner-aaaaaaaa.parquet")
     assert [file.path for file in labels_for(entry, "ner")] == [own]
-    assert len(label_files(folder)) == 3

@@ -8,9 +8,11 @@ import pytest
 from probekit.errors import EntryError, EntryNotFoundError
 from probekit.store import replacing
 from probekit.store.entry import Entry, read_manifest
-from probekit.store.find import find_entries
+from probekit.store.find import Wanted, find_entries
 from probekit.store.layout import entry_folder, list_entries
 from tests.store import synthetic
+
+WANTED = Wanted(model="tiny", task="demo")
 
 
 @pytest.fixture(params=["zarr", "hdf5"])
@@ -39,7 +41,7 @@ def test_between_the_two_renames(tmp_path, backend):
     shutil.copytree(path, f"{path}.partial")
     path.rename(f"{path}.replaced")
     assert Entry.open(path).manifest == read_manifest(path) == old.manifest
-    found = find_entries(tmp_path, "tiny", "demo", "train")
+    found = find_entries(tmp_path, WANTED, "train")
     assert found.arrays["words"].read(slice(0, 3)).shape == (3, 4, synthetic.DIM)
     assert [(e.path.name, e.complete) for e in list_entries(tmp_path)] == [
         (path.name, True),
@@ -57,9 +59,9 @@ def test_at_every_step(tmp_path, backend, renames, monkeypatch):
 
     def look(step):
         def looking(*arguments, **options):
-            seen.append(find_entries(tmp_path, "tiny", "demo", "train").manifest == old.manifest)
+            seen.append(find_entries(tmp_path, WANTED, "train").manifest == old.manifest)
             result = step(*arguments, **options)
-            seen.append(find_entries(tmp_path, "tiny", "demo", "train").manifest == old.manifest)
+            seen.append(find_entries(tmp_path, WANTED, "train").manifest == old.manifest)
             return result
 
         return looking

@@ -88,8 +88,8 @@ class Backbone:
         Args:
             input_ids: padded on the right (with ``pad_id``), on any device.
             lengths: the number of real subwords of each row, 1 to time.
-            keep: layer numbers to return, 0 (embeddings) to L, in any order; None means all. The
-                others are not kept in memory.
+            keep: layer numbers to return, 0 (embeddings) to L, in any order; None means all of the
+                model's width. The others are not kept in memory.
             token_types: which of two texts each subword belongs to, for a model that is told
                 (``info.identity.token_types``); None is the first.
 
@@ -156,7 +156,8 @@ class Backbone:
 
     def _check_layers(self, keep: Sequence[int] | None) -> list[int]:
         count = self.info.n_blocks + 1
-        wanted = list(range(count)) if keep is None else [int(layer) for layer in keep]
+        usable = self.inspection.structure.usable
+        wanted = usable if keep is None else [int(layer) for layer in keep]
         wrong = [layer for layer in wanted if not 0 <= layer < count]
         if wrong or not wanted:
             raise OptionError(
@@ -284,7 +285,7 @@ def _compiled(backbone: Backbone) -> Backbone:
     padded = torch.tensor([time_steps, *[time_steps - 1] * (rows - 1)])
     try:
         for lengths in (padded, full):
-            made.layers(ids, lengths, backbone.inspection.structure.usable)
+            made.layers(ids, lengths)
     except Exception as error:  # the compilers behind torch.compile raise whatever they like
         raise OptionError(
             f"--compile: torch.compile cannot compile {backbone.info.name!r} on this machine "

@@ -162,7 +162,9 @@ def _own_logits(
     for module in _head_modules(model):
         module.float()
     output = _OnlyStates(last_hidden_state=rows[None])
-    _inner(model).forward = lambda *arguments, **options: output
+    for part in _inner(model).modules():
+        if isinstance(part, PreTrainedModel):  # OPT's head calls a part of its backbone
+            part.forward = lambda *arguments, **options: output
     with torch.no_grad():
         logits = model(input_ids=torch.zeros(1, len(rows), dtype=torch.long)).logits
     assert isinstance(logits, Tensor)

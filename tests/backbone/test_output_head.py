@@ -50,6 +50,7 @@ CAUSAL = {
     "qwen3_moe": ("gpt2", EXPERTS | {"num_experts": 4, "moe_intermediate_size": 16}),
     "olmoe": ("llama", EXPERTS | {"num_experts": 4, "output_router_logits": True}),
     "cohere": ("llama", {"num_key_value_heads": 2, "logit_scale": 0.3}),
+    "opt": ("gpt2", {"ffn_dim": 48, "word_embed_proj_dim": 32}),
     "granite": ("llama", {"num_key_value_heads": 2, "logits_scaling": 6.0}),
 }
 FAMILIES = MASKED | CAUSAL

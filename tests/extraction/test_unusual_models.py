@@ -138,6 +138,8 @@ def test_a_last_layer_of_another_width(narrow, corpus, tmp_path):
         run(narrow, corpus, tmp_path / "cache", layers="0,1,2", keep=("words", "tokens"))
     entry = check_rows(narrow, corpus, tmp_path, layers="0,1,2")
     assert set(entry.arrays) == {"words"}
+    backbone = load_backbone(inspect_backbone(str(narrow)), compute_dtype="float32")
+    assert len(backbone.layers(torch.tensor([[5, 6]]), torch.tensor([2]))) == 3  # of one width
 
 
 def test_layers_of_another_number_of_dimensions(corpus, tmp_path):

@@ -163,8 +163,11 @@ class _Sweep:
         while todo:
             others = owners(self.file, [run.options.key for run in todo])
             mine = [run for run in todo if run.options.key not in others]
+            left = set(others)
             if mine:
-                fresh |= self._run(mine, outputs, notes, names)
+                trained, left_again = self._run(mine, outputs, notes, names)
+                fresh |= trained
+                left |= left_again
             else:
                 if not said:
                     logger.info("%s", waiting_text(others))
@@ -172,9 +175,7 @@ class _Sweep:
                 wait_for_change(self.file, others)
             known = recorded(self.file)
             todo = [
-                run
-                for run in todo
-                if run.options.key not in fresh and not _is_done(run, known, outputs)
+                run for run in todo if run.options.key in left and not _is_done(run, known, outputs)
             ]
         return fresh
 
@@ -184,8 +185,12 @@ class _Sweep:
         outputs: Outputs,
         notes: Mapping[str, Note],
         names: Mapping[str, str],
-    ) -> dict[str, Record]:
-        """Train runs in groups, and say of each when it is recorded."""
+    ) -> tuple[dict[str, Record], set[str]]:
+        """Train runs in groups, and say of each when it is recorded.
+
+        Returns:
+            The records of the runs that were trained, and the keys of those left to others.
+        """
         share = self.memory // self.workers  # of a group: at most half for heads, the rest for rows
         groups = make_groups(todo, workers=self.workers, memory=share // 2)
         shared = GroupTask(
@@ -202,15 +207,19 @@ class _Sweep:
         tasks = [_task_of(group, shared) for group in groups]
         total = sum(run.steps for run in todo)
         fresh: dict[str, Record] = {}
+        left: set[str] = set()
         with (
             ProgressBar(total=total, desc="train", unit="step", shown=self.progress) as bar,
             closing(self.start(tasks, workers=self.workers, report=bar.report)) as done,
         ):
-            for _, record in done:  # recorded by the task
-                fresh[record.key] = record
-                name, text = names[record.key], finished_text(record)
+            for _, found in done:
+                if isinstance(found, str):
+                    left.add(found)
+                    continue
+                fresh[found.key] = found  # the task has recorded it
+                name, text = names[found.key], finished_text(found)
                 logger.info("[%d/%d] %s: %s", len(fresh), len(todo), name, text)
-        return fresh
+        return fresh, left
 
 
 def _note_again(run: Run, known: dict[str, Record], notes: Mapping[str, Note], out: Path) -> None:

@@ -68,12 +68,18 @@ class GroupTask:
     outputs: Outputs
     sweep: str
 
-    def __call__(self, report: Report) -> Generator[Record, None, None]:
-        """Train what no other process trains or has trained; yield each run when it is recorded."""
+    def __call__(self, report: Report) -> Generator[Record | str, None, None]:
+        """Train the runs that no other process trains or has trained.
+
+        Yields:
+            The record of each run that was trained, once it is recorded, and the key of each that
+            is left to another process.
+        """
         with Claims(self.out) as claims:
             keys = self._claim(claims)
-            if others := sum(self.steps[key] for key in self.specs if key not in keys):
-                report(others)
+            for key in self.specs.keys() - set(keys):
+                report(self.steps[key])
+                yield key
             if not keys:
                 return
             first = self.specs[keys[0]]
@@ -93,8 +99,7 @@ class GroupTask:
                 record = make_record(run, result, splits, self.outputs, self.device)
                 if run.options.key in self.notes:
                     record = self.notes[run.options.key].on(record)
-                if claims.record(record):
-                    yield record
+                yield record if claims.record(record) else record.key
 
     def _claim(self, claims: Claims) -> list[str]:
         """Claim the runs of the group that nobody trains; return those that nobody has trained."""

@@ -247,7 +247,7 @@ def test_data_that_changes_while_a_sweep_runs(location, tmp_path, monkeypatch):
     plant_all(tmp_path / "other", seed=5)
     changed = replace(task, location=Location(cache=tmp_path / "other"), sweep="another")
     with pytest.raises(DataError, match=r"conll: the labels, .* changed while the sweep ran"):
-        changed(print)
+        list(changed(print))
     (record,) = task(lambda steps: None)
     assert {record.key} == task.specs.keys()
 

@@ -157,7 +157,7 @@ def test_a_manifest_larger_than_any_is_not_read(cache, manifest):
         (("model",), "x" * 256),
         (("kind",), "a\\b"),
         (("created",), "yesterday"),
-        (("extra", "limit"), "many"),
+        (("extra",), {"limit": "many"}),
         (("request",), {"text": "x", "keep": ["words"]}),
         (("request", "keep"), "words"),
         (("request", "model"), None),

@@ -29,6 +29,7 @@ def kept(tool):
         ("roformer", "works"),
         ("gpt_neo", "works"),
         ("mt5", "works"),
+        ("convbert", "works in batches of one length"),
         ("mbart", "refused"),
         ("canine", "refused"),
         ("vit", "refused"),

@@ -11,7 +11,7 @@ import os
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probekit.backbone.source import local_path
 from probekit.errors import BackboneError
@@ -19,8 +19,11 @@ from probekit.fingerprint import digest
 from probekit.once import warn_once
 from probekit.store.files import write_whole
 
+if TYPE_CHECKING:
+    from probekit.backbone.facts import Inspection
+
 _LIBRARIES = ("probekit", "transformers", "tokenizers")
-_SETTLED = 2.0
+_SETTLED = 0.1
 """Seconds after which a file's next change is sure to show in its times."""
 
 _log = logging.getLogger(__name__)
@@ -41,22 +44,40 @@ def identity_at(model: str) -> dict[str, Any] | None:
     path = local_path(model)
     if path is None:
         return None
-    state, changed = _state(path.resolve())
-    memory = _folder() / f"{state}.json"
+    memory, _ = _memory(path)
     try:
         return dict(json.loads(memory.read_text("utf-8")))
     except (OSError, ValueError):  # not there, or torn
         pass
-    from probekit.backbone.facts import inspect_backbone
-
     try:
-        identity = inspect_backbone(model).info.identity.to_json()
+        return inspect_and_remember(model).info.identity.to_json()
     except BackboneError as error:
         warn_once(_log, "%s Entries are looked for by its name alone.", error)
         return None
-    if time.time() - changed > _SETTLED:
-        _remember(memory, identity)
-    return identity
+
+
+def inspect_and_remember(
+    model: str, *, revision: str | None = None, random_init: int | None = None
+) -> "Inspection":
+    """Inspect a model (see ``inspect_backbone``), and remember what it is if it lies on this disk.
+
+    Raises:
+        ProbekitError: as ``inspect_backbone``.
+    """
+    from probekit.backbone.facts import inspect_backbone
+
+    path = local_path(model)
+    place = None if path is None or random_init is not None else _memory(path)
+    inspection = inspect_backbone(model, revision=revision, random_init=random_init)
+    if place is not None and time.time() - place[1] > _SETTLED:
+        _remember(place[0], inspection.info.identity.to_json())
+    return inspection
+
+
+def _memory(path: Path) -> tuple[Path, float]:
+    """Return where the identity of a model is remembered, and when its files changed last."""
+    state, changed = _state(path.resolve())
+    return _folder() / f"{state}.json", changed
 
 
 def _state(path: Path) -> tuple[str, float]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from probekit.backbone import inspect_backbone
+from probekit.backbone.remembered import inspect_and_remember
 from probekit.errors import MissingFileError, OptionError
 from probekit.extraction.options import ExtractOptions
 from probekit.extraction.session import Session
@@ -163,7 +163,7 @@ def open_session(
     family = get_task(task, label=label, **own.given)
     if data is not None and is_own(family):
         raise OptionError(f"{task} is the data already; leave --data {data} out.")
-    inspection = inspect_backbone(model, revision=revision, random_init=options.random_init)
+    inspection = inspect_and_remember(model, revision=revision, random_init=options.random_init)
     texts = [
         split.first(options.limit)
         for split in _read(family, splits, None if data is None else Path(data))

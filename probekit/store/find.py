@@ -242,6 +242,12 @@ def _none(
         return (
             f"no entry of {model} {task} split {split} matches --entry {entry}; there are: {keys}."
         )
+    changed = [f for f in _beside(of_task, folders) if f.split == split]
+    if changed and wanted.text is not None:
+        return (
+            f"the text of {task}, split {split}, has changed since {changed[0].path} was made: "
+            f"labels may change, words make another entry. Type: {command}"
+        )
     if of_task:
         splits = ", ".join(sorted({f.split for f in of_task}))
         other = ", or fit on another: --fit-on SPLIT --hold-out 0.1" if split == "train" else ""
@@ -261,6 +267,12 @@ def _none(
         near = _near(wanted, folders)
         hint = f" The cache holds {near}." if near else ""
     return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
+
+
+def _beside(of_task: Sequence[EntryFolder], folders: Sequence[EntryFolder]) -> list[EntryFolder]:
+    """Return all entries in the folders that some entries of a task lie in."""
+    places = {folder.path.parent for folder in of_task}
+    return [folder for folder in folders if folder.path.parent in places]
 
 
 def _command(root: Path, wanted: Wanted) -> str:

@@ -144,9 +144,9 @@ def hashed(monkeypatch):
     monkeypatch.setattr(remembered, "_SETTLED", 0.05)
     original = inspect_backbone
 
-    def counting(model):
+    def counting(model, **options):
         calls.append(model)
-        return original(model)
+        return original(model, **options)
 
     monkeypatch.setattr("probekit.backbone.facts.inspect_backbone", counting)
     return calls

@@ -24,7 +24,7 @@ def test_the_first_block_of_every_kind_and_the_last():
 
 def test_a_copy_is_small_and_of_the_models_width():
     model = build_miniature(AutoConfig.for_model("gemma3_text", **GEMMA))
-    assert len(model.layers) == 3 and model.get_input_embeddings().weight.shape == (64, 64)
+    assert len(model.layers) == 3 and model.get_input_embeddings().weight.shape == (128, 64)
     assert all(parameter.ne(0).any() for parameter in model.parameters())
 
 

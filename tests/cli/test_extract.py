@@ -179,4 +179,4 @@ def test_own_labels_are_those_of_the_file_now(bert, corpus, here):
     (own / "train.conll").write_text(text, "utf-8")
     assert done("train", bert, own, *quick, "--json").rows == [before]
     (own / "train.conll").write_text(text.replace("river", "brook"), "utf-8")
-    assert "is 'brook', but 'river' in the cache" in refused("train", bert, own, *quick)
+    assert "split train, has changed since" in refused("train", bert, own, *quick)

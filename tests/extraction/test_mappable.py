@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from probekit.backbone import BackboneInfo
+from probekit.backbone.identity import Identity
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions
@@ -14,6 +15,18 @@ from probekit.store import mapping
 from probekit.store.backends import BACKENDS, zarr_folder
 from probekit.store.mapping import check_mappable
 from tests.extraction.extracted import all_rows, run
+
+IDENTITY = Identity(
+    architecture="Large",
+    weights="0" * 64,
+    adapter=None,
+    configuration={},
+    word_tokenizer="0" * 64,
+    text_tokenizer="0" * 64,
+    token_types=False,
+    max_length=8192,
+    random_init=None,
+)
 
 
 def texts(count, length):
@@ -38,15 +51,12 @@ def facts(dim, n_blocks):
         name="large",
         source="folder",
         revision=None,
-        architecture="Large",
         n_blocks=n_blocks,
         dim=dim,
-        max_length=8192,
         causal=True,
         final_norm=True,
         vocab_size=100,
-        weights_sha256="0" * 64,
-        tokenizer_sha256="0" * 64,
+        identity=IDENTITY,
     )
 
 

@@ -6,9 +6,13 @@ Torch is imported inside the functions, so that ``probekit --help`` stays free o
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from probekit.containers import memory_left
 from probekit.errors import OptionError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def native_bfloat16(device: str = "cpu") -> bool:
@@ -45,6 +49,15 @@ def available_memory() -> int:
     machine = int(psutil.virtual_memory().available)
     left = memory_left()
     return machine if left is None else min(machine, left)
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the bytes that are free on a device now."""
+    import torch
+
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return available_memory()
 
 
 def pick_device(name: str) -> str:

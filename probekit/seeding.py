@@ -1,4 +1,4 @@
-"""Seeds as they are asked for, and the independent random streams of each.
+"""Seeds: as they are asked for, as independent random streams, and in torch's global state.
 
 A stream depends on its seed and the names alone, so adding a member to a sweep, or running
 members in another order, changes no other member's draw.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from probekit.errors import OptionError
@@ -53,6 +54,25 @@ def _parse_item(item: str) -> range:
             f"--seeds: {item!r} is no seed. Write how many (3), which (0,3,7) or a range (10:15)."
         )
     return range(int(first), int(stop) if colon else int(first) + 1)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed torch's global random numbers, and put them back as they were.
+
+    Args:
+        seed: of the CPU's numbers, and of a CUDA device's.
+        device: the CUDA device whose numbers are drawn from as well, if any.
+    """
+    import torch
+
+    others = [device] if device is not None and device.type == "cuda" else []
+    with torch.random.fork_rng(devices=others):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed all GPUs
+        for place in others:
+            with torch.cuda.device(place):
+                torch.cuda.manual_seed(seed)
+        yield
 
 
 def derive(seed: int, *names: str | int) -> int:

@@ -317,8 +317,8 @@ class ResolvedOptions:
     def key(self) -> str:
         """The record's key: a fingerprint of the options.
 
-        Left out are the names of model and task, because the entries' keys hash both and a spec
-        may name them in several ways; the folder of a saved head, whose content counts;
+        Left out are the names of model and task, because the entries' keys hash what they are and
+        a spec may name them in several ways; the folder of a saved head, whose content counts;
         and options of another fitter than the one that was used. All others enter as they were
         settled, so that a default that changes is another run.
         """

@@ -11,18 +11,9 @@ ROOT = Path(__file__).parent.parent
 LEVELS = [
     {"errors", "containers", "configuration", "reasons"},
     {"registry", "fingerprint", "seeding", "layers", "hardware", "quantities", "ragged"}
-    | {
-        "buffers",
-        "heap",
-        "progress",
-        "sending",
-        "once",
-        "interrupts",
-        "output_head",
-        "final_norm",
-        "blocks",
-    }
-    | {"initialization", "precision", "selection", "parameter_groups", "interrupts"},
+    | {"buffers", "heap", "progress", "sending", "once", "interrupts", "output_head", "final_norm"}
+    | {"initialization", "precision", "selection", "parameter_groups"},
+    {"blocks"},
     {"tasks", "pooling", "store", "heads", "decoders", "metrics", "results"},
     {"fitters", "data"},
     {"backbone"},

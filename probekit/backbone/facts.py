@@ -3,7 +3,6 @@
 import logging
 from dataclasses import dataclass
 from functools import cached_property
-from inspect import signature
 
 import torch
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
@@ -18,13 +17,10 @@ from probekit.backbone.identity import (
     tokenizer_digest,
 )
 from probekit.backbone.info import BackboneInfo
-from probekit.backbone.model_class import build_model
-from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.model_class import build_model, building, takes
 from probekit.backbone.source import ModelSource, resolve_source
 from probekit.backbone.structure import Structure, embedding_rows, position_limit, read_structure
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
-from probekit.errors import BackboneError
-from probekit.reasons import reason_of
 
 UNLIMITED = 100_000_000
 """A tokenizer's ``model_max_length`` above this (1e30 is usual) means that none was set."""
@@ -85,7 +81,8 @@ def inspect_backbone(
     if source.adapter:
         require_extra(model, "adapters")
     config = load_config(source)
-    skeleton = _skeleton(source, config)
+    with building(model, config), torch.device("meta"):
+        skeleton = build_model(config)
     structure = read_structure(model, config)
     tokenizer = read_tokenizer(source)
     text_tokenizer = tokenizer_digest(tokenizer)
@@ -122,21 +119,9 @@ def inspect_backbone(
 
 def _takes_token_types(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> bool:
     """Say whether a tokenizer makes token types, and the model tells at least two of them apart."""
-    takes = "token_type_ids" in signature(model.forward).parameters
     kinds = model.config.to_dict().get("type_vocab_size") or 0
-    return takes and kinds > 1 and "token_type_ids" in tokenizer.model_input_names
-
-
-def _skeleton(source: ModelSource, config: PretrainedConfig) -> PreTrainedModel:
-    """Build the model's modules without memory for their weights."""
-    try:
-        with quiet_transformers(), torch.device("meta"):
-            return build_model(config)
-    except Exception as error:  # anything a configuration with odd numbers can cause
-        raise BackboneError(
-            f"model {source.name!r}: transformers cannot build a {config.model_type} model from "
-            f"its configuration ({reason_of(error)})."
-        ) from error
+    told = takes(type(model), "token_type_ids") and kinds > 1
+    return told and "token_type_ids" in tokenizer.model_input_names
 
 
 def _max_length(model: str, tokenizer: PreTrainedTokenizerFast, positions: int | None) -> int:

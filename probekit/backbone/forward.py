@@ -1,7 +1,6 @@
 """One pass of a model: how it is called, and what comes back."""
 
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any
 
 import torch
@@ -9,6 +8,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from probekit.backbone.model_class import takes
 from probekit.backbone.quiet import no_warnings
 from probekit.backbone.unchanged import unchanged
 from probekit.errors import BackboneError
@@ -42,7 +42,7 @@ def hidden_states(
         BackboneError: the model fails, or returns no hidden states.
     """
     options: dict[str, Any] = {} if token_types is None else {"token_type_ids": token_types}
-    if "use_cache" in signature(model.forward).parameters:  # it would hold memory and serve nobody
+    if takes(type(model), "use_cache"):  # it would hold memory and serve nobody
         options["use_cache"] = False
     try:
         with torch.no_grad(), no_warnings(), unchanged(model):

@@ -14,7 +14,7 @@ from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import BackboneError
 from probekit.reasons import reason_of
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _POOLER = re.compile(r"(.*\.)?pooler(\..*)?")
 _CONSTANT = re.compile(
@@ -33,7 +33,7 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
     config = inspection.config
     kind, options = auto_class(config), without_pooler(config)
     if inspection.source.adapter:
-        _log.info("%s: the adapter beside its weights is applied.", inspection.source.name)
+        logger.info("%s: the adapter beside its weights is applied.", inspection.source.name)
     model, report = read_weights(inspection, kind, dtype=dtype, options=options)
     check_report(inspection.source.name, model, report)
     return model

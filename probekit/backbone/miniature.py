@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.model_class import build_model
+from probekit.backbone.model_class import build_model, count_parameters
+from probekit.seeding import seeded
 
 _VOCABULARY = 128
 _INNER = (
@@ -39,8 +40,7 @@ def build_miniature(
     Raises:
         Exception: whatever transformers raises where it cannot build the model.
     """
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.default_generator.manual_seed(0)
+    with seeded(0), torch.device("cpu"):
         model = _build(config, dtype)
         shake(model)
     return model
@@ -100,14 +100,9 @@ def _build(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
         model(input_ids=torch.arange(model.config.vocab_size)[None, :_TRIAL])
         return model
     except Exception:  # some families tie these sizes to others
-        if _parameters(config) > _WHOLE:
+        if count_parameters(config) > _WHOLE:
             raise
         return build_model(config, dtype)
-
-
-def _parameters(config: PretrainedConfig) -> int:
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in build_model(config).parameters())
 
 
 def _per_block(config: PretrainedConfig) -> dict[str, list[Any]]:

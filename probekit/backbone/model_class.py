@@ -1,12 +1,18 @@
 """Which of transformers' classes is the backbone of a configuration: a model without a head."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
 import torch
 from transformers import AutoModel, AutoModelForTextEncoding, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
+
+from probekit.backbone.quiet import quiet_transformers
+from probekit.errors import BackboneError
+from probekit.reasons import reason_of
 
 
 def auto_class(config: PretrainedConfig) -> Any:
@@ -45,6 +51,33 @@ def build_model(config: PretrainedConfig, dtype: torch.dtype = torch.float32) ->
     model = auto_class(config).from_config(own, dtype=dtype, **options)
     assert isinstance(model, PreTrainedModel)
     return model.train(False).requires_grad_(False)
+
+
+def count_parameters(config: PretrainedConfig) -> int:
+    """Return the number of a backbone's parameters, without memory for them."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in build_model(config).parameters())
+
+
+@contextmanager
+def building(name: str, config: PretrainedConfig) -> Iterator[None]:
+    """Build a model inside the block; say nothing, or why it cannot be built.
+
+    Args:
+        name: the model as the user wrote it.
+        config: its configuration.
+
+    Raises:
+        BackboneError: whatever transformers raises.
+    """
+    try:
+        with quiet_transformers():
+            yield
+    except Exception as error:  # anything a configuration with odd numbers can cause
+        raise BackboneError(
+            f"model {name!r}: transformers cannot build a {config.model_type} model from its "
+            f"configuration ({reason_of(error)})."
+        ) from error
 
 
 def _class_in(mapping: Any, config: PretrainedConfig) -> type[PreTrainedModel] | None:

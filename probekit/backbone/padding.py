@@ -6,8 +6,7 @@ and some families look at the longest text of a batch. So every model is tried b
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -23,6 +22,7 @@ from probekit.errors import BackboneError
 from probekit.fingerprint import digest
 from probekit.once import warn_once
 from probekit.reasons import reason_of
+from probekit.seeding import seeded
 
 _LADDER = (129, 77, 38, 12)
 """Lengths that lie on both sides of every lowered threshold, and of what is made of it: BigBird's
@@ -45,7 +45,7 @@ Layers = Callable[..., list[Float[Tensor, "batch time _"]]]
 States = list[Float[Tensor, "time _"]]
 """Of one text, layer by layer."""
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _found: dict[str, Batching] = {}
 
 
@@ -79,7 +79,7 @@ def prove_batching(
     if key not in _found:
         _found[key] = _first_verdict(inspection, layers_of, device, dtype)
     if (batching := _found[key]) != PADDED:
-        warn_once(_logger, "%s", _describe(inspection, batching))
+        warn_once(logger, "%s", _describe(inspection, batching))
     return batching
 
 
@@ -93,7 +93,7 @@ def _first_verdict(
     trouble: Exception
     for config in stand_in_configs(inspection.config, inspection.info.max_length):
         try:
-            with _the_same_chance(device):
+            with seeded(0, device):
                 stand_in = draw_stand_in(inspection, config, device, dtype)
                 return _verdict(inspection, stand_in, layers_of(stand_in))
         except _Unfit:
@@ -106,18 +106,6 @@ def _first_verdict(
         f"model {inspection.info.name!r} ({inspection.info.architecture}) cannot run on a few "
         f"subwords ({reason_of(trouble)}). Choose another model."
     ) from trouble
-
-
-@contextmanager
-def _the_same_chance(device: torch.device) -> Iterator[None]:
-    """Seed torch's random numbers, and put them back as they were."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.default_generator.manual_seed(0)  # torch.manual_seed would reseed GPUs as well
-        for place in devices:
-            with torch.cuda.device(place):
-                torch.cuda.manual_seed(0)
-        yield
 
 
 def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batching:

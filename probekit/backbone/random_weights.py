@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 from probekit.backbone.facts import Inspection
 from probekit.backbone.model_class import build_model, without_pooler
 from probekit.backbone.quiet import quiet_transformers
+from probekit.seeding import seeded
 
 
 def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrainedModel:
@@ -23,8 +24,7 @@ def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrai
         seed: of torch's CPU generator.
     """
     config = inspection.config
-    with quiet_transformers(), torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed GPUs as well
+    with quiet_transformers(), seeded(seed):
         drawn = build_model(config)
         if dtype == torch.float32:
             return drawn

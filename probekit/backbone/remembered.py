@@ -26,7 +26,7 @@ _LIBRARIES = ("probekit", "transformers", "tokenizers")
 _SETTLED = 0.1
 """Seconds after which a file's next change is sure to show in its times."""
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def identity_at(model: str) -> dict[str, Any] | None:
@@ -52,7 +52,7 @@ def identity_at(model: str) -> dict[str, Any] | None:
     try:
         return inspect_and_remember(model).info.identity.to_json()
     except BackboneError as error:
-        warn_once(_log, "%s Entries are looked for by its name alone.", error)
+        warn_once(logger, "%s Entries are looked for by its name alone.", error)
         return None
 
 
@@ -103,4 +103,4 @@ def _remember(memory: Path, identity: dict[str, Any]) -> None:
         memory.parent.mkdir(parents=True, exist_ok=True)
         write_whole(memory, json.dumps(identity).encode())
     except OSError as error:  # nothing is lost but time
-        _log.debug("%s: not remembered (%s)", memory, error)
+        logger.debug("%s: not remembered (%s)", memory, error)

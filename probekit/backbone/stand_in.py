@@ -11,10 +11,10 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.facts import Inspection
 from probekit.backbone.miniature import few_blocks, shake, small_config
-from probekit.backbone.model_class import build_model
+from probekit.backbone.model_class import build_model, count_parameters
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import embedding_rows
-from probekit.hardware import available_memory
+from probekit.hardware import free_memory
 
 LOWERED = 8
 """What a stand-in's length thresholds are lowered to, so that short texts lie on both sides."""
@@ -76,9 +76,9 @@ def draw_stand_in(
         device: where it is to run.
         dtype: of the model that it stands for.
     """
-    with torch.device("meta"), quiet_transformers():
-        size = sum(parameter.numel() for parameter in build_model(config).parameters())
-    fits = size * torch.float32.itemsize <= _MEMORY * _free_memory(device)
+    with quiet_transformers():
+        size = count_parameters(config) * torch.float32.itemsize
+    fits = size <= _MEMORY * free_memory(device)
     with torch.device(device), quiet_transformers():
         model = build_model(config, torch.float32 if fits else dtype)
         shake(model)
@@ -96,10 +96,6 @@ def draw_stand_in(
             value <= LOWERED for value in length_thresholds(config, inspection.info.max_length)
         ),
     )
-
-
-def _free_memory(device: torch.device) -> int:
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_memory()
 
 
 def _with_low_thresholds(config: PretrainedConfig, longest: int) -> PretrainedConfig:

@@ -11,9 +11,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.forward import hidden_states
 from probekit.backbone.miniature import build_miniature, special_ids
-from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.model_class import building
 from probekit.errors import BackboneError, OptionError
-from probekit.reasons import reason_of
 
 _TIME = 8
 """Subwords that the copy reads."""
@@ -79,7 +78,8 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     Raises:
         BackboneError: the copy cannot be built or run, or its layers are no rows of subwords.
     """
-    model = _miniature(name, config)
+    with building(name, config):
+        model = build_miniature(config)
     text, changed = _two_texts(model.config, embedding_rows(name, model))
     norms: list[tuple[str, Tensor]] = []
     with _recorded_norms(model, norms):
@@ -113,25 +113,13 @@ def check_runs(
     Raises:
         BackboneError: it fails.
     """
-    model = _miniature(name, config, dtype).to(device)  # type: ignore[arg-type]  # a wrapper
+    with building(name, config):
+        model = build_miniature(config, dtype).to(device)  # type: ignore[arg-type]  # a wrapper
     text, _ = _two_texts(model.config, embedding_rows(name, model))
     mask = torch.ones_like(text)
     mask[:, -2:] = 0
     for given in (None, mask.to(device)):
         hidden_states(name, model, text.to(device), given)
-
-
-def _miniature(
-    name: str, config: PretrainedConfig, dtype: torch.dtype = torch.float32
-) -> PreTrainedModel:
-    try:
-        with quiet_transformers():
-            return build_miniature(config, dtype)
-    except Exception as error:  # anything a configuration with odd numbers can cause
-        raise BackboneError(
-            f"model {name!r}: transformers cannot build a {config.model_type} model from its "
-            f"configuration ({reason_of(error)})."
-        ) from error
 
 
 def _two_texts(config: PretrainedConfig, vocabulary: int) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from probekit.blocks.configuration import block_config
 from probekit.blocks.stack import BlockStack
+from probekit.seeding import seeded
 
 _FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f")
 
@@ -46,8 +47,7 @@ def build_blocks(config: Mapping[str, Any], n: int, generator: torch.Generator) 
     """
     made = block_config(config, n)
     seed = int(torch.randint(2**62, (1,), generator=generator, device="cpu"))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed GPUs as well
+    with seeded(seed):
         model = _whole_model(made)
     _strip(model)
     return BlockStack(model, made.hidden_size)

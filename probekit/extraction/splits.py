@@ -56,7 +56,7 @@ def extract(
         cache: root of the feature cache.
         overwrite: compute complete entries again and replace them.
         restart: throw away what an unfinished extraction with other options has finished.
-        name: what to call the model in the cache (``entry_name``), and as MODEL from then on.
+        name: what to call the model in the cache, and as MODEL from then on.
         revision: Hub branch, tag or commit of the model.
         kind: for the user's own data, its kind.
         text: for the user's own data, name or index of the text column.

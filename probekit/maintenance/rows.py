@@ -86,7 +86,7 @@ def verify_rows(
         seed: of the random rows.
 
     Raises:
-        BackboneError: the model's weights or tokenizer are not those of the entry.
+        BackboneError: it is another model than that of the entry.
         EntryError: the entry holds no such row, or does not say of which model it is.
     """
     entry.manifest.check_says("model_info", _MODEL)

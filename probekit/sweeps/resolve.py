@@ -377,8 +377,3 @@ def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
         held = splits.view("train", pooling=pooling).take(part(spec, splits)[1])
         found |= {HELD_OUT if "dev" in found else "dev": held}
     return found
-
-
-def dev_view(spec: TrainSpec, splits: Splits) -> FeatureView:
-    """Return the rows that stand for dev."""
-    return scored_views(spec, splits)["dev"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from probekit.features import FeatureView
-from probekit.hardware import available_memory
+from probekit.hardware import free_memory
 from probekit.heads.contract import Reads
 from probekit.train.order import evaluation_steps
 from probekit.train.rows import Rows
@@ -130,10 +130,3 @@ def decoded_bytes(view: FeatureView, n_layers: int) -> int:
 def default_memory(device: torch.device) -> int:
     """Return the bytes that training takes of a device unless told otherwise: half of the free."""
     return int(_SHARE * free_memory(device))
-
-
-def free_memory(device: torch.device) -> int:
-    """Return the bytes that are free on a device now."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return available_memory()

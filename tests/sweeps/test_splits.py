@@ -11,7 +11,7 @@ from probekit.features import Location, open_features
 from probekit.report import summarise, table
 from probekit.specs import TrainSpec
 from probekit.sweeps import fit, sweep
-from probekit.sweeps.resolve import dev_view, resolve, sample, scored_views
+from probekit.sweeps.resolve import resolve, sample, scored_views
 from tests.planted import MODEL, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts, plant_texts
 
@@ -36,7 +36,7 @@ def test_another_split_takes_the_place_of_train(tmp_path):
     splits = splits_of(tmp_path, spec)
     assert splits.entries["train"].manifest.split == "test" == splits.manifest.split
     run = resolve(spec, splits)
-    kept, held = set(sample(spec, splits)), set(dev_view(spec, splits).positions)
+    kept, held = set(sample(spec, splits)), set(scored_views(spec, splits)["dev"].positions)
     assert len(held) == 10 and len(kept) == 30 and not kept & held
     assert list(run.options.entries) == ["train"]
 

@@ -52,6 +52,9 @@ _OTHERS = ("bros", "canine", "led", "lilt", "longt5", "splinter", "switch_transf
 _TOLERANCE = 1e-3
 """Largest difference of a row, relative to its norm: float32 in batches of other shapes."""
 
+_ROWS = 0.98
+"""Share of the rows that must agree: a mixture of experts may choose another one at a tie."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -144,13 +147,15 @@ def _sentences() -> list[list[str]]:
 
 
 def _worst(entry: Entry, folder: Path) -> float:
-    """Return the largest difference between stored rows and those of plain transformers."""
+    """Return by how much stored rows and those of plain transformers differ, in any layer."""
     sentences = _sentences()
     array = entry.arrays["words"]
     found = array.read(slice(0, sum(map(len, sentences)))).split([len(s) for s in sentences])
     expected = _plain_rows(folder, sentences)
     layers = list(array.layers)
-    return max(_difference(one, two[:, layers]) for one, two in zip(found, expected, strict=True))
+    pairs = zip(found, expected, strict=True)
+    differences = torch.cat([_difference(one, two[:, layers]) for one, two in pairs])
+    return float(torch.quantile(differences, _ROWS, dim=0).max())
 
 
 def _plain_rows(
@@ -170,8 +175,10 @@ def _plain_rows(
         yield torch.stack([state[0, first] for state in output.hidden_states], dim=1)
 
 
-def _difference(one: Float[Tensor, "words layers dim"], two: Tensor) -> float:
-    return float(((one - two).norm(dim=-1) / two.norm(dim=-1).clamp(min=1e-6)).max())
+def _difference(
+    one: Float[Tensor, "words layers dim"], two: Float[Tensor, "words layers dim"]
+) -> Float[Tensor, "words layers"]:
+    return (one - two).norm(dim=-1) / two.norm(dim=-1).clamp(min=1e-6)
 
 
 def _in_process(family: str) -> Row:

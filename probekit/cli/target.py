@@ -80,9 +80,13 @@ class Target:
         return task.kind_of(task.columns[0]) if task.columns else task.kind
 
     def default_out(self, label: str | None) -> Path:
-        """Return ``runs/<model>/<task>.jsonl``."""
+        """Return ``runs/<model>/<task>.jsonl``; of own data, the file begun under another name."""
         from probekit.features.wanted import find_task
         from probekit.store.layout import model_slug
+        from probekit.tasks import HASH
 
         task = find_task(self.task, label, self.location)
-        return Path("runs") / model_slug(self.model) / f"{task.slug}.jsonl"
+        folder = Path("runs") / model_slug(self.model)
+        text = HASH.search(task.slug)
+        begun = sorted(folder.glob(f"*{text[0]}.jsonl")) if text is not None else []
+        return begun[0] if len(begun) == 1 else folder / f"{task.slug}.jsonl"

@@ -27,12 +27,14 @@ from probekit.extraction.statistics import all_fit
 from probekit.extraction.table import example_table
 from probekit.fingerprint import digest
 from probekit.layers import parse_layers
+from probekit.once import warn_once
 from probekit.registry import choose
+from probekit.store.asked import asked_of
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
-from probekit.store.layout import entry_folder, folder_of_key, labels_folder
+from probekit.store.layout import entry_folder, folder_of_key, labels_folder, list_entries
 from probekit.store.mapping import check_mappable
 from probekit.store.names import MANIFEST
 from probekit.store.unfinished import unfinished_bytes, unfinished_plan, unfinished_units
@@ -131,6 +133,7 @@ class Session:
         request, folder = self._place(split)
         entry = None if self.overwrite else _complete(folder, digest(request))
         if entry is None:
+            self._say_namesakes(folder)
             entry = self._build(split, request, folder)
         else:
             logger.info("%s: complete already, at %s", split.name, entry.path)
@@ -215,9 +218,24 @@ class Session:
         if self.name and found.parent.parent.name != self.name:
             raise OptionError(
                 f"--name {self.name}: what it would name is in the cache already, at {found}. "
-                f"Call it by that name ({found.parent.parent.name}), or remove it first."
+                f"Remove it first (probekit cache rm {key[:8]}), or call it by that name: "
+                f"{found.parent.parent.name}, with --entry {key[:8]} where that has several."
             )
         return request, found
+
+    def _say_namesakes(self, folder: Path) -> None:
+        """Say that the cache calls another model by the name of this one, where it does."""
+        name, own = folder.parent.parent.name, self.inspection.info.identity.to_json()
+        for other in list_entries(self.cache):
+            model = asked_of(other.path).get("model") if other.model == name else None
+            if model not in (None, own):
+                warn_once(
+                    logger,
+                    "another model is called %s in %s as well; --name NAME tells them apart.",
+                    name,
+                    self.cache,
+                )
+                return
 
     def _build(self, split: Split, request: Mapping[str, Any], folder: Path) -> Entry:
         output_head = self.output_head  # first: a model without one costs no work

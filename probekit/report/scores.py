@@ -19,7 +19,7 @@ _NUMBERS = ("shots", "fraction", "depth", "l2", "epochs", "evals", "lr", "batch_
 _SETTLED_BY = {
     "layers": ("model", "head", "depth"),
     "entry": ("model", "task"),
-    "labels_fingerprint": ("task", "label"),
+    "labels_fingerprint": ("task", "label", "entry"),
     "metric": ("task", "label"),
     "protocol": ("shots", "fraction"),
     "decoder": ("head",),

@@ -28,7 +28,7 @@ _PHRASE = {
     "evals": "{} evals",
     "batch_size": "batch {}",
     "layers": "layers {}",
-    "entry": "features {}",
+    "entry": "entry {}",
     "labels_fingerprint": "labels {}",
     "init": "from {}",
     "pooling": "pooling {}",

@@ -115,7 +115,7 @@ def find_entries(
     if entry is not None:
         matching = _chosen(matching, of_task, entry)
     complete = {f: manifest for f in matching if (manifest := _manifest(f)) is not None}
-    found = _best(complete, arrays, f"{wanted.model} {wanted.task} {split}")
+    found = _best(complete, arrays, f"{model_slug(wanted.model)} {wanted.task}")
     if len(found) > 1:
         raise EntryNotFoundError(_several(found, wanted, split))
     if matching:
@@ -174,8 +174,13 @@ def _best(
     useful = useful or dict(entries)
     whole = {folder: m for folder, m in useful.items() if m.limit is None}
     if whole and len(whole) < len(useful):
-        parts = ", ".join(f"{f.key8} ({_part(m)})" for f, m in useful.items() if f not in whole)
-        warn_once(logger, "%s: the entry of the whole split is taken, not %s.", where, parts)
+        parts = sorted({m.limit for m in useful.values() if m.limit is not None})
+        warn_once(
+            logger,
+            "%s: whole splits are taken, not their first %s examples (--entry KEY takes those).",
+            where,
+            " or ".join(map(str, parts)),
+        )
         useful = whole
     if _differing(list(useful.values())) != ["keep"]:
         return useful

@@ -27,6 +27,7 @@ from probekit.tasks.wikitext import wikitext2
 from probekit.tasks.wnut17 import wnut17
 
 __all__ = [
+    "HASH",
     "KINDS",
     "TASKS",
     "Example",

@@ -28,7 +28,7 @@ METRICS: Mapping[Kind, Metric] = {
     "regression": "spearman",
     "language-modelling": "perplexity",
 }
-HASH = re.compile(r"-[0-9a-f]{8}")
+HASH = re.compile(r"-[0-9a-f]{8}\Z")
 """What follows the name in the folder name of the user's own data: of its text."""
 _SHOWN = 5
 

@@ -54,7 +54,8 @@ def test_a_model_of_the_same_folder_name_does_not_stand_in(runs, text):
         assert "another model" in refused(name, "run2/checkpoint-100", text, *rest)
     assert "no cache entry matches" in refused("cache", "rm", "-y", "run2/checkpoint-100", text)
 
-    done("extract", "run2/checkpoint-100", text, *FLOAT32)
+    said = "another model is called checkpoint-100 in cache as well; --name NAME tells them apart."
+    assert done("extract", "run2/checkpoint-100", text, *FLOAT32).err.count(said) == 1
     for one in ("run1", "run2"):
         options = ("--out", "runs.jsonl", "--save", f"{one}/head")
         done("train", f"{one}/checkpoint-100", text, *TRAIN, *options)
@@ -144,6 +145,11 @@ def test_data_that_was_renamed_or_moved_is_known_again(runs, text):
     shutil.move(text, runs / "moved" / "people")
     assert "complete already" in done("extract", model, "moved/people", *FLOAT32).err
     done("train", model, "moved/people", *TRAIN, "--out", "runs.jsonl")
+    done("train", model, "moved/people", *TRAIN)
+    shutil.copytree(runs / "moved" / "people", runs / "again")
+    done("train", model, "again", *TRAIN)
+    (own,) = (runs / "runs" / "checkpoint-100").glob("*.jsonl")
+    assert own.name.startswith("people-") and len(own.read_text().splitlines()) == 1
     shutil.move("cache", runs / "moved" / "cache")
     shutil.rmtree("run1")
     cache = ("--cache", "moved/cache")
@@ -167,8 +173,7 @@ def test_a_first_look_gives_way_to_the_whole(runs, text):
     done("train", model, text, *TRAIN, "--out", "runs.jsonl")
     done("extract", model, text, *FLOAT32)
     outcome = done("train", model, text, *TRAIN, "--out", "runs.jsonl")
-    assert outcome.err.count("the entry of the whole split is taken, not") == 1
-    assert "(the first 4 examples)" in outcome.err
+    assert outcome.err.count("whole splits are taken, not their first 4 examples (--entry") == 1
     part, whole = records()
     assert part["seen"]["limit"] == 4 and "limit" not in whole["seen"]
     done("train", model, text, *TRAIN, "--entry", part["entry"][:8], "--out", "runs.jsonl")
@@ -186,7 +191,7 @@ def test_a_name_tells_models_of_one_folder_name_apart(runs, text):
     (record,) = records()
     assert record["model"] == "second"
     message = refused("extract", "run2/checkpoint-100", text, *FLOAT32, "--name", "third")
-    assert "is in the cache already" in message and "(second)" in message
+    assert "is in the cache already" in message and "call it by that name: second," in message
 
 
 def test_keys_as_the_list_prints_them_name_entries(runs, text):

@@ -109,7 +109,9 @@ def test_the_whole_split_goes_before_a_part_of_it(root, caplog):
     whole = build(root)
     assert find(root, "tiny", "demo", "train").manifest == whole.manifest
     key = part.manifest.key[:8]
-    said = f"demo train: the entry of the whole split is taken, not {key} (the first 5 examples)."
+    said = (
+        "tiny demo: whole splits are taken, not their first 5 examples (--entry KEY takes those)."
+    )
     assert sum(said in record.getMessage() for record in caplog.records) == 1
     assert find(root, "tiny", "demo", "train", key).manifest == part.manifest
     build(root, limit=3, format="hdf5")

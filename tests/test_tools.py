@@ -48,6 +48,18 @@ def test_the_table_is_what_the_tool_prints(tool):
     assert len(rows) >= 110 and {row.family for row in rows} <= set(tool.families())
 
 
+def test_the_numbers_are_a_sentence(tool):
+    outcomes = [tool.REFUSED, tool.WORKS, tool.ONE_LENGTH, tool.WORKS, tool.NOT_MADE]
+    rows = [tool.Row(family=f"m{n}", outcome=o, about="") for n, o in enumerate(outcomes)]
+    first = "4 architectures: 2 work, 1 work in batches of one length, 1 are refused."
+    assert tool.table(rows).splitlines()[0] == first
+
+
+def test_an_encoder_decoder_is_refused_in_one_sentence(tool):
+    reason = "is an encoder-decoder (bart); probekit reads encoders and decoders."
+    assert tool.examine("bart").about == reason
+
+
 def test_rows_that_differ_are_found(tool, monkeypatch):
     plain = tool._plain_rows
     monkeypatch.setattr(tool, "_plain_rows", lambda *given: (rows + 1 for rows in plain(*given)))

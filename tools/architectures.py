@@ -15,6 +15,7 @@ import random
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -42,6 +43,14 @@ from probekit.store.entry import Entry
 WORKS, ONE_LENGTH, ALONE = "works", "works in batches of one length", "works one at a time"
 REFUSED = "refused"
 WRONG, NOT_MADE = "WRONG", "no tiny model"
+_SAID = {
+    WORKS: "work",
+    ONE_LENGTH: "work in batches of one length",
+    ALONE: "work one at a time",
+    REFUSED: "are refused",
+}
+"""Outcomes of several architectures, in the order in which their numbers are said."""
+
 LIMIT = 120
 """Seconds that one architecture may take."""
 
@@ -104,7 +113,13 @@ def examine(family: str) -> Row:
             return _use(family, folder)
         except ProbekitError as error:
             line = str(error).replace(f"model {str(folder)!r}", "").strip(" :")
-            return Row(family=family, outcome=REFUSED, about=line.replace(name, ""))
+            return Row(family=family, outcome=REFUSED, about=_shortly(line.replace(name, "")))
+
+
+def _shortly(refusal: str) -> str:
+    """Return of the refusal of an encoder-decoder, which many families share, what it is."""
+    first, dot, _ = refusal.partition(". ")
+    return first + dot.strip() if first.startswith("is an encoder-decoder") else refusal
 
 
 def _use(family: str, folder: Path) -> Row:
@@ -239,11 +254,16 @@ def _read(done: Path | None) -> list[Row]:
 def table(rows: Sequence[Row]) -> str:
     """Return the Markdown table of the architectures of which there is a tiny model."""
     shown = [row for row in rows if row.outcome != NOT_MADE]
-    counts = {row.outcome: sum(other.outcome == row.outcome for other in shown) for row in shown}
-    total = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     head = ["| family | outcome | what it is, or why not |", "|---|---|---|"]
-    lines = [f"{len(shown)} architectures: {total}.", "", *head, *(row.to_line() for row in shown)]
-    return "\n".join(lines)
+    return "\n".join([_counts(shown), "", *head, *(row.to_line() for row in shown)])
+
+
+def _counts(rows: Sequence[Row]) -> str:
+    """Return how many architectures there are, and of each outcome, in a sentence."""
+    counts = Counter(row.outcome for row in rows)
+    order = [*_SAID, *sorted(counts.keys() - _SAID.keys())]
+    said = [f"{counts[name]} {_SAID.get(name, name)}" for name in order if counts[name]]
+    return f"{len(rows)} architectures: {', '.join(said)}."
 
 
 def write(text: str, page: Path) -> None:

@@ -54,8 +54,8 @@ def refuse_unsuitable(name: str, config: PretrainedConfig) -> None:
     if halves or (config.is_encoder_decoder and not alone):
         raise BackboneError(
             f"model {name!r} is an encoder-decoder ({kind}); probekit reads encoders and "
-            "decoders. The encoder half of one (T5's, BART's) is not supported in this version, "
-            "unless it was saved alone (T5EncoderModel)."
+            "decoders. The encoder half of one (T5's, BART's) is read only where it was saved "
+            "alone (T5EncoderModel)."
         )
     if _holds_several(config):
         raise BackboneError(

@@ -174,7 +174,7 @@ def _best(
     useful = useful or dict(entries)
     whole = {folder: m for folder, m in useful.items() if m.limit is None}
     if whole and len(whole) < len(useful):
-        parts = ", ".join(f"{f.key8} ({_part(m)})" for f, m in useful.items() if f not in whole)
+        parts = ", ".join(f"{f.key8} ({m.part})" for f, m in useful.items() if f not in whole)
         warn_once(logger, "%s: the entry of the whole split is taken, not %s.", where, parts)
         useful = whole
     if _differing(list(useful.values())) != ["keep"]:
@@ -210,7 +210,7 @@ def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) ->
     for name in names or ["name"]:
         value: Any = manifest.request.get(name)
         if name == "limit":
-            words.append(_part(manifest))
+            words.append(manifest.part)
         elif name == "model":
             words.append(f"model {value['weights'][:8]}, made {manifest.created}")
         elif name == "name":
@@ -221,10 +221,6 @@ def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) ->
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(f"{name} {text if len(text) <= 40 else f'{text[:12]}...'}")
     return ", ".join(words)
-
-
-def _part(manifest: Manifest) -> str:
-    return "the whole split" if manifest.limit is None else f"the first {manifest.limit:,} examples"
 
 
 def _none(

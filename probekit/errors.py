@@ -41,6 +41,10 @@ class EntryError(ProbekitError, ValueError):
     """A cache entry is damaged, unfinished, of another format, or does not fit the request."""
 
 
+EXTRACT_AGAIN = "Extract the entry again with --overwrite."
+"""What to do about a damaged entry."""
+
+
 class EntryVersionError(EntryError):
     """A cache entry is of another format version."""
 

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from probekit.errors import EntryError
+from probekit.errors import EXTRACT_AGAIN, EntryError
 
 FILE = "final_norm.safetensors"
 Kind = Literal["layernorm", "rmsnorm"]
@@ -69,6 +69,4 @@ class FinalNorm:
                     bias=file.get_tensor("bias"),
                 )
         except Exception as error:  # safetensors raises its own type for every kind of damage
-            raise EntryError(
-                f"{path} cannot be read ({error}). Extract the entry again with --overwrite."
-            ) from None
+            raise EntryError(f"{path} cannot be read ({error}). {EXTRACT_AGAIN}") from None

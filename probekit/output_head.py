@@ -18,7 +18,7 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.errors import EntryError
+from probekit.errors import EXTRACT_AGAIN, EntryError
 
 FILE = "output_head.safetensors"
 KINDS = ("masked", "causal", "tied-input")
@@ -120,8 +120,8 @@ class OutputHead:
             ) from error
         except (SafetensorError, KeyError, ValueError, TypeError, AssertionError) as error:
             raise EntryError(
-                f"{path} is damaged or no output head ({type(error).__name__}: {error}). Extract "
-                "again with --overwrite."
+                f"{path} is damaged or no output head ({type(error).__name__}: {error}). "
+                f"{EXTRACT_AGAIN}"
             ) from error
 
 

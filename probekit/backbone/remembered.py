@@ -17,7 +17,7 @@ from probekit.backbone.source import local_path
 from probekit.errors import BackboneError
 from probekit.fingerprint import digest
 from probekit.once import warn_once
-from probekit.store.files import write_whole
+from probekit.store.files import read_object, write_whole
 
 if TYPE_CHECKING:
     from probekit.backbone.facts import Inspection
@@ -30,25 +30,23 @@ logger = logging.getLogger(__name__)
 
 
 def identity_at(model: str) -> dict[str, Any] | None:
-    """Return the identity of the model at a path; None where no model lies on this disk.
+    """Return the identity of the model at a path, or of a Hub id as it was extracted last.
 
-    A folder that holds no usable model any more (its weights were removed) has none either, which
-    is said.
+    None where neither is known. A folder that holds no usable model any more (its weights were
+    removed) has none, which is said.
 
     Args:
-        model: the model as the user names it; a Hub id has no path.
+        model: the model as the user names it.
 
     Returns:
         ``Identity.to_json``'s form.
     """
     path = local_path(model)
-    if path is None:
+    if path is not None and path.is_dir() and not (path / "config.json").is_file():
         return None
-    memory, _ = _memory(path)
-    try:
-        return dict(json.loads(memory.read_text("utf-8")))
-    except (OSError, ValueError):  # not there, or torn
-        pass
+    memory = _of_hub(model) if path is None else _memory(path)[0]
+    if (found := read_object(memory)) is not None or path is None:
+        return found
     try:
         return inspect_and_remember(model).info.identity.to_json()
     except BackboneError as error:
@@ -59,7 +57,9 @@ def identity_at(model: str) -> dict[str, Any] | None:
 def inspect_and_remember(
     model: str, *, revision: str | None = None, random_init: int | None = None
 ) -> "Inspection":
-    """Inspect a model (see ``inspect_backbone``), and remember what it is if it lies on this disk.
+    """Inspect a model (see ``inspect_backbone``), and remember what it is.
+
+    Of a Hub repository it is remembered as what the id stands for, until the next inspection.
 
     Raises:
         ProbekitError: as ``inspect_backbone``.
@@ -67,11 +67,16 @@ def inspect_and_remember(
     from probekit.backbone.facts import inspect_backbone
 
     path = local_path(model)
-    place = None if path is None or random_init is not None else _memory(path)
+    memory, changed = (_of_hub(model), 0.0) if path is None else _memory(path)
     inspection = inspect_backbone(model, revision=revision, random_init=random_init)
-    if place is not None and time.time() - place[1] > _SETTLED:
-        _remember(place[0], inspection.info.identity.to_json())
+    if random_init is None and time.time() - changed > _SETTLED:
+        _remember(memory, inspection.info.identity.to_json())
     return inspection
+
+
+def _of_hub(model: str) -> Path:
+    """Return where the identity that a Hub id stands for is remembered."""
+    return _folder() / f"{digest(['hub', model])}.json"
 
 
 def _memory(path: Path) -> tuple[Path, float]:

@@ -149,7 +149,9 @@ def exact_dtype(array: ArraySpec, compute_dtype: torch.dtype, pooling: Pooling) 
     return torch.float32 if averages else compute_dtype
 
 
-def plan_json(plan: Plan, request: Mapping[str, Any], backbone: Backbone) -> dict[str, Any]:
+def plan_json(
+    plan: Plan, request: Mapping[str, Any], backbone: Backbone, limit: int | None
+) -> dict[str, Any]:
     """Return what a resumed run must share with the run that it continues.
 
     Device, compilation and batch size move the last bits at most; units remember theirs.
@@ -157,6 +159,7 @@ def plan_json(plan: Plan, request: Mapping[str, Any], backbone: Backbone) -> dic
     return {
         "request": dict(request),
         "backend": request["format"],
+        "limit": limit,
         "compute_dtype": backbone.compute_dtype_name,
         "arrays": [array.to_json() for array in plan.arrays.values()],
         "units": [[unit.start, unit.stop] for unit in plan.units],

@@ -38,7 +38,7 @@ from probekit.store.layout import entry_folder, folder_of_key, labels_folder, li
 from probekit.store.mapping import check_mappable
 from probekit.store.names import MANIFEST
 from probekit.store.unfinished import unfinished_bytes, unfinished_plan, unfinished_units
-from probekit.tasks import Split, Task
+from probekit.tasks import Split, Task, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -192,29 +192,35 @@ class Session:
 
         It is 0 where that run had another plan, so that extraction begins afresh.
         """
-        return self._begun(plan, *self._place(split))
+        return self._begun(split, plan, *self._place(split))
 
-    def _begun(self, plan: Plan, request: Mapping[str, Any], folder: Path) -> float:
+    def _begun(
+        self, split: Split, plan: Plan, request: Mapping[str, Any], folder: Path
+    ) -> float:
         plan = self._in_dtype(plan, folder)
-        if digest(unfinished_plan(folder)) != digest(self._identity(plan, request)):
+        if digest(unfinished_plan(folder)) != digest(self._identity(split, plan, request)):
             return 0.0
         done = sum(plan.unit_tokens(plan.units[unit]) for unit in unfinished_units(folder))
         return done / sum(plan.unit_tokens(unit) for unit in plan.units)
 
-    def _identity(self, plan: Plan, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _identity(
+        self, split: Split, plan: Plan, request: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return what a resumed run must share with the run that it continues."""
-        return plan_json(plan, request, self.backbone)
+        return plan_json(plan, request, self.backbone, split.limit)
 
     def _place(self, split: Split) -> tuple[dict[str, Any], Path]:
         """Return what the key of a split's entry hashes, and the entry's folder.
 
-        It is the folder that holds such an entry already, whatever model and task are called there.
+        It is the folder that holds such an entry already, whatever the model, and the user's own
+        data, are called there; a task by name is looked for under its name.
         """
         info, masking = self.inspection.info, self._masking
         request = make_request(self.options, info, self._keep, split.text_fingerprint(), masking)
         model, key = self.name or entry_model(info), digest(request)
         folder = entry_folder(self.cache, model, self.task.slug, split.name, key)
-        found = folder_of_key(self.cache, split.name, key) or folder
+        task = None if is_own(self.task) else self.task.slug
+        found = folder_of_key(self.cache, split.name, key, task) or folder
         if self.name and found.parent.parent.name != self.name:
             raise OptionError(
                 f"--name {self.name}: what it would name is in the cache already, at {found}. "
@@ -243,12 +249,12 @@ class Session:
         check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
         if not self.restart:
-            check_resumable(folder, self._identity(self._in_dtype(plan, folder), request))
+            check_resumable(folder, self._identity(split, self._in_dtype(plan, folder), request))
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
-        begun = self._begun(plan, request, folder)
+        begun = self._begun(split, plan, request, folder)
         logger.info("%s", describe_work(split.name, plan, folder, speed, begun))
         plan, computed = self._settle_dtype(plan, folder, split.name)
-        identity = self._identity(plan, request)
+        identity = self._identity(split, plan, request)
         with EntryBuilder.open(
             folder, plan=identity, overwrite=self.overwrite, restart=self.restart
         ) as builder:

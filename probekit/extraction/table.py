@@ -1,6 +1,6 @@
 """The example table of an entry: texts, their rows in every array, and the model's input."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,7 @@ import numpy as np
 from probekit.data.columns import input_columns, ragged_column
 from probekit.data.units import example_row_starts
 from probekit.extraction.plan import Plan
-from probekit.pooling import POOLED
-from probekit.store.tables import ExampleTable
+from probekit.store.tables import STARTS, ExampleTable
 from probekit.tasks import Example, Split
 
 
@@ -22,15 +21,24 @@ def example_table(split: Split, plan: Plan) -> ExampleTable:
     columns = {
         **input_columns(encoded),
         "words": [list(example.words) for example in examples],
-        "row_start": starts.get("words", starts.get("predicted", absent)),
-        "token_start": starts.get("tokens", absent),
+        "row_start": absent,
+        "token_start": absent,
+        **_first_rows(starts),
     }
-    return ExampleTable.from_columns(columns | _optional_columns(examples, plan, starts))
+    return ExampleTable.from_columns(columns | _optional_columns(examples, plan))
 
 
-def _optional_columns(
-    examples: Sequence[Example], plan: Plan, starts: dict[str, np.ndarray]
-) -> dict[str, Any]:
+def _first_rows(starts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the columns of first rows; arrays that share a column have the same."""
+    return {
+        column: starts[name]
+        for column, arrays in STARTS.items()
+        for name in arrays
+        if name in starts
+    }
+
+
+def _optional_columns(examples: Sequence[Example], plan: Plan) -> dict[str, Any]:
     """Return the columns that this entry needs beyond those of every entry."""
     encoded = plan.encoded
     columns: dict[str, Any] = {}
@@ -38,9 +46,6 @@ def _optional_columns(
         texts = [getattr(example, name) for example in examples]
         if any(text is not None for text in texts):
             columns[name] = texts
-    pooled = next((name for name in plan.arrays if name in POOLED), None)
-    if pooled is not None:
-        columns["pooled_start"] = starts[pooled]
     if encoded.token_types is not None:
         columns["token_types"] = ragged_column(encoded.token_types, encoded.example_tokens)
     if encoded.targets is not None:

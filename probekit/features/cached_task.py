@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from probekit.errors import MissingFileError
+from probekit.errors import EntryError, MissingFileError
 from probekit.registry import choose
 from probekit.store.entry import Entry
 from probekit.store.labels import LabelFile, labels_of
@@ -24,12 +24,13 @@ def cached_task(root: Path, name: str, label: str | None = None) -> Task | None:
 
     Raises:
         UnknownNameError: it has no labels in that column.
-        EntryError: an entry of it cannot be read.
     """
     folders = [f for f in list_entries(root) if f.task == name and f.complete]
     if not folders:
         return None
-    entries = [Entry.open(folder.path) for folder in folders]
+    entries = [entry for folder in folders if (entry := _opened(folder.path)) is not None]
+    if not entries:
+        return None
     files = sorted((f for entry in entries for f in labels_of(entry)), key=lambda f: f.created)
     first: dict[str, LabelFile] = {}
     for file in files:
@@ -47,6 +48,14 @@ def cached_task(root: Path, name: str, label: str | None = None) -> Task | None:
         kind=cast(Kind, entries[0].manifest.kind),
         source=_absent,
     )
+
+
+def _opened(path: Path) -> Entry | None:
+    """Return an entry, or None where it cannot be read: another one may say what the task is."""
+    try:
+        return Entry.open(path)
+    except EntryError:
+        return None
 
 
 def _metrics(files: Mapping[str, LabelFile]) -> dict[str, Metric]:

@@ -168,7 +168,7 @@ def describe(path: Path) -> dict[str, Any]:
         "task": manifest.task,
         "split": manifest.split,
         "origin": manifest.origin,
-        "part of the split": _part(manifest.limit),
+        "part of the split": manifest.part,
         "labels": _labels(entry),
         "arrays": ", ".join(
             f"{spec.name} {spec.rows:,} x {len(spec.layers)} x {spec.dim}"
@@ -193,10 +193,6 @@ def _largest(manifest: Manifest) -> Sequence[float]:
     return manifest.statistics.get("max_abs", {}).get(manifest.arrays[0].name, ())
 
 
-def _part(limit: int | None) -> str:
-    return "all of it" if limit is None else f"the first {limit:,} examples"
-
-
 def _labels(entry: Entry) -> str:
     try:
         return ", ".join(label_columns(entry)) or "none"
@@ -219,12 +215,7 @@ def check_chunks(path: Path, *, progress: bool = False) -> int:
             f"{path}: {wrong[0]}{others}. The entry cannot be trusted: extract it again with "
             "--overwrite."
         )
-    manifest = read_manifest(path)
-    return sum(
-        rows * layers
-        for spec in manifest.arrays
-        for rows, layers in (plain.grid for plain in spec.plain())
-    )
+    return sum(spec.n_chunks for spec in read_manifest(path).arrays)
 
 
 def _unreadable_labels(path: Path) -> list[str]:

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from probekit.errors import EntryError
-from probekit.store.asked import asked_of
 from probekit.store.labels import LabelFile, read_label_file
 from probekit.store.layout import split_and_key
 from probekit.store.names import LABELS, REPLACED
+from probekit.store.unfinished import asked_of
 
 
 def orphaned_labels(task: Path) -> list[LabelFile]:

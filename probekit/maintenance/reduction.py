@@ -14,7 +14,7 @@ from probekit.layers import parse_layers
 from probekit.maintenance.removal import Removable
 from probekit.quantities import human_bytes
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends import BACKENDS
+from probekit.store.backends import places_of
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import read_chunk
 from probekit.store.entry import Entry
@@ -22,16 +22,11 @@ from probekit.store.files import free_bytes
 from probekit.store.layout import beside_entry
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
+from probekit.store.tables import STARTS
 from probekit.store.verify import read_checksums
 
 TOKENS = "tokens"
 """The array of the last layer alone, whichever layers the others have."""
-
-_STARTS = {
-    "row_start": ("words", "predicted"),
-    "token_start": (TOKENS,),
-    "pooled_start": ("cls", "mean", "last"),
-}
 
 
 @dataclass(frozen=True)
@@ -124,15 +119,13 @@ class Reduction:
     def _chunks(self, unit: int) -> Iterator[tuple[ChunkSum, bytes]]:
         """Yield the chunks of one run of rows, at their new places among the layers."""
         old = self.entry
-        store = old.path / BACKENDS[old.manifest.backend].filename
         for spec in self.manifest.arrays:
             if unit >= spec.n_row_chunks:
                 continue
             before = old.manifest.array(spec.name)
-            for plain in before.plain():
-                places = BACKENDS[old.manifest.backend].places(store, plain)
+            for name, places in places_of(old.path, old.manifest.backend, [before]).items():
                 for at, layer in enumerate(spec.layers):
-                    found = self._sums[plain.name, unit, before.layers.index(layer)]
+                    found = self._sums[name, unit, before.layers.index(layer)]
                     yield replace(found, layer_index=at), read_chunk(found, places)
 
     @cached_property
@@ -205,7 +198,7 @@ def _statistics(
 def _table(entry: Entry, manifest: Manifest) -> pa.Table:
     """Return the example table, in which arrays that went have no first row."""
     table, names = entry.examples.table, {spec.name for spec in manifest.arrays}
-    for column, arrays in _STARTS.items():
+    for column, arrays in STARTS.items():
         if column in table.column_names and not names & set(arrays):
             at, field = table.column_names.index(column), table.schema.field(column)
             none = pa.array([-1] * len(table), field.type)

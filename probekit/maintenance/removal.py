@@ -1,16 +1,15 @@
 """Remove entries, and nothing that is not provably one."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.errors import EntryNotFoundError, OptionError, StorageError
+from probekit.errors import EntryNotFoundError, OptionError
 from probekit.maintenance.orphans import orphaned_labels
-from probekit.store.asked import asked_key, asked_of
-from probekit.store.files import disk_bytes
-from probekit.store.layout import split_and_key
+from probekit.store.files import disk_bytes, remove_path
+from probekit.store.layout import proven_key, split_and_key
 from probekit.store.lock import EntryLock
 from probekit.store.names import BUILDING, MANIFEST, PARTIAL, PLAN
+from probekit.store.unfinished import asked_of
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,8 @@ class Removable:
         if not path.is_dir():
             raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
         complete = not path.name.endswith(PARTIAL)
-        name = split_and_key(path.name)
         file = path / MANIFEST if complete else path / BUILDING / PLAN
-        if name is None or not asked_key(file).startswith(name[1]):
+        if not proven_key(file, path):
             raise OptionError(
                 f"{path} is no entry of probekit: nothing in it was asked for under this name. "
                 "Nothing was removed; if it is to go, remove it yourself."
@@ -59,16 +57,11 @@ class Removable:
             StorageError: a file of it cannot be removed.
         """
         of, task = _text_of(self.path), self.path.parent
-        lock = EntryLock(self.path.with_name(self.path.name.removesuffix(PARTIAL)))
-        try:
-            shutil.rmtree(self.path)
+        with EntryLock(self.path.with_name(self.path.name.removesuffix(PARTIAL))):
+            remove_path(self.path)
             for file in orphaned_labels(task):
                 if file.of == of:
-                    file.path.unlink()
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be removed ({error}).") from error
-        finally:
-            lock.release()
+                    remove_path(file.path)
 
 
 def _text_of(path: Path) -> tuple[str, object]:

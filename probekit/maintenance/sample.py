@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probekit.data.batching import Batching, batches_by_length
 from probekit.data.places import window_lengths
-from probekit.errors import EntryError
+from probekit.errors import EXTRACT_AGAIN, EntryError
 from probekit.pooling import POOLED
 from probekit.ragged import ragged_arange
 from probekit.seeding import numpy_generator
@@ -62,7 +62,8 @@ def sample_rows(entry: Entry, count: int, seed: int) -> RowSample:
         seed: of the draw.
 
     Raises:
-        EntryError: the entry keeps nothing but subwords, or there is no valid row.
+        EntryError: the entry keeps nothing but subwords, there is no valid row, or the manifest
+            does not say how rows were computed.
     """
     arrays = tuple(name for name in entry.arrays if name != "tokens")
     found = [_valid_places(entry.examples, name) for name in arrays]
@@ -88,7 +89,7 @@ def read_sample(entry: Entry, sample: RowSample) -> Float[Tensor, "rows layers d
     parts = []
     for number, name in enumerate(sample.arrays):  # the sample is sorted by array
         mine = sample.array == number
-        starts = _row_starts(entry.examples, name)[sample.example[mine]]
+        starts = entry.examples.starts(name)[sample.example[mine]]
         rows = torch.from_numpy(starts + sample.within[mine])
         parts.append(entry.arrays[name].read(rows).float())
     return torch.cat(parts)
@@ -96,22 +97,40 @@ def read_sample(entry: Entry, sample: RowSample) -> Float[Tensor, "rows layers d
 
 def _most_and_least_padded(entry: Entry) -> Int64[np.ndarray, " examples"]:
     """Return two examples of every unit, by the padding of their windows in its batches."""
-    extra, windows = entry.manifest.extra, window_lengths(entry.examples)
-    batching = Batching(**extra["batching"])
-    tokens = {unit: way["batch_tokens"] for way in extra["computed"] for unit in way["units"]}
+    units, windows = _units(entry), window_lengths(entry.examples)
+    said = entry.manifest.extra["batching"]
+    batching = Batching(padded_to=said["padded_to"], alone=said["alone"])
     found = []
-    for unit, (start, stop) in enumerate(pairwise([*extra["units"], len(entry.examples)])):
+    for start, stop, batch_tokens in units:
         lengths = windows.values[windows.bounds[start] : windows.bounds[stop]]
         padding = np.zeros_like(lengths)
-        for batch in batches_by_length(lengths, tokens[unit], batching):
+        for batch in batches_by_length(lengths, batch_tokens, batching):
             padding[batch] = lengths[batch].max() - lengths[batch]
         owner = np.repeat(np.arange(start, stop), windows.lengths[start:stop])
         found += [owner[padding.argmax()], owner[padding.argmin()]] if len(owner) else []
     return np.unique(np.array(found, np.int64))
 
 
-def _row_starts(examples: ExampleTable, array: str) -> Int64[np.ndarray, " examples"]:
-    return examples.pooled_start if array in POOLED else examples.row_start
+def _units(entry: Entry) -> list[tuple[int, int, int]]:
+    """Return of every unit its first example, one past its last, and the tokens of a batch.
+
+    Raises:
+        EntryError: the manifest does not say it of every example.
+    """
+    entry.manifest.check_says("extra", ("batching", "computed", "units"))
+    extra = entry.manifest.extra
+    bounds = [*extra["units"], len(entry.examples)]
+    tokens = {unit: way["batch_tokens"] for way in extra["computed"] for unit in way["units"]}
+    if (
+        bounds[0] != 0
+        or bounds != sorted(bounds)
+        or not tokens.keys() >= set(range(len(bounds) - 1))
+    ):
+        raise EntryError(
+            f"{entry.path}: its extra does not say of every example in which unit, and of every "
+            f"unit how, it was computed. {EXTRACT_AGAIN}"
+        )
+    return [(start, stop, tokens[unit]) for unit, (start, stop) in enumerate(pairwise(bounds))]
 
 
 def _valid_places(

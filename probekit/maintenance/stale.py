@@ -1,17 +1,14 @@
 """What is left over in a cache: parts of probekit that no entry needs any more."""
 
-import json
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.errors import EntryError, EntryLockedError, StorageError
+from probekit.errors import EntryError, EntryLockedError
 from probekit.maintenance.orphans import orphaned_labels
-from probekit.store.asked import asked_key
-from probekit.store.files import disk_bytes
-from probekit.store.layout import split_and_key
-from probekit.store.lock import EntryLock
+from probekit.store.files import disk_bytes, remove_path
+from probekit.store.layout import proven_key, split_and_key
+from probekit.store.lock import EntryLock, read_owner
 from probekit.store.manifest import Manifest
 from probekit.store.names import (
     BUILDING,
@@ -49,26 +46,14 @@ class Stale:
             StorageError: it cannot be removed.
         """
         if self.path.parent.name == LABELS:
-            self._remove()
+            remove_path(self.path)
             return True
         try:
-            lock = EntryLock(self.entry)
+            with EntryLock(self.entry):  # with it goes what belongs to a lock of no entry
+                remove_path(self.path)
         except EntryLockedError:
             return False
-        try:
-            self._remove()
-        finally:
-            lock.release()  # and with it what belongs to a lock of no entry
         return True
-
-    def _remove(self) -> None:
-        try:
-            if self.path.is_dir():
-                shutil.rmtree(self.path)
-            else:
-                self.path.unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be removed ({error}).") from error
 
 
 def find_stale(root: Path) -> list[Stale]:
@@ -107,12 +92,12 @@ def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
         else:
             building = path / BUILDING
             whole = (path / MANIFEST).is_file() and not path.is_symlink()
-            if whole and not building.is_symlink() and _is_of(building / PLAN, path):
+            if whole and not building.is_symlink() and proven_key(building / PLAN, path):
                 yield building, path, "what a kill left of the building of an entry"
 
 
 def _is_replaced(path: Path, entry: Path) -> bool:
-    return (entry / MANIFEST).is_file() and _is_of(path / MANIFEST, entry)
+    return (entry / MANIFEST).is_file() and bool(proven_key(path / MANIFEST, entry))
 
 
 def _is_old_entry(path: Path, entry: Path) -> bool:
@@ -131,12 +116,7 @@ def _is_lock(path: Path, entry: Path) -> bool:
 
 
 def _is_owner(path: Path, entry: Path) -> bool:
-    try:
-        owner = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    ours = isinstance(owner, dict) and owner.keys() == {"host", "pid", "started"}
-    return ours and not remains(entry)
+    return read_owner(path) is not None and not remains(entry)
 
 
 _KINDS: dict[str, tuple[str, Callable[[Path, Path], bool]]] = {
@@ -151,9 +131,3 @@ def _labels(folder: Path) -> Iterator[tuple[Path, Path, str]]:
     """Yield the label files of texts that have no entry any more."""
     for file in orphaned_labels(folder):
         yield file.path, folder, f"labels of split {file.split}, of a text without an entry"
-
-
-def _is_of(file: Path, entry: Path) -> bool:
-    """Say whether a manifest or plan asks for what an entry is named after."""
-    named = split_and_key(entry.name)
-    return named is not None and asked_key(file).startswith(named[1])

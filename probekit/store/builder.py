@@ -16,7 +16,7 @@ from probekit.errors import EntryError
 from probekit.fingerprint import canonical_json, digest
 from probekit.registry import choose
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends import BACKENDS, ChunkWriter
+from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter, places_of
 from probekit.store.checksums import damaged_chunks
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
@@ -186,8 +186,7 @@ class EntryBuilder:
         with storage_errors(self.partial, self.nbytes_left):
             self._writer.sync()
             self._writer.close()
-            places = [self._backend.places(self._store, plain) for plain in self._plain]
-            write_sealed(self.partial, manifest, examples, files, sums, places)
+            write_sealed(self.partial, manifest, examples, files, sums, self._places().values())
             install(self.partial, self.path)
             # Only now: a kill before the rename must find the units done.
             shutil.rmtree(self.path / BUILDING)
@@ -259,14 +258,16 @@ class EntryBuilder:
         writer = self._backend.open_writer(self._store, self._plain)
         self._units_folder.mkdir(parents=True, exist_ok=True)
         marks = read_marks(self._units_folder)
-        places = {plain.name: self._backend.places(self._store, plain) for plain in self._plain}
         owner = {chunk: unit for unit, mark in marks.items() for chunk in mark.chunks}
-        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, places)}
+        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, self._places())}
         for unit in torn:
             (self._units_folder / f"{unit:06d}.json").unlink()
         self._marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
         logger.info("resuming %s: %d of %d units done", self.path, len(self._marks), self._n_units)
         return writer
+
+    def _places(self) -> dict[str, ChunkPlaces]:
+        return places_of(self.partial, self._backend.name, self.arrays.values())
 
     def _check_open(self, unit: int) -> None:
         if unit in self._marks or not 0 <= unit < self._n_units:
@@ -288,7 +289,7 @@ class EntryBuilder:
             for mark in self._marks.values()
             for chunk in mark.chunks
         ]
-        expected = sum(plain.grid[0] * plain.grid[1] for plain in self._plain)
+        expected = sum(spec.n_chunks for spec in self.arrays.values())
         if len(set(written)) != len(written) or len(written) != expected:
             raise EntryError(
                 f"{self.partial}: expected units to write each of {expected} chunks once, found "

@@ -1,9 +1,10 @@
-"""The checksum of a chunk: make it, and recompute those of stored chunks to compare."""
+"""Checksums of chunks and files: make them, and recompute those of stored chunks to compare."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import xxhash
 
@@ -12,6 +13,7 @@ from probekit.store.backends.base import REMEDY, ChunkPlaces
 from probekit.store.marks import ChunkSum
 
 _THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few requests at once
+_BLOCK = 2**20
 
 
 def checksum(data: bytes | memoryview) -> str:
@@ -21,6 +23,20 @@ def checksum(data: bytes | memoryview) -> str:
     verifying go as fast as the disk (``benchmarks/chunk_writing.py``).
     """
     return xxhash.xxh3_128_hexdigest(data)
+
+
+def file_checksum(file: Path, parts: Iterable[tuple[int, int]]) -> str:
+    """Return the 128 bits of XXH3 over some parts of a file; of a link, over where it leads."""
+    state = xxhash.xxh3_128()
+    if file.is_symlink():
+        state.update(os.readlink(file).encode("utf-8", "surrogateescape"))
+        return state.hexdigest()
+    with open(file, "rb") as source:
+        for start, stop in parts:
+            source.seek(start)
+            for at in range(start, stop, _BLOCK):
+                state.update(source.read(min(_BLOCK, stop - at)))
+    return state.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import xxhash
-
 from probekit.store.backends.base import ChunkPlaces
+from probekit.store.checksums import file_checksum
 from probekit.store.names import BUILDING, MANIFEST
-
-_BLOCK = 2**20
 
 
 def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[str, Any]]:
@@ -28,7 +25,7 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
     for file in _files(folder):
         if str(file) not in alone:
             gaps = _gaps(chunks.get(str(file), []), os.lstat(file).st_size)
-            sums = {"nbytes": os.lstat(file).st_size, "xxh128": _checksum(file, gaps)}
+            sums = {"nbytes": os.lstat(file).st_size, "xxh128": file_checksum(file, gaps)}
             found[file.relative_to(folder).as_posix()] = sums
     return found
 
@@ -68,17 +65,3 @@ def _gaps(spans: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
         if first > start:
             yield start, first
         start = max(start, last)
-
-
-def _checksum(file: Path, parts: Iterable[tuple[int, int]]) -> str:
-    """Return the 128 bits of XXH3 over some parts of a file; of a link, over where it leads."""
-    state = xxhash.xxh3_128()
-    if file.is_symlink():
-        state.update(os.readlink(file).encode("utf-8", "surrogateescape"))
-        return state.hexdigest()
-    with open(file, "rb") as source:
-        for start, stop in parts:
-            source.seek(start)
-            for at in range(start, stop, _BLOCK):
-                state.update(source.read(min(_BLOCK, stop - at)))
-    return state.hexdigest()

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from probekit.errors import EntryError, EntryNotFoundError
+from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
 from probekit.reasons import reason_of
-from probekit.registry import choose
-from probekit.store.backends import BACKENDS
+from probekit.store.backends import places_of
 from probekit.store.feature_array import FeatureArray
 from probekit.store.manifest import Manifest
 from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, PARTIAL, beside
@@ -16,7 +15,6 @@ from probekit.store.replacing import read_standing
 from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
 
 _LARGEST_MANIFEST = 2**24
-_REMEDY = "The entry is damaged: extract it again with --overwrite."
 
 
 @dataclass(frozen=True)
@@ -50,18 +48,13 @@ class Entry:
     @classmethod
     def _open(cls, path: Path) -> "Entry":
         manifest = _read_manifest(path)
-        backend = choose("backend", manifest.backend, BACKENDS)
-        store = path / backend.filename
         arrays = {}
         for spec in manifest.arrays:
-            places = [backend.places(store, plain).check() for plain in spec.plain()]
-            arrays[spec.name] = FeatureArray(spec, places)
+            places = places_of(path, manifest.backend, [spec]).values()
+            arrays[spec.name] = FeatureArray(spec, [place.check() for place in places])
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
-                raise EntryError(
-                    f"{path / name} is missing: the entry is damaged. "
-                    "Extract it again with --overwrite."
-                )
+                raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")
         return cls(path, manifest, _Arrays(manifest, arrays))
 
     @cached_property
@@ -126,8 +119,7 @@ def _read_manifest(path: Path) -> Manifest:
         if not path.is_dir():
             raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
         raise EntryError(
-            f"{path} is not a complete cache entry: it has no {MANIFEST}. "
-            "Extract it again with --overwrite."
+            f"{path} is not a complete cache entry: it has no {MANIFEST}. {EXTRACT_AGAIN}"
         )
     return Manifest.from_json(manifest_text(path), str(path / MANIFEST))
 
@@ -141,7 +133,7 @@ def manifest_text(path: Path) -> str:
     file = path / MANIFEST
     try:
         if file.stat().st_size > _LARGEST_MANIFEST:
-            raise EntryError(f"{file} is larger than any manifest is. {_REMEDY}")
+            raise EntryError(f"{file} is larger than any manifest is. {EXTRACT_AGAIN}")
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise EntryError(f"{file} cannot be read ({reason_of(error)}). {_REMEDY}") from None
+        raise EntryError(f"{file} cannot be read ({reason_of(error)}). {EXTRACT_AGAIN}") from None

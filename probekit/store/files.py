@@ -1,11 +1,13 @@
-"""Files written whole or not at all, and file-system failures turned into errors that help."""
+"""Files written whole, read without trust or removed, and failures turned into errors that help."""
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from probekit.errors import StorageError
 
@@ -23,6 +25,30 @@ def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
             sink.flush()
             os.fsync(sink.fileno())
     fresh.replace(path)
+
+
+def read_object(file: Path) -> dict[str, Any] | None:
+    """Return the JSON object that a file holds, or None: it may be missing, torn or anybody's."""
+    try:
+        values = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it; links in it are not followed.
+
+    Raises:
+        StorageError: it cannot be removed.
+    """
+    try:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be removed ({error}).") from error
 
 
 def sync_path(path: Path) -> None:

@@ -13,9 +13,11 @@ from probekit.once import warn_once
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.layout import EntryFolder, list_entries, model_slug
 from probekit.store.manifest import Manifest
+from probekit.store.unfinished import asked_of, limit_of
 
 logger = logging.getLogger(__name__)
 
+_HOLDS = ("keep", "layers")  # options that say how much of the same an entry holds
 _AS_IT_IS = {"dtype", "format"}  # options whose value says what it is
 
 
@@ -62,16 +64,17 @@ class Wanted:
         return [f for f in folders if self._holds_text(f, unknown=f in named)]
 
     def _holds_text(self, folder: EntryFolder, *, unknown: bool) -> bool:
-        manifest = _manifest(folder)
-        if manifest is None:
+        text = asked_of(folder.path).get("text")
+        if not isinstance(text, str):
             return unknown
         assert self.text is not None
-        return manifest.request["text"] == self.text(folder.split, manifest.limit)
+        return text == self.text(folder.split, limit_of(folder.path))
 
 
 def _made_by(folder: EntryFolder, identity: Mapping[str, Any], *, unknown: bool) -> bool:
-    manifest = _manifest(folder)
-    return unknown if manifest is None else manifest.request["model"] == identity
+    """Say whether an entry, whole or unfinished, is of a model; a damaged one goes by its name."""
+    made = asked_of(folder.path).get("model")
+    return made == identity if isinstance(made, dict) else unknown
 
 
 def _manifest(folder: EntryFolder) -> Manifest | None:
@@ -94,8 +97,8 @@ def find_entries(
 ) -> Entry:
     """Return the entry of a model, task and split; exactly one must match.
 
-    Of several, one of the whole split goes before one of its first examples (``--limit``), and
-    one that keeps all that the others do before these; the first is said.
+    Of several, one of the whole split goes before one of its first examples (``--limit``), which
+    is said, and one that holds all that the others do before these.
 
     Args:
         root: the cache root.
@@ -182,10 +185,13 @@ def _best(
             " or ".join(map(str, parts)),
         )
         useful = whole
-    if _differing(list(useful.values())) != ["keep"]:
+    if not set(_differing(list(useful.values()))) <= set(_HOLDS):
         return useful
-    every = set().union(*(kept[folder] for folder in useful))
-    return {f: m for f, m in useful.items() if kept[f] == every} or useful
+    every = {name: set().union(*(m.request[name] for m in useful.values())) for name in _HOLDS}
+    widest = {
+        f: m for f, m in useful.items() if all(set(m.request[n]) == every[n] for n in _HOLDS)
+    }
+    return widest or useful
 
 
 def _several(entries: Mapping[EntryFolder, Manifest], wanted: Wanted, split: str) -> str:
@@ -215,7 +221,7 @@ def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) ->
     for name in names or ["name"]:
         value: Any = manifest.request.get(name)
         if name == "limit":
-            words.append(_part(manifest))
+            words.append(manifest.part)
         elif name == "model":
             words.append(f"model {value['weights'][:8]}, made {manifest.created}")
         elif name == "name":
@@ -226,10 +232,6 @@ def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) ->
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(f"{name} {text if len(text) <= 40 else f'{text[:12]}...'}")
     return ", ".join(words)
-
-
-def _part(manifest: Manifest) -> str:
-    return "the whole split" if manifest.limit is None else f"the first {manifest.limit:,} examples"
 
 
 def _none(

@@ -4,7 +4,7 @@ A type is a predicate of one value; `mistyped` says which of some named values h
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -64,9 +64,19 @@ def table_of(inner: JsonType) -> JsonType:
     )
 
 
-def fields_of(types: Mapping[str, JsonType]) -> JsonType:
-    """Accept objects that have only plain values, and those of some names in their types."""
-    return lambda value: plain(value) and isinstance(value, Mapping) and not mistyped(value, types)
+def fields_of(types: Mapping[str, JsonType], needed: Collection[str] = ()) -> JsonType:
+    """Accept objects that have only plain values, those of some names in their types.
+
+    Args:
+        types: the type for each of these names.
+        needed: names that must be there.
+    """
+    return lambda value: (
+        plain(value)
+        and isinstance(value, Mapping)
+        and all(name in value for name in needed)
+        and not mistyped(value, types)
+    )
 
 
 def plain(value: Any, deepest: int = _DEEPEST) -> bool:

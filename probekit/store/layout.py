@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import OptionError
-from probekit.store.asked import asked_key
 from probekit.store.files import disk_bytes
 from probekit.store.names import LABELS, MANIFEST, PARTIAL, REPLACED
 from probekit.store.replacing import standing
+from probekit.store.unfinished import asked_key
 
 _KEY_DIGITS = 8
 _ENTRY_NAME = re.compile(rf"(?P<split>.+)-(?P<key8>[0-9a-f]{{{_KEY_DIGITS}}})")
@@ -73,7 +73,7 @@ def entry_folder(root: Path, model: str, task: str, split: str, key: str) -> Pat
         split: the split's name.
         key: the entry's key, 64 hex digits.
     """
-    return root / model / task / f"{split}-{key[:_KEY_DIGITS]}"
+    return root / model / task / _entry_name(split, key)
 
 
 def beside_entry(entry: Path, key: str) -> Path:
@@ -85,13 +85,31 @@ def beside_entry(entry: Path, key: str) -> Path:
     """
     named = split_and_key(entry.name)
     split = entry.name if named is None else named[0]
-    return entry.with_name(f"{split}-{key[:_KEY_DIGITS]}")
+    return entry.with_name(_entry_name(split, key))
+
+
+def _entry_name(split: str, key: str) -> str:
+    return f"{split}-{key[:_KEY_DIGITS]}"
 
 
 def split_and_key(name: str) -> tuple[str, str] | None:
     """Return split and first digits of the key from an entry's folder name, finished or not."""
     found = _ENTRY_NAME.fullmatch(name.removesuffix(PARTIAL))
     return None if found is None else (found["split"], found["key8"])
+
+
+def proven_key(file: Path, folder: Path) -> str:
+    """Return the key of the entry that a folder is, as its manifest or plan proves.
+
+    Args:
+        file: the manifest or the plan; it may be anybody's.
+        folder: the entry's folder, finished or not.
+
+    Returns:
+        64 hex digits; none where what was asked for does not give the key in the folder's name.
+    """
+    named, key = split_and_key(folder.name), asked_key(file)
+    return key if named is not None and key.startswith(named[1]) else ""
 
 
 def labels_folder(entry: Path) -> Path:
@@ -104,17 +122,20 @@ def list_entries(root: Path) -> list[EntryFolder]:
     return sorted(_scan(root), key=lambda entry: entry.path)
 
 
-def folder_of_key(root: Path, split: str, key: str) -> Path | None:
+def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> Path | None:
     """Return the folder of the complete entry of a key, wherever it lies in the cache, if any.
 
     Args:
         root: the cache root.
         split: the split's name.
         key: 64 hex digits.
+        task: the task's slug; None is any.
     """
+    name = _entry_name(split, key)
     for folder in list_entries(root):
-        same = folder.complete and folder.split == split and key.startswith(folder.key8)
-        if same and asked_key(folder.path / MANIFEST) == key:
+        if task not in (None, folder.task):
+            continue
+        if folder.path.name == name and proven_key(folder.path / MANIFEST, folder.path) == key:
             return folder.path
     return None
 

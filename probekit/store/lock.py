@@ -9,16 +9,20 @@ import os
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
 from probekit.errors import EntryLockedError
-from probekit.store.files import write_whole
+from probekit.store.files import read_object, write_whole
 from probekit.store.names import LOCK, OWNER, beside, remains
+
+_OWNER_FIELDS = ("host", "pid", "started")
 
 
 class EntryLock:
-    """Exclusive right to build one entry; held from construction until `release`."""
+    """Exclusive right to build one entry, held from construction until `release`; a context."""
 
     def __init__(self, entry: Path) -> None:
         """Take the lock of ``entry`` (its final folder), without waiting.
@@ -37,9 +41,8 @@ class EntryLock:
                 f"{entry} is being written by {_describe(self._owner)}. Wait until it is done, or "
                 "stop it and run this command again (finished units are kept)."
             ) from None
-        owner = {"host": socket.gethostname(), "pid": os.getpid(), "started": _now()}
         try:
-            write_whole(self._owner, json.dumps(owner).encode())
+            _write_owner(self._owner)
         except BaseException:
             self._lock.release()
             raise
@@ -55,14 +58,32 @@ class EntryLock:
                 self._path.unlink(missing_ok=True)
             self._lock.release()
 
+    def __enter__(self) -> Self:
+        return self
 
-def _describe(owner: Path) -> str:
-    try:
-        found = json.loads(owner.read_text())
-        return f"process {found['pid']} on {found['host']}, started {found['started']}"
-    except (OSError, ValueError, KeyError):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def read_owner(file: Path) -> dict[str, Any] | None:
+    """Return the host, process and start that an owner file names; None where it is none."""
+    found = read_object(file)
+    return found if found is not None and found.keys() == set(_OWNER_FIELDS) else None
+
+
+def _write_owner(file: Path) -> None:
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    values = socket.gethostname(), os.getpid(), started
+    write_whole(file, json.dumps(dict(zip(_OWNER_FIELDS, values, strict=True))).encode())
+
+
+def _describe(file: Path) -> str:
+    owner = read_owner(file)
+    if owner is None:
         return "another process (it has not written its name yet)"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return f"process {owner['pid']} on {owner['host']}, started {owner['started']}"

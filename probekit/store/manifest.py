@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from probekit.errors import EntryError, EntryVersionError, OptionError
+from probekit.errors import EXTRACT_AGAIN, EntryError, EntryVersionError, OptionError
 from probekit.fingerprint import digest
 from probekit.reasons import reason_of
 from probekit.store.arrays import FEATURE_DTYPES, ArraySpec
@@ -28,7 +28,6 @@ from probekit.store.names import is_name
 
 FORMAT_VERSION = 2
 """Version 1 knew a model by its weights and the tokenizer of words alone."""
-_REMEDY = "The entry is damaged: extract it again with --overwrite."
 
 _COUNT = whole(0, 2**53)
 _DTYPE = one_of("float32", "float16", "bfloat16")
@@ -50,6 +49,19 @@ _MODEL = {
     "identity": fields_of({}),
 }
 _NUMBERS = table_of(list_of(number))
+_COMPUTED = {
+    "device": text,
+    "compiled": boolean,
+    "batch_tokens": whole(1, 2**53),
+    "units": list_of(_COUNT),
+}
+_BATCHING = {"padded_to": optional(_COUNT), "alone": boolean}
+_EXTRA = {
+    "limit": optional(_COUNT),
+    "computed": list_of(fields_of(_COMPUTED, needed=("batch_tokens", "units"))),
+    "batching": fields_of(_BATCHING, needed=_BATCHING),
+    "units": list_of(_COUNT),
+}
 _TYPES = {
     "key": text,
     "request": fields_of(_REQUEST),
@@ -72,7 +84,7 @@ _TYPES = {
     "origin": text,
     "versions": table_of(text),
     "created": moment,
-    "extra": fields_of({"limit": optional(_COUNT)}),
+    "extra": fields_of(_EXTRA),
     "files": table_of(fields_of({"nbytes": _COUNT, "xxh128": text})),
 }
 
@@ -104,7 +116,8 @@ class Manifest:
         origin: where the text came from.
         versions: library versions.
         created: UTC time, ISO 8601.
-        extra: whatever a later minor addition needs.
+        extra: ``limit``; how rows were computed (``computed``, ``batching``, ``units``), which
+            `check_says` requires where it is read; ``reduced_from``; room for minor additions.
         files: bytes (``nbytes``) and checksum (``xxh128``) of every file but this one and those
             that hold chunks alone, by its path in the entry; of an HDF5 file the checksum is that
             of what is no chunk. Sealing fills it in.
@@ -153,6 +166,11 @@ class Manifest:
         """N where the entry holds only the first N examples of its split; None if it has all."""
         return self.extra.get("limit")
 
+    @property
+    def part(self) -> str:
+        """What the entry holds of its split, in words."""
+        return "the whole split" if self.limit is None else f"the first {self.limit:,} examples"
+
     def array(self, name: str) -> ArraySpec:
         """Return the spec of one array.
 
@@ -170,8 +188,10 @@ class Manifest:
         keep = ",".join([*self.request.get("keep", held), name])
         return f"holds only {', '.join(held)}. Extract again with --keep {keep}."
 
-    def check_says(self, part: Literal["request", "model_info"], names: Collection[str]) -> None:
-        """Check that what was asked for, or what is known of the model, holds some fields.
+    def check_says(
+        self, part: Literal["request", "model_info", "extra"], names: Collection[str]
+    ) -> None:
+        """Check that a part of the manifest which may lack fields holds some.
 
         Raises:
             EntryError: one is not there.
@@ -220,7 +240,7 @@ def _parse(text: str, where: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise EntryError(f"{where} is not JSON ({reason_of(error)}). {_REMEDY}") from None
+        raise EntryError(f"{where} is not JSON ({reason_of(error)}). {EXTRACT_AGAIN}") from None
     if not isinstance(values, dict):
         raise EntryError(f"{where}: expected a JSON object, found {type(values).__name__}.")
     return values
@@ -236,17 +256,19 @@ def _check_fields(values: Mapping[str, Any], names: Set[str], where: str) -> Non
     if values.keys() != known:
         missing, unknown = sorted(known - values.keys()), sorted(values.keys() - known)
         raise EntryError(
-            f"{where}: missing fields {missing}, unknown fields {unknown!r:.200}. {_REMEDY}"
+            f"{where}: missing fields {missing}, unknown fields {unknown!r:.200}. {EXTRACT_AGAIN}"
         )
     if wrong := mistyped(values, _TYPES):
-        raise EntryError(f"{where}: {wrong[0]} cannot be {_shown(values[wrong[0]])}. {_REMEDY}")
+        raise EntryError(
+            f"{where}: {wrong[0]} cannot be {_shown(values[wrong[0]])}. {EXTRACT_AGAIN}"
+        )
     if digest(values["request"]) != values["key"]:
         raise EntryError(
             f"{where}: the key {values['key']!r:.80} is not the digest of what was asked for, "
-            f"64 hex digits. {_REMEDY}"
+            f"64 hex digits. {EXTRACT_AGAIN}"
         )
     if lacking := [name for name in _NEEDED if name not in values["request"]]:
-        raise EntryError(f"{where}: its request does not say {', '.join(lacking)}. {_REMEDY}")
+        raise EntryError(f"{where}: its request does not say {', '.join(lacking)}. {EXTRACT_AGAIN}")
 
 
 def _shown(value: Any) -> str:

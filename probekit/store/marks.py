@@ -4,14 +4,13 @@ A mark is written, by rename, after all chunks of its unit are on the disk. What
 without a mark is written again; what it leaves with one is kept.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from probekit.fingerprint import canonical_json
-from probekit.store.files import write_whole
+from probekit.store.files import read_object, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,8 @@ def read_marks(folder: Path) -> dict[int, UnitMark]:
     """Return the marks of a folder by unit; a file that is not a mark counts as none."""
     marks = {}
     for file in sorted(folder.glob("*.json")):
+        found = read_object(file) or {}
         try:
-            found = json.loads(file.read_text("utf-8"))
             chunks = tuple(ChunkSum(*chunk) for chunk in found["chunks"])
             mark = UnitMark(int(found["unit"]), chunks, found["stats"])
         except (ValueError, KeyError, TypeError):

@@ -61,15 +61,15 @@ def read_standing(path: Path, read: Callable[[Path], T]) -> T:
     """
     while True:
         folder = standing(path)
-        before = _identity(folder)
+        before = _inode(folder)
         try:
             return read(folder)
         except (EntryError, EntryNotFoundError):
-            if (standing(path), _identity(folder)) == (folder, before):
+            if (standing(path), _inode(folder)) == (folder, before):
                 raise
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
+def _inode(folder: Path) -> tuple[int, int] | None:
     try:
         found = os.stat(folder)
     except OSError:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from probekit.errors import EntryError
+from probekit.errors import EXTRACT_AGAIN, EntryError
 from probekit.ragged import ragged_arange
 from probekit.reasons import reason_of
 
@@ -52,7 +52,12 @@ CHECKSUM_SCHEMA = pa.schema(
 )
 
 
-_REMEDY = "Extract the entry again with --overwrite."
+STARTS = {
+    "row_start": ("words", "predicted"),
+    "token_start": ("tokens",),
+    "pooled_start": ("cls", "mean", "last"),
+}
+"""Which column tells the first row of each example in which arrays."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,18 @@ class ExampleTable:
         if not self.has("pooled_start"):
             return np.full(len(self), -1, np.int64)
         return self._numbers("pooled_start").copy()  # Arrow's own memory is read-only
+
+    def starts(self, array: str) -> np.ndarray:
+        """Return the first row of each example in an array, int64 (N,); -1 for none.
+
+        Raises:
+            EntryError: no column tells it.
+        """
+        for column, arrays in STARTS.items():
+            if array in arrays:
+                found: np.ndarray = getattr(self, column)
+                return found
+        raise EntryError(f"no column tells which rows examples have in array {array!r}.")
 
     @cached_property
     def texts(self) -> list[tuple[str | None, str | None]]:
@@ -169,19 +186,17 @@ class ExampleTable:
             lists = {"valid": self.n_rows, "subwords": self.n_tokens, "word_map": self.n_tokens}
             odd = [name for name, counts in lists.items() if (self._lengths(name) != counts).any()]
         if odd:
-            raise EntryError(f"{where}: column {odd[0]!r} is not whole. {_REMEDY}")
+            raise EntryError(f"{where}: column {odd[0]!r} is not whole. {EXTRACT_AGAIN}")
         one = np.ones(len(self), np.int32)
-        for starts, counts, names in (
-            (self.row_start, self.n_rows, ("words", "predicted")),
-            (self.token_start, self.n_tokens, ("tokens",)),
-            (self.pooled_start, one, ("cls", "mean", "last")),
-        ):
+        for names, counts in zip(STARTS.values(), (self.n_rows, self.n_tokens, one), strict=True):
+            starts = self.starts(names[0])
             slots = min((rows[name] for name in names if name in rows), default=None)
             # not a sum, which wraps around where the numbers are large
             last = None if slots is None else slots - counts.astype(np.int64)
             if last is not None and ((counts < 0) | (starts < -1) | (starts > last)).any():
                 raise EntryError(
-                    f"{where}: an example has rows that {' or '.join(names)} has not. {_REMEDY}"
+                    f"{where}: an example has rows that {' or '.join(names)} has not. "
+                    f"{EXTRACT_AGAIN}"
                 )
 
     def _has_nulls(self, column: str) -> bool:
@@ -235,10 +250,6 @@ def read_table(path: Path, schema: pa.Schema, optional: pa.Schema | None = None)
         schema = pa.schema([*schema, *found])
         return table.select(schema.names).cast(schema)
     except FileNotFoundError:
-        raise EntryError(
-            f"{path} is missing: the entry is damaged. Extract it again with --overwrite."
-        ) from None
+        raise EntryError(f"{path} is missing: the entry is damaged. {EXTRACT_AGAIN}") from None
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        raise EntryError(
-            f"{path} cannot be read ({reason_of(error)}). Extract the entry again with --overwrite."
-        ) from None
+        raise EntryError(f"{path} cannot be read ({reason_of(error)}). {EXTRACT_AGAIN}") from None

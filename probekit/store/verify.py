@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from probekit.errors import EntryError
+from probekit.errors import EXTRACT_AGAIN, EntryError
 from probekit.progress import ProgressBar
-from probekit.registry import choose
-from probekit.store.backends import BACKENDS, ChunkPlaces
+from probekit.store.backends import ChunkPlaces, places_of
 from probekit.store.checksums import DamagedChunk, damaged_chunks
 from probekit.store.contents import other_files
 from probekit.store.entry import manifest_text, read_manifest
@@ -26,7 +25,7 @@ def verify_files(path: Path) -> list[str]:
         EntryError: the manifest cannot be read, or the store tells of other arrays.
     """
     manifest = read_manifest(path)
-    places = _places(path, manifest)
+    places = places_of(path, manifest.backend, manifest.arrays)
     found = other_files(path, places.values())
     wrong = [] if manifest_text(path) == manifest.to_json() else [_odd(path / MANIFEST)]
     for name in sorted({*manifest.files, *found}):
@@ -52,7 +51,7 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
     """
     manifest = read_manifest(path)
     chunks = read_checksums(path, manifest)
-    places = _places(path, manifest)
+    places = places_of(path, manifest.backend, manifest.arrays)
     with ProgressBar(total=len(chunks), desc=path.name, unit="chunk", shown=progress) as bar:
         return list(damaged_chunks(chunks, places, bar.update))
 
@@ -70,7 +69,7 @@ def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
     if len(listed) != len(chunks) or listed != set(_grid(manifest)):
         raise EntryError(
             f"{path / CHECKSUMS} does not list the chunks of the manifest's arrays, each once and "
-            "in its size. Extract the entry again with --overwrite."
+            f"in its size. {EXTRACT_AGAIN}"
         )
     return chunks
 
@@ -81,15 +80,6 @@ def _grid(manifest: Manifest) -> Iterator[tuple[str, int, int, int]]:
             rows, layers = plain.grid
             size = plain.chunk_nbytes
             yield from ((plain.name, i, at, size) for i in range(rows) for at in range(layers))
-
-
-def _places(path: Path, manifest: Manifest) -> dict[str, ChunkPlaces]:
-    backend = choose("backend", manifest.backend, BACKENDS)
-    return {
-        plain.name: backend.places(path / backend.filename, plain)
-        for spec in manifest.arrays
-        for plain in spec.plain()
-    }
 
 
 def _odd(file: Path) -> str:

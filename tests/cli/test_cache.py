@@ -50,7 +50,7 @@ def test_info(bert, corpus, cache):
     assert pairs["split"].strip() == "dev"
     assert pairs["layers"].strip() == "0, 1, 2, 3 (0 = emb)"
     assert pairs["model"].strip() == str(bert)
-    assert pairs["part of the split"].strip() == "all of it"
+    assert pairs["part of the split"].strip() == "the whole split"
     assert pairs["labels"].strip() == "2"
     listed = done("cache", "ls", "--json").rows
     assert pairs["size"].strip() == listed[0]["size"]

@@ -83,7 +83,7 @@ def test_an_entry_of_a_newer_format(bert, corpus, cache, here):
 def test_an_entry_without_its_manifest(bert, corpus, cache, here):
     (entry_of(cache, "train") / "manifest.json").unlink()
     message = refused("train", bert, corpus, *TRAIN)
-    assert message.endswith("it has no manifest.json. Extract it again with --overwrite.")
+    assert message.endswith("it has no manifest.json. Extract the entry again with --overwrite.")
     for words in ((bert, corpus, "train"), (entry_of(cache, "train").relative_to(here),)):
         assert refused("cache", "info", *words) == message
     outcome = done("cache", "ls", "--json")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from probekit.errors import EntryError
 from probekit.fingerprint import digest
+from probekit.maintenance.sample import sample_rows
 from probekit.store.entry import Entry
 from probekit.store.manifest import Manifest
 from tests.cli.console import done, run
@@ -158,6 +159,13 @@ def test_a_manifest_larger_than_any_is_not_read(cache, manifest):
         (("kind",), "a\\b"),
         (("created",), "yesterday"),
         (("extra",), {"limit": "many"}),
+        (("extra",), {"units": "0"}),
+        (("extra",), {"units": [-1]}),
+        (("extra",), {"batching": {"padded_to": 3}}),
+        (("extra",), {"batching": {"padded_to": 3, "alone": 1}}),
+        (("extra",), {"computed": {}}),
+        (("extra",), {"computed": [{"batch_tokens": 64}]}),
+        (("extra",), {"computed": [{"batch_tokens": 0, "units": [0]}]}),
         (("request",), {"text": "x", "keep": ["words"]}),
         (("request", "keep"), "words"),
         (("request", "model"), None),
@@ -172,6 +180,35 @@ def test_what_no_entry_has(manifest, place, value):
     values = consistent(put(json.loads(manifest.read_text()), place, value))
     with pytest.raises(EntryError, match=str(place[0])[:5]):
         Manifest.from_json(json.dumps(values), "m.json")
+
+
+EXTRA = {
+    "computed": [{"batch_tokens": 64, "units": [0, 1]}],
+    "batching": {"padded_to": None, "alone": False},
+    "units": [0, 2],
+}
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {},
+        *({name: EXTRA[name] for name in EXTRA if name != gone} for gone in EXTRA),
+        *(EXTRA | {"units": units} for units in ([], [1, 2], [0, 4, 2], [0, 99], [0, 1, 2])),
+        EXTRA | {"computed": []},
+    ],
+    ids=str,
+)
+def test_a_manifest_that_does_not_say_how_rows_were_computed(cache, manifest, extra):
+    good = manifest.read_bytes()
+    try:
+        manifest.write_text(json.dumps(put(json.loads(good), ("extra",), EXTRA)))
+        assert len(sample_rows(Entry.open(manifest.parent), 3, 0)) >= 3
+        manifest.write_text(json.dumps(put(json.loads(good), ("extra",), extra)))
+        with pytest.raises(EntryError, match="its extra does not say"):
+            sample_rows(Entry.open(manifest.parent), 3, 0)
+    finally:
+        manifest.write_bytes(good)
 
 
 def test_one_bad_manifest_is_shown_as_damaged(cache, manifest):

@@ -35,9 +35,10 @@ class RefusalContract(Backed):
             assert json.loads(owner.read_text())["pid"] == os.getpid()
         assert not owner.exists()
 
-    def test_unreadable_owner(self, path):
+    @pytest.mark.parametrize("text", ["{", "[]", '{"pid": 1}', "[" * 100_000], ids=len)
+    def test_unreadable_owner(self, path, text):
         with self.open(path):
-            path.with_name(path.name + ".lock.json").write_text("{")
+            path.with_name(path.name + ".lock.json").write_text(text)
             with pytest.raises(EntryLockedError, match="another process"):
                 self.open(path)
 

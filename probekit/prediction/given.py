@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from probekit.errors import DataError, OptionError
+from probekit.errors import DataError
 from probekit.prediction.items import Item, read_items
 from probekit.tasks import KINDS, TextOptions
 from probekit.tasks.bio import is_tag
@@ -58,8 +58,7 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
             like a table of words and labels.
         OptionError: an option is for columns.
     """
-    for name in sorted(COLUMNS & options.given.keys()):
-        raise OptionError(f"--{name} is for a file with columns; {where} has a text per line.")
+    options.refuse(COLUMNS, f"{where}, which has a text per line")
     encoding = options.encoding
     lines = decode_lines(raw, where, encoding and known_encoding(encoding))
     _check_running(lines, where, head.text_kind, head.config["labels"])

@@ -224,11 +224,7 @@ def is_called(slug: str, name: str) -> bool:
 
 
 def _named(name: str, head: str, variant: str, choice: Choice) -> Task:
-    own = [option.replace("_", "-") for option in choice.given if option != "kind"]
-    if own:
-        raise OptionError(
-            f"--{own[0]} is for your own files; {name} has its words in a known place."
-        )
+    choice.refuse(choice.given.keys() - {"kind"}, f"{name}, whose words are in a known place")
     family = TASKS[head]
     if family.variant and not variant:
         raise OptionError(

@@ -83,9 +83,7 @@ def hub_task(name: str, choice: Choice, kind: Kind) -> Task:
         OptionError: it has several configurations and none is named, or an option is for files.
         UnknownNameError: it has no such configuration.
     """
-    for option in ("separator", "encoding", "sentences"):
-        if option in choice.given:
-            raise OptionError(f"--{option} is for files; leave it out for the data set {name}.")
+    choice.refuse(("separator", "encoding", "sentences"), f"{name}, a data set of the Hub")
     parts = _NAME.fullmatch(name)
     assert parts, f"{name} is no name of a data set"
     source = HubSource(

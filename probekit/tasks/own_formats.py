@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from probekit.errors import DataError, OptionError
+from probekit.errors import DataError
 from probekit.tasks.fields import Fields
 from probekit.tasks.formats import SAVED, format_of
 from probekit.tasks.kinds import Kind
@@ -66,13 +66,11 @@ def _read(path: Path, choice: Choice, kind: Kind) -> Sentences:
     if form not in READERS[kind]:
         raise unknown_format(path, kind)
     fitting = {
-        "--separator": form in _DIVIDED.get(kind, TABLES),
-        "--encoding": form not in _PACKED,
-        "--sentences": form in _DIVIDED["tagging"] and kind == "tagging",
+        "separator": form in _DIVIDED.get(kind, TABLES),
+        "encoding": form not in _PACKED,
+        "sentences": form in _DIVIDED["tagging"] and kind == "tagging",
     }
-    for option, fits in fitting.items():
-        if option in choice.typed and not fits:
-            raise OptionError(f"{option} says nothing about {path}, of kind {kind}; leave it out.")
+    choice.refuse([name for name, fits in fitting.items() if not fits], f"{path}, of kind {kind}")
     return READERS[kind][form](path, choice)
 
 

@@ -21,12 +21,9 @@ from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.separators import NAMES, chosen_separator
 from probekit.tasks.text_columns import LABELS, choose_label, choose_texts, is_id
 from probekit.tasks.text_fields import TABLES, load_table
-from probekit.tasks.unlabelled import NO_LABEL, marks_among
+from probekit.tasks.unlabelled import NO_LABEL, NUMBERS, marks_among
 
 logger = logging.getLogger(__name__)
-
-_NUMBERS = (-1, -100)
-"""Numbers that data sets write for no label."""
 
 
 def read_texts(path: Path, choice: Choice, *, kind: Kind) -> Sentences:
@@ -231,4 +228,4 @@ def _number(fields: Fields, number: int, column: str) -> str:
     """Return a number as text; "" where there is none."""
     value = fields.values[column][number]
     text = "" if value is None else trim(str(value))
-    return str(int(float(text))) if is_number(text) and float(text) in _NUMBERS else text
+    return str(int(float(text))) if is_number(text) and float(text) in NUMBERS else text

@@ -202,6 +202,16 @@ def test_parquet_class_labels_become_names(tmp_path: Path) -> None:
     assert train(tmp_path / "b.parquet").labels == {"ner": (("1", "0"), ("0",))}
 
 
+@pytest.mark.parametrize("mark", [-1, -100])
+def test_numbers_of_a_class_label_that_stand_for_none(tmp_path: Path, mark: int) -> None:
+    inner = {"_type": "ClassLabel", "names": ["O", "B-X"]}
+    info = {"features": {name: {"_type": "List", "feature": inner} for name in ("ner", "pos")}}
+    rows = {"tokens": [["a", "b"], ["c"]], "ner": [[1, mark], [mark]], "pos": [[mark] * 2, [mark]]}
+    table = pa.table(rows).replace_schema_metadata({"huggingface": json.dumps({"info": info})})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert train(tmp_path / "a.parquet").labels == {"ner": (("B-X", ""), ("",))}
+
+
 @pytest.mark.parametrize(("form", "comma"), [("csv", ","), ("tsv", "\t")])
 def test_a_table_without_blank_rows_is_refused(tmp_path: Path, form: str, comma: str) -> None:
     header = comma.join(["pos", "token", "tag"]) + "\n"

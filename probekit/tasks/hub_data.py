@@ -11,11 +11,11 @@ from probekit.registry import choose
 from probekit.tasks.arrow_fields import dataset_fields
 from probekit.tasks.hub import UnreachableError, commit_of, list_configurations, load_split
 from probekit.tasks.hub_source import HubSource
-from probekit.tasks.kinds import Kind
+from probekit.tasks.kinds import SPLITS, Kind
 from probekit.tasks.options import Choice
 from probekit.tasks.own_formats import read_fields
 from probekit.tasks.sentences import Sentences
-from probekit.tasks.split_files import SPLITS, split_of
+from probekit.tasks.split_files import split_of
 from probekit.tasks.types import Task, slugify
 from probekit.tasks.user import UserFiles, own_task
 

@@ -183,6 +183,8 @@ def test_text_column(tmp_path: Path) -> None:
         train(path, text="s", label="a")
     with pytest.raises(DataError, match="no column with a list of words"):
         task_of(write(tmp_path / "b.jsonl", json_lines({"text": "a b"})))
+    named = write(tmp_path / "c.jsonl", json_lines({"Tags": ["O"], "Tokens": ["x"]}))
+    assert train(named).labels == {"Tags": (("O",),)}
 
 
 def test_parquet_class_labels_become_names(tmp_path: Path) -> None:

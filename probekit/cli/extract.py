@@ -58,17 +58,12 @@ def extract(
     restart: Restart = False,
     name: Name = None,
     revision: Revision = None,
-    kind: options.Kind = None,
-    text: options.TextColumn = None,
+    *,
+    own: options.OwnData,
     label: Label = None,
-    separator: options.Separator = None,
-    encoding: options.Encoding = None,
-    sentences: options.SentenceColumn = None,
-    skip_unlabelled: options.SkipUnlabelled = False,
     log_file: options.LogFile = None,
     json: options.Json = False,
     dry_run: DryRun = False,
-    *,
     shared: ExtractionOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
@@ -79,6 +74,8 @@ def extract(
     session, splits = open_session(
         model,
         task,
+        own=own.parse(),
+        label=label,
         data=data,
         splits=options.split_list(split) if split is not None else None,
         options=shared.parse(),
@@ -89,13 +86,6 @@ def extract(
         restart=restart,
         name=name,
         revision=revision,
-        kind=kind,
-        text=text,
-        label=label,
-        separator=separator,
-        encoding=encoding,
-        sentences=sentences,
-        skip_unlabelled=skip_unlabelled,
         progress=progress_wanted(),
     )
     if dry_run:

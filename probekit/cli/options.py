@@ -1,13 +1,17 @@
 """Arguments and options that several commands share, so that they mean the same everywhere."""
 
 import re
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from probekit.cli.messages import log_to
 from probekit.errors import OptionError
+
+if TYPE_CHECKING:
+    from probekit.tasks import TextOptions
 
 Model = Annotated[
     str,
@@ -88,6 +92,26 @@ SkipUnlabelled = Annotated[
         help="For your own data: leave out texts without a label where others have one.",
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnData:
+    """How the user's own data is read, as he types it."""
+
+    kind: Kind = None
+    text: TextColumn = None
+    separator: Separator = None
+    encoding: Encoding = None
+    sentences: SentenceColumn = None
+    skip_unlabelled: SkipUnlabelled = False
+
+    def parse(self) -> "TextOptions":
+        """Return the library's options."""
+        from probekit.tasks import TextOptions
+
+        return TextOptions(**asdict(self))
+
+
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 EntryKey = Annotated[

@@ -3,37 +3,53 @@
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, get_type_hints
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command each field of the dataclass ``shared`` as a parameter of its own.
+    """Give a command each field of its dataclasses as a parameter of its own.
 
     Typer reads the signature of the result, and so shows every field as an option; the command
-    itself receives them as one value.
+    itself receives those of one dataclass as one value.
 
     Args:
-        command: its last parameter is ``shared``, annotated with a dataclass whose fields are
+        command: some of its keyword parameters are annotated with a dataclass, whose fields are
             ``Annotated`` for typer and have defaults.
     """
     signature = inspect.signature(command)
-    *own, shared = signature.parameters.values()
-    kind = shared.annotation
-    hints = get_type_hints(kind, include_extras=True)
-    options = [
-        inspect.Parameter(
-            field.name, shared.kind, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields(kind)
-    ]
+    groups: dict[str, Any] = {
+        parameter.name: parameter.annotation
+        for parameter in signature.parameters.values()
+        if is_dataclass(parameter.annotation)
+    }
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        group = groups.get(parameter.name)
+        parameters += [parameter] if group is None else _options(group)
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        values = {option.name: given.pop(option.name) for option in options}
-        command(**given, shared=kind(**values))
+        values = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**given, **values)
 
-    parameters = [*own, *options]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    """Return the fields of a dataclass as keyword parameters."""
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]

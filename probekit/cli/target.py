@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from probekit.cli.options import check_order
+from probekit.cli.options import OwnData, check_order
 from probekit.cli.training_options import TrainingOptions
 from probekit.errors import OptionError
 
@@ -27,7 +27,7 @@ class Target:
     location: "Location"
 
     @classmethod
-    def of(cls, model: str, task: str | None, shared: TrainingOptions) -> Self:
+    def of(cls, model: str, task: str | None, own: OwnData, shared: TrainingOptions) -> Self:
         """Read MODEL TASK, or the path of an entry in their place.
 
         Raises:
@@ -57,13 +57,8 @@ class Target:
             cache=cache,
             entry=entry,
             data=shared.data,
-            kind=shared.kind,
-            text=shared.text,
             identity=identity,
-            separator=shared.separator,
-            encoding=shared.encoding,
-            sentences=shared.sentences,
-            skip_unlabelled=shared.skip_unlabelled,
+            **own.parse().given,
         )
         return cls(model=model, task=task, location=place)
 

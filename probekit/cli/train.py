@@ -56,10 +56,11 @@ def train(
         typer.Option("--baselines", help="Train what to hold it against, in the same table."),
     ] = False,
     workers: Workers = 1,
+    own: options.OwnData,
     shared: TrainingOptions,
 ) -> None:
     """Train a head (or several) from the cache and print the scores."""
-    target = Target.of(model, task, shared)
+    target = Target.of(model, task, own, shared)
     head = own_head(shared.protocol) if head is None else head
     plan = make_plan(target, shared, head=head, depths=[depth], epochs=epochs, evals=evals)
     start = with_baselines if baselines else run
@@ -82,6 +83,7 @@ def sweep(
     predictions: Predictions = False,
     workers: Workers = 1,
     engine: Engine = "local",
+    own: options.OwnData,
     shared: TrainingOptions,
 ) -> None:
     """Train every combination of comma-separated options; finished runs are skipped.
@@ -89,7 +91,7 @@ def sweep(
     Lists may be given for --head, --decoder, --label, --depth, --normalize, --pooling, --shots,
     --fraction, --epochs, --lr, --l2, --batch-size, --optimizer, --schedule and --weight-decay.
     """
-    target = Target.of(model, task, shared)
+    target = Target.of(model, task, own, shared)
     depths = each(depth, int, "--depth")
     records = run(
         make_plan(target, shared, head=head, depths=depths, epochs=epochs, evals=evals),
@@ -115,12 +117,13 @@ def depth(
     predictions: Predictions = True,
     workers: Workers = 1,
     engine: Engine = "local",
+    own: options.OwnData,
     shared: TrainingOptions,
 ) -> None:
     """Train a head at every depth 0..L in one pass over the cache."""
     from probekit.depth import depths
 
-    target = Target.of(model, task, shared)
+    target = Target.of(model, task, own, shared)
     n_blocks = target.n_blocks(first_label(shared), shared.fit_on)
     plan = make_plan(
         target,

@@ -209,12 +209,6 @@ class TrainingOptions:
     init_from: InitFrom = None
     entry: options.EntryKey = None
     data: LabelData = None
-    kind: options.Kind = None
-    text: options.TextColumn = None
-    separator: options.Separator = None
-    encoding: options.Encoding = None
-    sentences: options.SentenceColumn = None
-    skip_unlabelled: options.SkipUnlabelled = False
     cache: options.Cache = Path("cache")
     out: Out = None
     memory: Memory = None

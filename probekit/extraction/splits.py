@@ -2,7 +2,7 @@
 
 import logging
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +13,12 @@ from probekit.extraction.session import Session
 from probekit.hardware import pick_device
 from probekit.store.entry import Entry
 from probekit.store.layout import model_slug
-from probekit.tasks import Split, Task, TextOptions, get_task, is_own
+from probekit.tasks import Split, Task, TextOptions, is_own, open_task
 
 logger = logging.getLogger(__name__)
+
+_UNSAID = {"device": "auto", "cache": Path("cache")}
+"""Options that need not be typed when they are this."""
 
 
 def extract(
@@ -73,9 +76,15 @@ def extract(
     Raises:
         ProbekitError: anything that the user can mend; see ``probekit.errors``.
     """
+    own = TextOptions(
+        kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
+    )  # fmt: skip
     session, texts = open_session(
         model,
         task,
+        own=own,
+        label=label,
         data=data,
         splits=splits,
         options=options,
@@ -86,13 +95,6 @@ def extract(
         restart=restart,
         name=name,
         revision=revision,
-        kind=kind,
-        text=text,
-        label=label,
-        separator=separator,
-        encoding=encoding,
-        sentences=sentences,
-        skip_unlabelled=skip_unlabelled,
         progress=progress,
     )
     return [session.extract(split) for split in texts]
@@ -102,6 +104,8 @@ def open_session(
     model: str,
     task: str,
     *,
+    own: TextOptions | None = None,
+    label: str | None = None,
     data: str | Path | None = None,
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
@@ -112,71 +116,26 @@ def open_session(
     restart: bool = False,
     name: str | None = None,
     revision: str | None = None,
-    kind: str | None = None,
-    text: str | None = None,
-    label: str | None = None,
-    separator: str | None = None,
-    encoding: str | None = None,
-    sentences: str | None = None,
-    skip_unlabelled: bool = False,
     progress: bool = False,
 ) -> tuple[Session, list[Split]]:
     """Read a task's text and the model's facts; nothing is computed yet.
 
-    Args:
-        model: see `extract`, as for the rest.
-        task: name of a task, or path of the user's own data.
-        data: folder with the task's published files.
-        splits: splits to extract.
-        options: what to store, and how.
-        device: where the model runs.
-        compile: hand the model's blocks to ``torch.compile`` first.
-        cache: root of the feature cache.
-        overwrite: compute complete entries again.
-        restart: throw away what an unfinished extraction with other options has finished.
-        name: what to call the model in the cache.
-        revision: Hub branch, tag or commit of the model.
-        kind: kind of the user's own data.
-        text: its text column.
-        label: its label column.
-        separator: what divides the columns of its tables.
-        encoding: the encoding of its text files.
-        sentences: the column of sentence ids in its tables of words.
-        skip_unlabelled: leave out its texts without a label.
-        progress: show progress on stderr.
+    Arguments and errors are those of `extract`; ``own`` is how the user's own data is read.
 
     Returns:
         the session and the splits, in their order.
-
-    Raises:
-        ProbekitError: anything that the user can mend; see ``probekit.errors``.
     """
-    options = options or ExtractOptions()
-    own = TextOptions(
-        kind=kind,
-        text=text,
-        separator=separator,
-        encoding=encoding,
-        sentences=sentences,
-        skip_unlabelled=skip_unlabelled,
-    )
-    family = get_task(task, label=label, **own.given)
+    options, own = options or ExtractOptions(), own or TextOptions()
+    family = open_task(task, own, label)
     if data is not None and is_own(family):
         raise OptionError(f"{task} is the data already; leave --data {data} out.")
     inspection = inspect_and_remember(model, revision=revision, random_init=options.random_init)
-    texts = [
-        split.first(options.limit)
-        for split in _read(family, splits, None if data is None else Path(data))
-    ]
-    named = {
-        "--data": data,
-        "--split": splits and ",".join(splits),
-        "--revision": revision,
-        "--label": label,
-        "--device": None if device == "auto" else device,
-        "--name": name,
-        "--cache": None if Path(cache) == Path("cache") else cache,
-    }
+    texts = [split.first(options.limit) for split in _read(family, splits, data)]
+    remedy = _rerun(
+        (model, task, *own.typed), replace(options, dtype="bfloat16"), compile=compile,
+        data=data, split=splits and ",".join(splits), revision=revision, label=label,
+        device=device, name=name, cache=Path(cache),
+    )  # fmt: skip
     session = Session(
         inspection=inspection,
         task=family,
@@ -187,29 +146,23 @@ def open_session(
         name=None if name is None else model_slug(name),
         overwrite=overwrite,
         restart=restart,
-        remedy=_rerun(
-            (model, task, *own.typed), named, replace(options, dtype="bfloat16"), compile=compile
-        ),
+        remedy=remedy,
         progress=progress,
     )
     return session, texts
 
 
-def _rerun(
-    names: Sequence[str],
-    named: Mapping[str, object],
-    options: ExtractOptions,
-    *,
-    compile: bool,
-) -> str:
+def _rerun(names: Sequence[str], options: ExtractOptions, *, compile: bool, **named: object) -> str:
     """Return the command line of the same extraction of MODEL, TASK and its text options."""
-    words = [str(word) for item in named.items() if item[1] for word in item]
+    said = {name: value for name, value in named.items() if value and value != _UNSAID.get(name)}
+    words = [str(word) for name, value in said.items() for word in (f"--{name}", value)]
     words += ["--compile"] if compile else []
     return shlex.join(["probekit", "extract", *names, *words, *options.words()])
 
 
-def _read(task: Task, splits: Sequence[str] | None, data: Path | None) -> list[Split]:
+def _read(task: Task, splits: Sequence[str] | None, data: str | Path | None) -> list[Split]:
     """Read the splits that were named, or every one that there is."""
+    data = None if data is None else Path(data)
     if splits is not None:
         if not splits:
             raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")

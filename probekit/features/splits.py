@@ -26,10 +26,10 @@ from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries
 from probekit.store.manifest import Manifest
 from probekit.tasks import Kind, Task, is_described, is_own
+from probekit.tasks.kinds import SPLITS
 
 logger = logging.getLogger(__name__)
 
-SPLITS = ("train", "dev", "test")
 CLASS_KINDS = ("tagging", "sentence", "pair")
 
 

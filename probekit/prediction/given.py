@@ -4,13 +4,14 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from probekit.errors import DataError, OptionError
+from probekit.errors import DataError
 from probekit.prediction.items import Item, read_items
 from probekit.tasks import KINDS, TextOptions
 from probekit.tasks.bio import is_tag
 from probekit.tasks.checks import check_text
+from probekit.tasks.columns import DOCUMENT_START
 from probekit.tasks.encodings import known_encoding
-from probekit.tasks.formats import format_of
+from probekit.tasks.formats import RUNNING, format_of
 from probekit.tasks.lines import decode_lines, read_bytes
 from probekit.tasks.options import Choice
 from probekit.tasks.own_formats import FORMATS, read_own
@@ -18,7 +19,6 @@ from probekit.tasks.sentences import Sentence
 from probekit.train.trained import TrainedHead
 
 _CELLS = re.compile(r"[,;|\t]")
-RUNNING = ".txt"
 COLUMNS = {"text", "separator", "sentences"}
 """Options that say that a file has columns."""
 
@@ -58,8 +58,7 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
             like a table of words and labels.
         OptionError: an option is for columns.
     """
-    for name in sorted(COLUMNS & options.given.keys()):
-        raise OptionError(f"--{name} is for a file with columns; {where} has a text per line.")
+    options.refuse(COLUMNS, f"{where}, which has a text per line")
     encoding = options.encoding
     lines = decode_lines(raw, where, encoding and known_encoding(encoding))
     _check_running(lines, where, head.text_kind, head.config["labels"])
@@ -85,7 +84,7 @@ def _item(sentence: Sentence) -> Item:
 
 def _check_running(lines: Sequence[str], where: str, kind: str, labels: Collection[str]) -> None:
     """Refuse lines that hold their labels already, or JSON: each would be taken for a text."""
-    filled = [line for line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
+    filled = [line for line in lines if line.strip() and not line.startswith(("#", DOCUMENT_START))]
     if filled and all(line.startswith("{") and line.rstrip().endswith("}") for line in filled):
         raise DataError(f"{where}: JSON objects, and running text is expected; name it .jsonl.")
     if len(filled) > 1 and _ends_in_labels(filled, kind, labels):

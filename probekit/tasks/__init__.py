@@ -41,6 +41,7 @@ __all__ = [
     "is_called",
     "is_described",
     "is_own",
+    "open_task",
     "variants_of",
 ]
 
@@ -145,25 +146,34 @@ def get_task(
         DataError: the user's files do not hold what their format promises.
         HubError: a data set of the Hub cannot be loaded.
     """
-    choice = Choice(
-        label=label,
-        kind=None if kind is None else choose("kind", kind, KINDS),
-        text=text,
-        separator=separator,
-        encoding=encoding,
-        sentences=sentences,
+    own = TextOptions(
+        kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled,
-    )
+    )  # fmt: skip
+    return open_task(name, own, label)
+
+
+def open_task(name: str, own: TextOptions, label: str | None = None) -> Task:
+    """Return what ``get_task`` does, whose errors it has.
+
+    Args:
+        name: a task, a path or a data set of the Hub.
+        own: how the user's own data is read.
+        label: the label column.
+    """
+    if own.kind is not None:
+        choose("kind", own.kind, KINDS)
+    choice = Choice(label=label, **own.given)
     head, _, variant = name.partition("/")
     if head in TASKS:
         task = _named(name, head, variant, choice)
-        return task if kind is None else _of_kind(task, kind)
-    own_kind = KINDS[kind or "tagging"]
+        return task if own.kind is None else _of_kind(task, own.kind)
+    kind = KINDS[own.kind or "tagging"]
     if Path(name).expanduser().exists():
-        return user_task(name, choice, own_kind)
-    described = label is not None or bool(choice.given)
+        return user_task(name, choice, kind)
+    described = label is not None or bool(own.given)
     if described and hub_name(name) and format_of(Path(name)) not in FORMATS:
-        return hub_task(name, choice, own_kind)
+        return hub_task(name, choice, kind)
     _refuse_missing(name, head, own=described)
 
 
@@ -215,11 +225,7 @@ def is_called(slug: str, name: str) -> bool:
 
 
 def _named(name: str, head: str, variant: str, choice: Choice) -> Task:
-    own = [option.replace("_", "-") for option in choice.given if option != "kind"]
-    if own:
-        raise OptionError(
-            f"--{own[0]} is for your own files; {name} has its words in a known place."
-        )
+    choice.refuse(choice.given.keys() - {"kind"}, f"{name}, whose words are in a known place")
     family = TASKS[head]
     if family.variant and not variant:
         raise OptionError(

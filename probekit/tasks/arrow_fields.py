@@ -1,11 +1,12 @@
 """The columns of Parquet files and of data sets of the ``datasets`` library."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from probekit.errors import DataError, MissingFileError
+from probekit.tasks.class_labels import by_name, class_names, inner_feature
 from probekit.tasks.fields import Fields
 from probekit.tasks.published import origin_of
 
@@ -36,11 +37,10 @@ def dataset_fields(dataset: Any, where: str, origin: str) -> Fields:
     plain = dataset.with_format(None)
     values = {}
     for name, feature in plain.features.items():
-        kind = getattr(feature, "feature", feature)
-        if type(kind).__name__ not in ("Value", "ClassLabel"):
+        if type(inner_feature(feature)).__name__ not in ("Value", "ClassLabel"):
             continue  # images and sounds, which are decoded when they are read
-        labels, rows = getattr(kind, "names", None), plain[name][:]
-        values[name] = rows if labels is None else [_named(row, labels) for row in rows]
+        labels, rows = class_names(feature), plain[name][:]
+        values[name] = rows if labels is None else by_name(rows, labels)
     lines = range(1, len(plain) + 1)
     return Fields(where=where, origin=origin, unit="row", lines=lines, values=values)
 
@@ -64,7 +64,7 @@ def load_parquet(path: Path) -> Fields:
     values = {name: table.column(name).to_pylist() for name in table.column_names}
     for name, labels in _class_names(table.schema.metadata or {}).items():
         if name in values:
-            values[name] = [_named(row, labels) for row in values[name]]
+            values[name] = by_name(values[name], labels)
     lines = range(1, table.num_rows + 1)
     return Fields(where=str(path), origin=origin_of(path), unit="row", lines=lines, values=values)
 
@@ -78,14 +78,3 @@ def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
         if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and "names" in inner:
             found[name] = inner["names"]
     return found
-
-
-def _named(row: Any, names: Sequence[str]) -> Any:
-    """Return a label number, or a list of them, by name; -1 (all -1 in a list) as None."""
-    if isinstance(row, list):
-        return None if row and set(row) == {-1} else [_name(value, names) for value in row]
-    return None if row == -1 else _name(row, names)
-
-
-def _name(value: Any, names: Sequence[str]) -> Any:
-    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value

@@ -10,7 +10,7 @@ from probekit.tasks.bio import is_tag, opens_with_inside
 from probekit.tasks.kinds import Kind
 from probekit.tasks.scores import is_number
 from probekit.tasks.sentences import Sentence, Sentences
-from probekit.tasks.unlabelled import NO_LABEL
+from probekit.tasks.unlabelled import NO_LABEL, check_filled
 
 logger = logging.getLogger(__name__)
 
@@ -101,8 +101,8 @@ def check_labels(found: Sentences, sentence: Sentence, kinds: Mapping[str, Kind]
                 "which other examples of the split have; label all of them or none."
             )
         _check_count(found, sentence, column, kind)
-        if kind != "tagging" and "" in labels:
-            raise DataError(f"{found.place(sentence)}: an empty label in column {column!r}.")
+        if kind != "tagging":
+            check_filled(found, sentence, column, labels)
         if kind == "regression" and not is_number(labels[0]):
             raise DataError(
                 f"{found.place(sentence)}: {labels[0]!r} in column {column!r} is no finite "

@@ -29,6 +29,11 @@ class Fields:
         names = trim_names(self.where, self.values)
         object.__setattr__(self, "values", dict(zip(names, self.values.values(), strict=True)))
 
+    def id_of(self, number: int) -> str | None:
+        """Return the id that the file gives an example, if any."""
+        value = self.values["id"][number] if "id" in self.values else None
+        return str(value) or None if isinstance(value, str | int) else None
+
     def place(self, number: int) -> str:
         """Name the file and the line of an example, for messages."""
         return f"{self.where}, {self.unit} {self.lines[number]}"

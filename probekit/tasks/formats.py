@@ -3,6 +3,8 @@
 from pathlib import Path
 
 GZIP = ".gz"
+RUNNING = ".txt"
+"""The format of running text; where words are labelled, of columns."""
 SAVED = "saved"
 """The format of a folder that ``Dataset.save_to_disk`` of the ``datasets`` library wrote."""
 

@@ -7,13 +7,12 @@ from functools import partial
 from probekit.registry import choose
 from probekit.tasks.glue_tables import Table, parse_glue
 from probekit.tasks.hub_source import HubSource
-from probekit.tasks.kinds import Kind, Metric
+from probekit.tasks.kinds import HUB_SPLITS, SPLITS, Kind, Metric
 from probekit.tasks.published import Published
 from probekit.tasks.types import Task
 
 OBTAIN = "https://gluebenchmark.com/tasks"
-FILES = {split: (f"{split}.tsv",) for split in ("train", "dev", "test")}
-HUB_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+FILES = {split: (f"{split}.tsv",) for split in SPLITS}
 ENTAILMENT = ("entailment", "not_entailment")
 
 

@@ -11,11 +11,11 @@ from probekit.registry import choose
 from probekit.tasks.arrow_fields import dataset_fields
 from probekit.tasks.hub import UnreachableError, commit_of, list_configurations, load_split
 from probekit.tasks.hub_source import HubSource
-from probekit.tasks.kinds import Kind
+from probekit.tasks.kinds import SPLITS, Kind
 from probekit.tasks.options import Choice
 from probekit.tasks.own_formats import read_fields
 from probekit.tasks.sentences import Sentences
-from probekit.tasks.split_files import SPLITS, split_of
+from probekit.tasks.split_files import split_of
 from probekit.tasks.types import Task, slugify
 from probekit.tasks.user import UserFiles, own_task
 
@@ -83,9 +83,7 @@ def hub_task(name: str, choice: Choice, kind: Kind) -> Task:
         OptionError: it has several configurations and none is named, or an option is for files.
         UnknownNameError: it has no such configuration.
     """
-    for option in ("separator", "encoding", "sentences"):
-        if option in choice.given:
-            raise OptionError(f"--{option} is for files; leave it out for the data set {name}.")
+    choice.refuse(("separator", "encoding", "sentences"), f"{name}, a data set of the Hub")
     parts = _NAME.fullmatch(name)
     assert parts, f"{name} is no name of a data set"
     source = HubSource(

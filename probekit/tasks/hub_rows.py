@@ -4,15 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from probekit.errors import DataError
+from probekit.tasks.class_labels import class_names
 from probekit.tasks.hub_source import HubSource
 from probekit.tasks.scores import score_name
 from probekit.tasks.sentences import Sentence, plain_text
+from probekit.tasks.unlabelled import DASH, MARKS, NUMBERS
 
 Labels = Mapping[str, Sequence[tuple[str, ...]]]
-NUMBERS = {-1, -100}
-"""Numbers that say that a word has no label."""
-
-UNLABELLED = {*NUMBERS, "_", "-", None}
+UNLABELLED = frozenset({*NUMBERS, *MARKS, DASH, None})
+"""Labels that say that there is none, where a column has no other."""
 
 
 def hub_sentences(dataset: Any, source: HubSource, where: str) -> tuple[Sentence, ...]:
@@ -71,16 +71,11 @@ def _label_names(
     if column in source.numbers:
         return [tuple(map(score_name, row)) for row in rows]
     if not all(isinstance(label, str) for label in flat):
-        names = _names(dataset.features[feature]) or source.names.get(column)
-        marks = set() if source.texts else NUMBERS
+        names = class_names(dataset.features[feature]) or source.names.get(column)
+        marks = frozenset() if source.texts else NUMBERS
         rows = [_named(row, names, feature, where, marks) for row in rows]
     other = source.renamed.get(column, {})
     return [tuple(other.get(label, label) for label in row) for row in rows]
-
-
-def _names(feature: Any) -> Sequence[str] | None:
-    """Return the label names of a ClassLabel feature, or of a list of them."""
-    return getattr(getattr(feature, "feature", feature), "names", None)
 
 
 def _named(

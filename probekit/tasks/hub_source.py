@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+from probekit.tasks.kinds import HUB_SPLITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class HubSource:
     ids: Sequence[str] = ()
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    splits: Mapping[str, str] = field(default_factory=lambda: SPLITS)
+    splits: Mapping[str, str] = field(default_factory=lambda: HUB_SPLITS)
 
     def __str__(self) -> str:
         """Return "org/name@revision (config)" as messages name it."""

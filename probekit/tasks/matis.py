@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from probekit.errors import DataError
+from probekit.tasks.kinds import SPLITS
 from probekit.tasks.lines import read_lines
 from probekit.tasks.published import Published, origin_of
 from probekit.tasks.sentences import Sentence, Sentences
@@ -62,18 +63,17 @@ def _sentence(path: Path, number: int, line: str, header: Sequence[str]) -> Sent
 def matis(language: str) -> Task:
     """Return the task ``matis/<language>`` ("matis/de")."""
     name = f"matis/{language}"
-    splits = ("train", "dev", "test")
     return Task(
         name=name,
         columns=COLUMNS,
         metrics=METRICS,
         kinds=KINDS,
-        splits=splits,
+        splits=SPLITS,
         source=Published(
             task=name,
             files={
                 split: (f"{split}_{language.upper()}.tsv", f"{split}_{language}.tsv")
-                for split in splits
+                for split in SPLITS
             },
             folders=(language,),
             parse=parse_matis,

@@ -7,6 +7,10 @@ from probekit.errors import DataError, OptionError
 from probekit.registry import choose
 from probekit.tasks.text_options import TextOptions
 
+# Names that columns of words usually have, in any case of letters.
+LISTS_OF_WORDS = ("tokens", "words")
+WORDS = (*LISTS_OF_WORDS, "token", "word", "form", "text")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(TextOptions):
@@ -79,7 +83,7 @@ def only_label(where: str, candidates: Sequence[str]) -> str | None:
     return candidates[0] if candidates else None
 
 
-def only_text(where: str, candidates: Sequence[str], usual: Sequence[str]) -> str:
+def only_text(where: str, candidates: Sequence[str]) -> str:
     """Return the column with the words: the only candidate, or the only usual name among them.
 
     Raises:
@@ -88,7 +92,7 @@ def only_text(where: str, candidates: Sequence[str], usual: Sequence[str]) -> st
     """
     if not candidates:
         raise DataError(f"{where} has no column with a list of words; expected one (tokens).")
-    known = [name for name in candidates if name in usual]
+    known = [name for name in candidates if name.lower() in LISTS_OF_WORDS]
     if len(candidates) == 1 or len(known) == 1:
         return (known or list(candidates))[0]
     raise OptionError(

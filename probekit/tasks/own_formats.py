@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from probekit.errors import DataError, OptionError
+from probekit.errors import DataError
 from probekit.tasks.fields import Fields
-from probekit.tasks.formats import SAVED, format_of
+from probekit.tasks.formats import RUNNING, SAVED, format_of
 from probekit.tasks.kinds import Kind
 from probekit.tasks.options import Choice
-from probekit.tasks.records import RECORDS
 from probekit.tasks.sentences import Sentences
-from probekit.tasks.text_fields import TABLES
+from probekit.tasks.text_fields import RECORDS, TABLES
 from probekit.tasks.user_columns import read_columns, read_conll, read_conllu, read_table
 from probekit.tasks.user_fields import read_records, sentences_of
 from probekit.tasks.user_texts import read_texts, read_txt, texts_of
@@ -26,14 +25,14 @@ READERS: Mapping[Kind, Mapping[str, Reader]] = {
         **dict.fromkeys(RECORDS, read_records),
         ".csv": read_table,
         ".tsv": read_table,
-        ".txt": read_columns,
+        RUNNING: read_columns,
     },
     "sentence": dict.fromkeys(_TEXTS, partial(read_texts, kind="sentence")),
     "pair": dict.fromkeys(_TEXTS, partial(read_texts, kind="pair")),
     "regression": dict.fromkeys(_TEXTS, partial(read_texts, kind="regression")),
     "language-modelling": {
         **dict.fromkeys(_TEXTS, partial(read_texts, kind="language-modelling")),
-        ".txt": read_txt,
+        RUNNING: read_txt,
     },
 }
 FORMATS = frozenset(form for readers in READERS.values() for form in readers)
@@ -66,13 +65,11 @@ def _read(path: Path, choice: Choice, kind: Kind) -> Sentences:
     if form not in READERS[kind]:
         raise unknown_format(path, kind)
     fitting = {
-        "--separator": form in _DIVIDED.get(kind, TABLES),
-        "--encoding": form not in _PACKED,
-        "--sentences": form in _DIVIDED["tagging"] and kind == "tagging",
+        "separator": form in _DIVIDED.get(kind, TABLES),
+        "encoding": form not in _PACKED,
+        "sentences": form in _DIVIDED["tagging"] and kind == "tagging",
     }
-    for option, fits in fitting.items():
-        if option in choice.typed and not fits:
-            raise OptionError(f"{option} says nothing about {path}, of kind {kind}; leave it out.")
+    choice.refuse([name for name, fits in fitting.items() if not fits], f"{path}, of kind {kind}")
     return READERS[kind][form](path, choice)
 
 

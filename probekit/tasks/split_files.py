@@ -6,21 +6,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from probekit.errors import DataError, MissingFileError
-from probekit.tasks.formats import format_of, is_saved, stem_of
-
-ALIASES = {
-    "train": "train",
-    "dev": "dev",
-    "valid": "dev",
-    "validation": "dev",
-    "val": "dev",
-    "testa": "dev",
-    "test": "test",
-    "testb": "test",
-}
-SPLITS = ("train", "dev", "test")
-LAST_CHOICE = ".txt"
-"""Treebanks have their running text beside the annotated files, under the same names."""
+from probekit.tasks.formats import RUNNING, format_of, is_saved, stem_of
+from probekit.tasks.kinds import ALIASES, SPLITS
 
 _SHARD = re.compile(
     r"((?P<name>.+?)[-_.])?(?P<number>\d+)(-of-(?P<total>\d+)(-[0-9a-f]{16})?)?", re.ASCII
@@ -90,7 +77,8 @@ def _files(
     folder: Path, split: str, files: Sequence[Path], formats: Collection[str]
 ) -> tuple[Path, ...]:
     """Return the files of one split in order; refuse two that are no shards of one whole."""
-    chosen = [file for file in files if format_of(file) != LAST_CHOICE] or list(files)
+    # Treebanks have their running text beside the annotated files, under the same names.
+    chosen = [file for file in files if format_of(file) != RUNNING] or list(files)
     if len(chosen) == 1 and chosen[0].is_dir() and not is_saved(chosen[0]):
         inner = [file for file in sorted(chosen[0].iterdir()) if format_of(file) in formats]
         return _files(chosen[0], split, inner, ())

@@ -1,14 +1,17 @@
-"""The columns of the user's ``.csv``, ``.tsv`` and ``.txt`` files with one example per row."""
+"""The columns of the user's files with one example per row or record, and the reader of each."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from probekit.errors import DataError
 from probekit.once import warn_once
+from probekit.tasks.arrow_fields import load_parquet, load_saved
 from probekit.tasks.cells import Row, check_widths, is_filled, read_cells
 from probekit.tasks.fields import Fields
+from probekit.tasks.formats import RUNNING, SAVED, format_of
 from probekit.tasks.headers import column_of, header_names, is_header
+from probekit.tasks.json_fields import load_json, load_jsonl
 from probekit.tasks.options import Choice
 from probekit.tasks.published import origin_of
 from probekit.tasks.scores import is_number
@@ -16,7 +19,23 @@ from probekit.tasks.text_columns import USUAL
 
 logger = logging.getLogger(__name__)
 
-TABLES = (".csv", ".tsv", ".txt")
+TABLES = (".csv", ".tsv", RUNNING)
+RECORDS: Mapping[str, Callable[[Path, Choice], Fields]] = {
+    ".jsonl": load_jsonl,
+    ".parquet": lambda path, _: load_parquet(path),
+    ".json": load_json,
+    SAVED: lambda path, _: load_saved(path),
+}
+
+
+def load_fields(path: Path, choice: Choice) -> Fields:
+    """Return the columns of a table or of a file of records.
+
+    Raises:
+        MissingFileError: there is no such file.
+        DataError: it does not hold what its format promises.
+    """
+    return RECORDS.get(format_of(path), load_table)(path, choice)
 
 
 def load_table(path: Path, choice: Choice) -> Fields:

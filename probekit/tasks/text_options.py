@@ -1,7 +1,10 @@
 """What the user types to say how his own data is read."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
+
+from probekit.errors import OptionError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,23 @@ class TextOptions:
         """The words of the command line that say the same."""
         words = []
         for name, value in self.given.items():
-            words.append(f"--{name.replace('_', '-')}")
-            words += [] if value is True else [value]
+            words += [_option(name)] if value is True else [_option(name), value]
         return words
+
+    def refuse(self, names: Collection[str], where: str) -> None:
+        """Refuse options that say nothing about what is read.
+
+        Args:
+            names: those options, by the names above.
+            where: what is read, for the message.
+
+        Raises:
+            OptionError: one of them was typed.
+        """
+        for name in self.given:
+            if name in names:
+                raise OptionError(f"{_option(name)} says nothing about {where}; leave it out.")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

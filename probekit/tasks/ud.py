@@ -10,6 +10,7 @@ from probekit.errors import HubError, MissingFileError, UnknownNameError
 from probekit.tasks.conllu import parse_conllu
 from probekit.tasks.hub import list_configurations
 from probekit.tasks.hub_source import HubSource
+from probekit.tasks.kinds import SPLITS
 from probekit.tasks.published import Published
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.types import Task
@@ -101,7 +102,7 @@ def ud(treebank: str) -> Task:
     )
     published = Published(
         task=name,
-        files={split: (f"{treebank}-ud-{split}.conllu",) for split in ("train", "dev", "test")},
+        files={split: (f"{treebank}-ud-{split}.conllu",) for split in SPLITS},
         parse=partial(parse_conllu, columns=COLUMNS),
         obtain="https://universaldependencies.org",
         hub=(source,),
@@ -110,6 +111,6 @@ def ud(treebank: str) -> Task:
         name=name,
         columns=COLUMNS,
         metrics=dict.fromkeys(COLUMNS, "accuracy"),
-        splits=("train", "dev", "test"),
+        splits=SPLITS,
         source=Treebank(name=treebank, published=published),
     )

@@ -1,7 +1,7 @@
 """Marks that data sets write where nothing is annotated: no label, and so no class."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from probekit.errors import DataError
@@ -14,8 +14,11 @@ logger = logging.getLogger(__name__)
 NO_LABEL = ""
 """The label of a word that has none: it is neither fitted on nor scored."""
 
-MARKS = frozenset({"_", "-1", "-100", "n/a", "nan", "<na>", "#n/a"})
-"""Marks of treebanks and of tables, and numbers of unlabelled splits and losses, in lower case."""
+NUMBERS = frozenset({-1, -100})
+"""Numbers that stand for no label in unlabelled splits and in losses."""
+
+MARKS = frozenset({"_", "n/a", "nan", "<na>", "#n/a", *map(str, NUMBERS)})
+"""Marks of treebanks and of tables in lower case, and those numbers."""
 
 DASH = "-"
 """A mark too, but where other labels are signs it is one of them ("+" and "-", "." and "-")."""
@@ -53,7 +56,8 @@ def _settled(found: Sentences, column: str) -> Sentences:
         for n, sentence in enumerate(found.sentences)
         if column in sentence.labels
     }
-    _check_filled(found, column, trimmed)
+    for n, own in trimmed.items():
+        check_filled(found, found.sentences[n], column, own)
     names = {label for labels in trimmed.values() for label in labels}
     marks = set() if column in found.unmarked else marks_among(names)
     if names and names == marks:
@@ -88,8 +92,12 @@ def _without(sentence: Sentence, column: str) -> Sentence:
     return replace(sentence, labels=left)
 
 
-def _check_filled(found: Sentences, column: str, labels: dict[int, tuple[str, ...]]) -> None:
-    for n, own in labels.items():
-        if "" in own:
-            place = found.place(found.sentences[n], own.index(""))
-            raise DataError(f"{place}: an empty label in column {column!r}.")
+def check_filled(found: Sentences, sentence: Sentence, column: str, labels: Sequence[str]) -> None:
+    """Refuse an empty label among those of a sentence.
+
+    Raises:
+        DataError: there is one; the message gives its line.
+    """
+    if "" in labels:
+        place = found.place(sentence, labels.index(""))
+        raise DataError(f"{place}: an empty label in column {column!r}.")

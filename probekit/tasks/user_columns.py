@@ -11,13 +11,12 @@ from probekit.tasks.comments import drop_comments
 from probekit.tasks.conllu import FIELDS, LABEL_FIELDS, parse_conllu
 from probekit.tasks.encodings import own_lines
 from probekit.tasks.headers import header_names, is_header
-from probekit.tasks.options import Choice, only_label, place_of
+from probekit.tasks.options import WORDS, Choice, only_label, place_of
 from probekit.tasks.published import origin_of
 from probekit.tasks.sentence_ids import check_undivided, divide, sentence_columns
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.text_columns import is_id
 
-TEXT_HEADERS = ("word", "words", "token", "tokens", "form", "text")
 MOST_WORDS = 500
 
 
@@ -33,19 +32,16 @@ def read_conll(path: Path, choice: Choice) -> Sentences:
     """
     if choice.separator is not None:
         return read_table(path, choice)
-    where, origin = str(path), origin_of(path)
+    where = str(path)
     blocks = read_blocks(path, own_lines(path, choice))
     names = [str(place) for place in range(width_of(blocks))]
     if not names:
-        return Sentences(sentences=(), where=where, origin=origin)
+        return Sentences(sentences=(), where=where, origin=origin_of(path))
     word = place_of(where, "--text", choice.text or "0", names)
     label = _conll_label(where, choice, names)
     ids = [] if choice.sentences is None else sentence_columns(where, choice, names, (), word)
-    divided = divide([row for block in blocks for row in [*_rows(block), (0, [])]], ids)
-    labels = len(names) - 1 if label is None else label
-    _check_undivided(where, choice, names, divided, (word, *ids, labels))
-    sentences = tuple(_table_sentence(rows, names, word, label) for rows in divided)
-    return Sentences(sentences=sentences, where=where, origin=origin)
+    rows = [row for block in blocks for row in [*_rows(block), (0, [])]]
+    return _sentences(path, choice, names, rows, ids, word, label)
 
 
 def _rows(block: Block) -> list[Row]:
@@ -76,9 +72,10 @@ def _is_conllu(lines: Sequence[str]) -> bool:
 
 
 def _conll_label(where: str, choice: Choice, names: Sequence[str]) -> int | None:
-    if len(names) == 1 or choice.texts_alone:
+    if len(names) == 1:
         return None
-    return place_of(where, "--label", choice.label or names[-1], names)
+    wanted = None if choice.texts_alone else choice.label
+    return place_of(where, "--label", wanted or names[-1], names)
 
 
 def read_conllu(path: Path, choice: Choice) -> Sentences:
@@ -118,7 +115,7 @@ def read_table(path: Path, choice: Choice) -> Sentences:
     filled = [row for row in rows if is_filled(row)]
     if not filled:
         return Sentences(sentences=(), where=where, origin=origin_of(path))
-    headed, body = is_header(filled, choice, TEXT_HEADERS), rows
+    headed, body = is_header(filled, choice, WORDS), rows
     if headed:  # no row of words; the first sentence begins behind it
         body = _without_comments(path, [(n, [] if n == filled[0][0] else own) for n, own in rows])
     filled = [filled[0], *(row for row in body if is_filled(row) and row is not filled[0])]
@@ -127,11 +124,28 @@ def read_table(path: Path, choice: Choice) -> Sentences:
     word = place_of(where, "--text", choice.text or _usual_text(names), names)
     ids = sentence_columns(where, choice, names, body, word)
     label = _table_label(where, choice, names, (word, *ids))
-    divided = divide(body, ids)
-    _check_undivided(where, choice, names, divided, (word, label, *ids))
-    sentences = tuple(_trimmed(_table_sentence(block, names, word, label)) for block in divided)
+    found = _sentences(path, choice, names, body, ids, word, label)
+    sentences = tuple(map(_trimmed, found.sentences))
     _check_words(path, sentences)
     _check_length(path, sentences)
+    return replace(found, sentences=sentences)
+
+
+def _sentences(
+    path: Path,
+    choice: Choice,
+    names: Sequence[str],
+    rows: Sequence[Row],
+    ids: Sequence[int],
+    word: int,
+    label: int | None,
+) -> Sentences:
+    """Return rows of words as sentences, without the labels where texts alone are read."""
+    where = str(path)
+    divided = divide(rows, ids)
+    _check_undivided(where, choice, names, divided, (word, label, *ids))
+    kept = None if choice.texts_alone else label
+    sentences = tuple(_table_sentence(block, names, word, kept) for block in divided)
     return Sentences(sentences=sentences, where=where, origin=origin_of(path))
 
 
@@ -191,7 +205,7 @@ def _trimmed(sentence: Sentence) -> Sentence:
 
 
 def _usual_text(names: Sequence[str]) -> str:
-    return next((name for name in names if name.lower() in TEXT_HEADERS), names[0])
+    return next((name for name in names if name.lower() in WORDS), names[0])
 
 
 def _check_words(path: Path, sentences: Sequence[Sentence]) -> None:

@@ -7,15 +7,13 @@ from typing import Any
 from probekit.errors import DataError
 from probekit.tasks.fields import Fields
 from probekit.tasks.options import Choice, only_label, only_text, place_of
-from probekit.tasks.records import load_records
 from probekit.tasks.sentences import Sentence, Sentences
-
-USUAL_WORDS = ("tokens", "words")
+from probekit.tasks.text_fields import load_fields
 
 
 def read_records(path: Path, choice: Choice) -> Sentences:
     """Read a ``.jsonl``, ``.json`` or ``.parquet`` file, or what ``save_to_disk`` wrote."""
-    return sentences_of(load_records(path, choice), choice)
+    return sentences_of(load_fields(path, choice), choice)
 
 
 def sentences_of(fields: Fields, choice: Choice) -> Sentences:
@@ -31,7 +29,7 @@ def sentences_of(fields: Fields, choice: Choice) -> Sentences:
     lists = [name for name, values in fields.values.items() if _is_list_column(values)]
     names = list(fields.values)
     if choice.text is None:
-        word = only_text(where, lists, USUAL_WORDS)
+        word = only_text(where, lists)
     else:
         word = names[place_of(where, "--text", choice.text, names)]
     label = _label(where, choice, names, [name for name in lists if name != word])
@@ -62,11 +60,10 @@ def _sentence(fields: Fields, number: int, word: str, label: str | None) -> Sent
     words = _strings(fields, number, word)
     if words is None:
         raise DataError(f"{fields.place(number)}: no words in column {word!r}.")
-    labels = None if label is None else _strings(fields, number, label, numbers=True)
+    found = None if label is None else _strings(fields, number, label, numbers=True)
+    labels = {} if found is None else {str(label): found}
     lines = (fields.lines[number],) * max(len(words), 1)
-    identity = fields.values["id"][number] if "id" in fields.values else None
-    name = str(identity) if isinstance(identity, str | int) else None
-    return Sentence(words, {} if labels is None else {str(label): labels}, lines, name)
+    return Sentence(words, labels, lines, fields.id_of(number))
 
 
 def _strings(

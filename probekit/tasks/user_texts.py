@@ -11,22 +11,18 @@ from probekit.once import warn_once
 from probekit.tasks.blanks import trim
 from probekit.tasks.encodings import own_lines
 from probekit.tasks.fields import Fields
-from probekit.tasks.formats import format_of
+from probekit.tasks.formats import RUNNING, format_of
 from probekit.tasks.kinds import Kind
 from probekit.tasks.options import Choice, place_of
 from probekit.tasks.published import origin_of
-from probekit.tasks.records import load_records
 from probekit.tasks.scores import is_number
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.separators import NAMES, chosen_separator
 from probekit.tasks.text_columns import LABELS, choose_label, choose_texts, is_id
-from probekit.tasks.text_fields import TABLES, load_table
-from probekit.tasks.unlabelled import NO_LABEL, marks_among
+from probekit.tasks.text_fields import load_fields
+from probekit.tasks.unlabelled import NO_LABEL, NUMBERS, marks_among
 
 logger = logging.getLogger(__name__)
-
-_NUMBERS = (-1, -100)
-"""Numbers that data sets write for no label."""
 
 
 def read_texts(path: Path, choice: Choice, *, kind: Kind) -> Sentences:
@@ -42,11 +38,9 @@ def read_texts(path: Path, choice: Choice, *, kind: Kind) -> Sentences:
         DataError: a row without text, a label that is none, or some rows without a label (empty
             or a mark for none, such as -1) among rows with one.
     """
-    table = format_of(path) in TABLES
-    if format_of(path) == ".txt":
+    if format_of(path) == RUNNING:
         _check_divided(path, choice)
-    fields = load_table(path, choice) if table else load_records(path, choice)
-    return texts_of(fields, choice, kind)
+    return texts_of(load_fields(path, choice), choice, kind)
 
 
 def _check_divided(path: Path, choice: Choice) -> None:
@@ -54,9 +48,9 @@ def _check_divided(path: Path, choice: Choice) -> None:
     mark = chosen_separator(choice) or "\t"
     if not any(mark in line for line in own_lines(path, choice)):
         raise DataError(
-            f"{path}: unknown format '.txt'; expected columns divided by {NAMES.get(mark, mark)}s, "
-            "and no line has one (--separator says what else). For .txt use --kind "
-            "language-modelling if it is running text."
+            f"{path}: unknown format {RUNNING!r}; expected columns divided by "
+            f"{NAMES.get(mark, mark)}s, and no line has one (--separator says what else). For "
+            f"{RUNNING} use --kind language-modelling if it is running text."
         )
 
 
@@ -153,10 +147,8 @@ def _sentence(
             raise DataError(f"{place}: expected text in column {name!r}, found {found}.")
         if not (value or "").strip():
             raise DataError(f"{fields.place(number)}: no text in column {name!r}.")
-    identity = fields.values["id"][number] if "id" in fields.values else None
-    own = str(identity) if isinstance(identity, str | int) else ""
     row = tuple(fields.values[name][number] for name in texts)
-    return plain_text(row, labels, fields.lines[number], own or None)
+    return plain_text(row, labels, fields.lines[number], fields.id_of(number))
 
 
 def _labels(fields: Fields, column: str, kind: Kind) -> list[str] | None:
@@ -231,4 +223,4 @@ def _number(fields: Fields, number: int, column: str) -> str:
     """Return a number as text; "" where there is none."""
     value = fields.values[column][number]
     text = "" if value is None else trim(str(value))
-    return str(int(float(text))) if is_number(text) and float(text) in _NUMBERS else text
+    return str(int(float(text))) if is_number(text) and float(text) in NUMBERS else text

@@ -6,13 +6,14 @@ from pathlib import Path
 from probekit.errors import DataError
 from probekit.tasks.columns import Block, read_blocks, width_of
 from probekit.tasks.hub_source import HubSource
+from probekit.tasks.kinds import SPLITS
 from probekit.tasks.published import Published, origin_of
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.types import Task
 
 # The published label names, in the Hub's order.
 NER = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC")
-FILES = {"train": ("train",), "dev": ("dev",), "test": ("test",)}
+FILES = {split: (split,) for split in SPLITS}
 
 
 def parse_wikiann(path: Path, *, language: str) -> Sentences:

@@ -71,7 +71,8 @@ def test_predict_refuses_what_is_a_table_by_its_content(head, corpus, here):
     message = refused("predict", head, "-", text='{"tokens": ["a"]}\n')
     assert message == "stdin: JSON objects, and running text is expected; name it .jsonl."
     message = refused("predict", head, "-", "--text", "0", text="a")
-    assert message == "--text is for a file with columns; stdin has a text per line."
+    nothing = "--text says nothing about stdin, which has a text per line; leave it out."
+    assert message == nothing
     message = refused("predict", head, "none.jsonl")
     assert message == "none.jsonl: no such file."
     (here / "empty.conll").write_text("")

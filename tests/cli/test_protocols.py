@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from probekit.cli.options import OwnData
 from probekit.cli.plan import make_plan, own_head
 from probekit.cli.target import Target
 from probekit.cli.training_options import TrainingOptions
@@ -39,7 +40,7 @@ DECODERS = {("attention-fusion", "conll"): "crf", ("attention-fusion", "glue/sst
 
 def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), **options):
     shared = TrainingOptions(protocol=protocol, **options)
-    target = Target.of(MODEL, task, shared)
+    target = Target.of(MODEL, task, OwnData(), shared)
     return make_plan(target, shared, head=head, depths=depths, epochs=epochs, evals=None)
 
 

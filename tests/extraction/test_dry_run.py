@@ -18,6 +18,7 @@ from probekit.extraction import (
 from probekit.extraction.disk import DiskSpeed, measure_disk
 from probekit.extraction.run import tokens_per_second
 from probekit.store.builder import EntryBuilder
+from probekit.tasks import TextOptions
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.extracted import interrupted_after
@@ -118,8 +119,8 @@ def test_an_epoch_reads_one_row_of_a_text_and_no_subwords(place, tmp_path, monke
     monkeypatch.setattr("probekit.extraction.dry_run.measure_disk", lambda folder: SPEED)
     for keep, arrays in ((None, 3), (("cls", "tokens"), 2)):
         session, splits = open_session(
-            str(model), str(tmp_path), kind="sentence", cache=tmp_path / "cache", device="cpu",
-            options=ExtractOptions(compute_dtype="float32", keep=keep),
+            str(model), str(tmp_path), own=TextOptions(kind="sentence"), device="cpu",
+            cache=tmp_path / "cache", options=ExtractOptions(compute_dtype="float32", keep=keep),
         )  # fmt: skip
         (one,), plan = forecast(session, splits), session.plan(splits[0])
         assert len(plan.arrays) == arrays

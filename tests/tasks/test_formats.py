@@ -113,7 +113,7 @@ def test_the_encoding_may_be_said(tmp_path: Path) -> None:
     for wrong in ("utf-99", "base64"):
         with pytest.raises(OptionError, match=rf"--encoding {wrong}: no such encoding"):
             train_of(path, encoding=wrong)
-    with pytest.raises(OptionError, match=r"--encoding is for your own files"):
+    with pytest.raises(OptionError, match=r"--encoding says nothing about conll"):
         get_task("conll", encoding="utf-8")
 
 

@@ -40,7 +40,7 @@ def test_a_data_set_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         fresh = write(tmp_path / "new" / "test.csv", "text,stars\nd,2\n").parent
         assert rows(task.read("test", fresh)) == [("d", "2")]
         for option in ("separator", "encoding", "sentences"):
-            with pytest.raises(OptionError, match=f"--{option} is for files"):
+            with pytest.raises(OptionError, match=f"--{option} says nothing about org/stars"):
                 get_task("org/stars", **{option: ";"})
 
 

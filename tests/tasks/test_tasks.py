@@ -57,7 +57,7 @@ def test_neither_a_task_nor_a_path(name: str, options: dict[str, str], hint: str
         ("wikiann/", {}, r"expected wikiann/LANG"),
         ("conll/en", {}, r"conll/en: the task conll has no variants"),
         ("wikiann/../x", {}, r"'../x' is no lang name"),
-        ("conll", {"text": "0"}, r"--text is for your own files"),
+        ("conll", {"text": "0"}, r"--text says nothing about conll, whose words"),
         ("glue", {}, r"glue: expected glue/TASK, as in glue/rte"),
         ("conll", {"kind": "sentence"}, r"--kind sentence: conll labels 'ner', of kind tagging"),
         ("glue/rte", {"kind": "sentence"}, r"glue/rte labels 'label', of kind pair; leave --kind"),

@@ -183,6 +183,8 @@ def test_text_column(tmp_path: Path) -> None:
         train(path, text="s", label="a")
     with pytest.raises(DataError, match="no column with a list of words"):
         task_of(write(tmp_path / "b.jsonl", json_lines({"text": "a b"})))
+    named = write(tmp_path / "c.jsonl", json_lines({"Tags": ["O"], "Tokens": ["x"]}))
+    assert train(named).labels == {"Tags": (("O",),)}
 
 
 def test_parquet_class_labels_become_names(tmp_path: Path) -> None:
@@ -200,6 +202,16 @@ def test_parquet_class_labels_become_names(tmp_path: Path) -> None:
     assert [example.id for example in split.examples] == ["7", "9"]
     pq.write_table(table, tmp_path / "b.parquet")
     assert train(tmp_path / "b.parquet").labels == {"ner": (("1", "0"), ("0",))}
+
+
+@pytest.mark.parametrize("mark", [-1, -100])
+def test_numbers_of_a_class_label_that_stand_for_none(tmp_path: Path, mark: int) -> None:
+    inner = {"_type": "ClassLabel", "names": ["O", "B-X"]}
+    info = {"features": {name: {"_type": "List", "feature": inner} for name in ("ner", "pos")}}
+    rows = {"tokens": [["a", "b"], ["c"]], "ner": [[1, mark], [mark]], "pos": [[mark] * 2, [mark]]}
+    table = pa.table(rows).replace_schema_metadata({"huggingface": json.dumps({"info": info})})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert train(tmp_path / "a.parquet").labels == {"ner": (("B-X", ""), ("",))}
 
 
 @pytest.mark.parametrize(("form", "comma"), [("csv", ","), ("tsv", "\t")])

@@ -92,7 +92,7 @@ def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, reques
     states = {"words": (rows, layers), "tokens": (with_specials(rows[-1:], lengths), layers[-1:])}
     specs = {name: _spec(name, block, chosen, dtype) for name, (block, chosen) in states.items()}
     text = digest([len(labels), split])
-    asked = {"note": request, "text": text, "keep": list(specs)}
+    asked = {"note": request, "text": text, "keep": list(specs), "layers": list(layers)}
     asked["model"] = IDENTITY if model == MODEL else IDENTITY | {"weights": model}
     if drawn := re.fullmatch(rf"{MODEL}-random(\d+)", model):
         asked["model"] = asked["model"] | {"random_init": int(drawn[1])}

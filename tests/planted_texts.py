@@ -118,6 +118,7 @@ def _write(root, task, split, kind, blocks, lengths, causal):
         "text": digest([task, split]),
         "task": task,
         "keep": sorted(blocks),
+        "layers": list(LAYERS),
         "causal": causal,
     }
     path = entry_folder(root, MODEL, task.replace("/", "-"), split, digest(asked))

@@ -38,10 +38,10 @@ Data = Annotated[
 
 
 def _check_root(root: Path) -> Path:
-    """Refuse a URL, of which ``Path`` would make a folder called ``s3:``."""
+    """Read ``~``, and refuse a URL, of which ``Path`` would make a folder called ``s3:``."""
     if re.match(r"\w+:/", str(root)):
         raise OptionError(f"--cache {root}: a URL cannot be used in this version; give a folder.")
-    return root
+    return root.expanduser()
 
 
 Cache = Annotated[

@@ -40,7 +40,7 @@ class Target:
 
         check_order(model, task)
         if task is not None and (Path(model) / MANIFEST).is_file():
-            raise OptionError(f"{model!r} is the path of an entry, which says its task: leave TASK out.")
+            raise OptionError(f"{model!r} is an entry's path, which says its task: leave TASK out.")
         cache, entry, identity = shared.cache, shared.entry, None
         if task is None:
             path = Path(model)

@@ -29,7 +29,6 @@ from probekit.fingerprint import digest
 from probekit.layers import parse_layers
 from probekit.once import warn_once
 from probekit.registry import choose
-from probekit.store.asked import asked_of
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
@@ -37,7 +36,7 @@ from probekit.store.labels import write_labels
 from probekit.store.layout import entry_folder, folder_of_key, labels_folder, list_entries
 from probekit.store.mapping import check_mappable
 from probekit.store.names import MANIFEST
-from probekit.store.unfinished import unfinished_bytes, unfinished_plan, unfinished_units
+from probekit.store.unfinished import asked_of, unfinished_bytes, unfinished_plan, unfinished_units
 from probekit.tasks import Split, Task, is_own
 
 logger = logging.getLogger(__name__)
@@ -194,18 +193,14 @@ class Session:
         """
         return self._begun(split, plan, *self._place(split))
 
-    def _begun(
-        self, split: Split, plan: Plan, request: Mapping[str, Any], folder: Path
-    ) -> float:
+    def _begun(self, split: Split, plan: Plan, request: Mapping[str, Any], folder: Path) -> float:
         plan = self._in_dtype(plan, folder)
         if digest(unfinished_plan(folder)) != digest(self._identity(split, plan, request)):
             return 0.0
         done = sum(plan.unit_tokens(plan.units[unit]) for unit in unfinished_units(folder))
         return done / sum(plan.unit_tokens(unit) for unit in plan.units)
 
-    def _identity(
-        self, split: Split, plan: Plan, request: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _identity(self, split: Split, plan: Plan, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a resumed run must share with the run that it continues."""
         return plan_json(plan, request, self.backbone, split.limit)
 

@@ -5,11 +5,11 @@ from probekit.maintenance.entries import (
     check_chunks,
     describe,
     list_cache,
-    select_folders,
 )
 from probekit.maintenance.reduction import Reduction
 from probekit.maintenance.removal import Removable
 from probekit.maintenance.rows import TAIL, RowErrors, verify_against, verify_rows
+from probekit.maintenance.selection import select_folders
 from probekit.maintenance.stale import Stale, find_stale, remove_stale
 
 __all__ = [

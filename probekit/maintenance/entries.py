@@ -1,32 +1,27 @@
-"""List, describe, select and check the entries of a cache."""
+"""List, describe and check the entries of a cache."""
 
 import logging
-import os
-import re
 from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from probekit.backbone.remembered import identity_at
-from probekit.errors import EntryError, EntryNotFoundError, EntryVersionError, OptionError
+from probekit.errors import EntryError, EntryVersionError
 from probekit.maintenance.stale import Stale, find_stale
 from probekit.quantities import human_bytes
 from probekit.registry import choose
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.files import disk_bytes
-from probekit.store.find import Wanted, names_entry
 from probekit.store.labels import label_columns, label_files, read_labels
 from probekit.store.layout import EntryFolder, list_entries
 from probekit.store.manifest import Manifest
-from probekit.store.names import MANIFEST, PARTIAL
+from probekit.store.names import PARTIAL
 from probekit.store.verify import verify_checksums, verify_files
-from probekit.tasks import is_called
 
 logger = logging.getLogger(__name__)
 
 _COLUMNS = (
-    *("model", "task", "split", "key", "size", "bytes", "examples", "words", "layers"),
+    *("model", "task", "split", "part", "key", "size", "bytes", "examples", "words", "layers"),
     *("dtype", "compute", "format", "created", "state"),
 )
 
@@ -73,6 +68,7 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
         "model": folder.model,
         "task": folder.task,
         "split": folder.split,
+        "part": "-",
         "key": folder.key8,
         "bytes": size,
         "size": human_bytes(size),
@@ -87,6 +83,7 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
         other = isinstance(error, EntryVersionError)
         return row | {"state": "unreadable" if other else "damaged"}
     return row | {
+        "part": "all" if manifest.limit is None else f"first {manifest.limit}",
         "examples": manifest.counts["examples"],
         "words": manifest.counts.get("words", "-") if manifest.kind == "tagging" else "-",
         "layers": len(manifest.arrays[0].layers),
@@ -96,60 +93,6 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
         "created": manifest.created,
         "state": "complete",
     }
-
-
-def select_folders(names: Sequence[str], root: Path) -> list[Path]:
-    """Return the entry folders that the user names, finished or not.
-
-    Args:
-        names: paths or keys of entries (eight digits or more), or a model, a task and perhaps a
-            split or key.
-        root: the cache root.
-
-    Raises:
-        EntryNotFoundError: nothing matches.
-        OptionError: more than model, task and split.
-    """
-    paths, folders = [_named(Path(name)) for name in names], list_entries(root)
-    listed = {folder.path.resolve() for folder in folders}
-    if all(_is_entry(path) or path.resolve() in listed for path in paths):
-        return paths
-    keyed = [_of_key(name, folders) for name in names]
-    if all(keyed):
-        return [path for found in keyed for path in found]
-    if len(names) > 3:
-        raise OptionError(f"give paths of entries, or MODEL TASK [SPLIT]; found {' '.join(names)}.")
-    above = {root.resolve(), *(parent for path in listed for parent in list(path.parents)[:2])}
-    written = names[0] != paths[0].name  # a path; one of the cache itself is no model
-    inside = written and paths[0].resolve() in above
-    model = Wanted(model=names[0], task="", identity=None if inside else identity_at(names[0]))
-    named = [] if inside else model.of_model(folders)
-    found = [
-        folder.path
-        for folder in named
-        if (len(names) < 2 or is_called(folder.task, names[1]))
-        and (len(names) < 3 or names[2] in (folder.split, folder.key8, folder.path.name))
-    ]
-    if not found:
-        raise EntryNotFoundError(
-            f"no cache entry matches {' '.join(names)} in {root}. `probekit cache ls` lists them."
-        )
-    return found
-
-
-def _of_key(name: str, folders: Sequence[EntryFolder]) -> list[Path]:
-    """Return the entries of a key, or of its beginning as ``cache ls`` prints it."""
-    is_key = re.fullmatch(r"[0-9a-f]{8,64}", name) is not None
-    return [folder.path for folder in folders if is_key and names_entry(name, folder)]
-
-
-def _named(path: Path) -> Path:
-    """Return a path that ends in a name, as ``.`` and ``..`` do not."""
-    return Path(os.path.abspath(path)) if path.name in ("", "..") else path
-
-
-def _is_entry(path: Path) -> bool:
-    return path.name.endswith(PARTIAL) or (path / MANIFEST).is_file()
 
 
 def describe(path: Path) -> dict[str, Any]:

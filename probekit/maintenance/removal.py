@@ -5,11 +5,25 @@ from pathlib import Path
 
 from probekit.errors import EntryNotFoundError, OptionError
 from probekit.maintenance.orphans import orphaned_labels
+from probekit.store.backends import BACKENDS
 from probekit.store.files import disk_bytes, remove_path
 from probekit.store.layout import proven_key, split_and_key
 from probekit.store.lock import EntryLock
-from probekit.store.names import BUILDING, MANIFEST, PARTIAL, PLAN
+from probekit.store.names import (
+    BACKBONE,
+    BUILDING,
+    CHECKSUMS,
+    EXAMPLES,
+    MANIFEST,
+    PARTIAL,
+    PLAN,
+)
 from probekit.store.unfinished import asked_of
+
+_PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING} | {
+    backend.filename for backend in BACKENDS.values()
+}
+"""What an entry's folder may hold."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +46,7 @@ class Removable:
 
         Raises:
             EntryNotFoundError: there is no such folder.
-            OptionError: it is a link, or no entry.
+            OptionError: it is a link, or no entry, or something lies in it that is not of it.
         """
         if path.is_symlink():
             raise OptionError(f"{path} is a link, which is not followed: remove it yourself.")
@@ -44,6 +58,11 @@ class Removable:
             raise OptionError(
                 f"{path} is no entry of probekit: nothing in it was asked for under this name. "
                 "Nothing was removed; if it is to go, remove it yourself."
+            )
+        if others := _strangers(path):
+            raise OptionError(
+                f"{path} holds {others[0]}, which is no part of an entry. Nothing was removed; "
+                "take it away first."
             )
         return cls(path, complete, disk_bytes(path))
 
@@ -62,6 +81,12 @@ class Removable:
             for file in orphaned_labels(task):
                 if file.of == of:
                     remove_path(file.path)
+
+
+def _strangers(path: Path) -> list[str]:
+    """Return what lies in an entry's folder and is no part of it; links, which lose nothing, not."""
+    found = (file for file in path.iterdir() if not file.is_symlink())
+    return sorted(file.name for file in found if file.name not in _PARTS)
 
 
 def _text_of(path: Path) -> tuple[str, object]:

@@ -188,9 +188,7 @@ def _best(
     if not set(_differing(list(useful.values()))) <= set(_HOLDS):
         return useful
     every = {name: set().union(*(m.request[name] for m in useful.values())) for name in _HOLDS}
-    widest = {
-        f: m for f, m in useful.items() if all(set(m.request[n]) == every[n] for n in _HOLDS)
-    }
+    widest = {f: m for f, m in useful.items() if all(set(m.request[n]) == every[n] for n in _HOLDS)}
     return widest or useful
 
 
@@ -249,7 +247,7 @@ def _none(
         return (
             f"no entry of {model} {task} split {split} matches --entry {entry}; there are: {keys}."
         )
-    changed = [f for f in _beside(of_task, folders) if f.split == split]
+    changed = [f for f in _beside(of_task, wanted.of_model(folders)) if f.split == split]
     if changed and wanted.text is not None:
         return (
             f"the text of {task}, split {split}, has changed since {changed[0].path} was made: "

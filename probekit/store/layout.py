@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import OptionError
-from probekit.store.files import disk_bytes
+from probekit.store.files import disk_bytes, read_object
 from probekit.store.names import LABELS, MANIFEST, PARTIAL, REPLACED
 from probekit.store.replacing import standing
 from probekit.store.unfinished import asked_key
 
 _KEY_DIGITS = 8
+_KEPT = {"request", "arrays", "backend"}
+"""What manifests and plans have in common, in every version."""
+
 _ENTRY_NAME = re.compile(rf"(?P<split>.+)-(?P<key8>[0-9a-f]{{{_KEY_DIGITS}}})")
 
 
@@ -109,6 +112,8 @@ def proven_key(file: Path, folder: Path) -> str:
         64 hex digits; none where what was asked for does not give the key in the folder's name.
     """
     named, key = split_and_key(folder.name), asked_key(file)
+    if not (read_object(file) or {}).keys() >= _KEPT:
+        return ""
     return key if named is not None and key.startswith(named[1]) else ""
 
 

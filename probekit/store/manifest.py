@@ -40,7 +40,7 @@ _REQUEST = {
     "max_length": optional(_COUNT),
     "overlong": text,
 }
-_NEEDED = ("model", "text", "keep")
+_NEEDED = ("model", "text", "keep", "layers")
 _MODEL = {
     "name": text,
     "source": text,

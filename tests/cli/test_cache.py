@@ -15,7 +15,7 @@ def relative(cache: Path, split: str) -> Path:
 
 def test_ls(cache):
     header, dev, train = done("cache", "ls").out.splitlines()
-    assert header.split()[:4] == ["model", "task", "split", "key"]
+    assert header.split()[:5] == ["model", "task", "split", "part", "key"]
     assert (dev.split()[2], train.split()[2]) == ("dev", "train")
     rows = done("cache", "ls", "--json").rows
     assert [(row["model"], row["split"], row["words"]) for row in rows] == [

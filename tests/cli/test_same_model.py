@@ -5,10 +5,13 @@ import shutil
 
 import pytest
 
+from probekit.store.builder import EntryBuilder
+from probekit.store.entry import Entry
 from tests import tiny
 from tests.cli.conftest import FLOAT32
 from tests.cli.console import done, refused, run
 from tests.extraction.corpus import write_corpus
+from tests.extraction.extracted import interrupted_after
 
 FAR = {"rope_type": "default", "rope_theta": 7.0}
 TRAIN = ("--head", "last", "--epochs", "2")
@@ -200,3 +203,63 @@ def test_keys_as_the_list_prints_them_name_entries(runs, text):
     assert done("cache", "path", key).out.strip().endswith(key)
     done("cache", "rm", "-y", key)
     assert [row["key"] for row in done("cache", "ls", "--json").rows] == [rows[1]["key"]]
+
+
+def test_own_data_is_removed_by_its_text_and_not_by_its_name(runs, text):
+    model = "run1/checkpoint-100"
+    other = write_corpus(runs / "other" / "ner", sentences=5)
+    assert "no cache entry matches" in refused("cache", "rm", "-y", model, other)
+    assert len(done("cache", "ls", "--json").rows) == 2
+    renamed = shutil.copytree(text, runs / "people")
+    assert len(done("cache", "path", model, renamed).out.splitlines()) == 2
+    done("cache", "rm", "-y", model, renamed)
+    assert done("cache", "ls", "--json").rows == []
+
+
+def test_what_a_model_was_cannot_be_said_and_nothing_is_removed(runs, text):
+    (runs / "run1" / "checkpoint-100" / "model.safetensors").unlink()
+    outcome = run("cache", "rm", "-y", "run1/checkpoint-100", text)
+    assert outcome.code == 1 and "Give keys or paths of entries" in outcome.err
+    assert len(done("cache", "ls", "--json").rows) == 2
+
+
+def test_an_unfinished_entry_of_another_model_is_not_in_the_way(runs, text, monkeypatch):
+    monkeypatch.setattr(EntryBuilder, "write_unit", interrupted_after(0))
+    with pytest.raises(AssertionError):
+        done("extract", "run2/checkpoint-100", text, *FLOAT32, "--split", "dev")
+    monkeypatch.undo()
+    monkeypatch.chdir(runs)
+    (unfinished,) = (runs / "cache").glob("*/*/dev-*.partial")
+    done("cache", "rm", "-y", next((runs / "cache").glob("*/*/dev-????????")))
+    done("train", "run1/checkpoint-100", text, *TRAIN, "--hold-out", "0.3")
+    assert "no entry of run2" in refused("train", "run2/checkpoint-100", text, *TRAIN)
+    assert "no cache entry matches" in refused(
+        "cache", "rm", "-y", "run1/checkpoint-100", text, "dev"
+    )
+    assert unfinished.is_dir()
+
+
+def test_a_task_by_name_is_not_taken_for_own_data_of_the_same_text(runs, here):
+    done("extract", "run1/checkpoint-100", "demo-ner", *FLOAT32, "--limit", "6")
+    examples = done("cache", "path", "run1/checkpoint-100", "demo-ner", "train").out.strip()
+    words = Entry.open(here / examples).examples
+    lines = ("\n".join(f"{word}\tO" for word in words.words(i)) for i in range(len(words)))
+    (here / "copied.conll").write_text("\n\n".join(lines) + "\n")
+    done("extract", "run1/checkpoint-100", "copied.conll", *FLOAT32)
+    done("cache", "rm", "-y", "run1/checkpoint-100", "demo-ner")
+    done("extract", "run1/checkpoint-100", "copied.conll", *FLOAT32)
+    done("extract", "run1/checkpoint-100", "demo-ner", *FLOAT32, "--limit", "6")
+    done("train", "run1/checkpoint-100", "demo-ner", *TRAIN, "--hold-out", "0.3")
+
+
+def test_the_path_of_an_entry_says_its_task(runs, text):
+    (entry,) = (runs / "cache").glob("*/*/train-????????")
+    assert "leave TASK out" in refused("train", entry, text, *TRAIN)
+
+
+def test_a_damaged_entry_of_another_model_is_not_in_the_way(runs, text):
+    done("extract", "run2/checkpoint-100", text, *FLOAT32, "--name", "second")
+    (slug,) = {folder.name for folder in (runs / "cache" / "second").iterdir()}
+    for entry in (runs / "cache" / "second").glob("*/*-????????"):
+        (entry / "manifest.json").write_text("{")
+    done("train", "checkpoint-100", slug, *TRAIN)

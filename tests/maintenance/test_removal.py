@@ -36,7 +36,8 @@ def tree(root: Path) -> dict[str, str]:
 
 
 def manifest_of(request, **more):
-    return canonical_json({"format_version": 1, "request": request, **more})
+    kept = {"arrays": [], "backend": "zarr"}
+    return canonical_json({"format_version": 1, "request": request, **kept, **more})
 
 
 def whole(folder: Path, text: str) -> Path:
@@ -80,6 +81,7 @@ def hostile(root: Path) -> list[Path]:
         whole(root / f"train-{other}", manifest_of(ASKED)),
         whole(root / f"train-{KEY8}x", manifest_of(ASKED)),
         whole(root / KEY8, manifest_of(ASKED)),
+        whole(root / f"page-{KEY8}", canonical_json({"request": ASKED, "url": "x"})),
         whole(root / f"nan-{other}", '{"request": {"x": NaN}}'),
         whole(root / f"deep-{other}", '{"request":' + "[" * 100_000),
         whole(root / f"cut-{KEY8}", manifest_of(ASKED)[:-5]),
@@ -135,6 +137,7 @@ def test_entries_go_and_what_their_links_point_to_stays(tmp_path, kind):
         entry = plant_texts(tmp_path / "cache").path
     else:
         entry = begun(tmp_path / f"train-{KEY8}.partial", manifest_of(ASKED))
+        (entry / "thesis.txt").unlink()
     (entry / "link").symlink_to(kept, target_is_directory=True)
     (entry / "building").mkdir(exist_ok=True)
     (entry / "building" / "hard.txt").hardlink_to(kept / "thesis.txt")
@@ -189,7 +192,8 @@ def test_only_what_its_name_and_request_prove_goes(tmp_path_factory, folders):
             Removable.of(root / name).remove()
         except OptionError:
             assert tree(root) == before
-            assert manifest_of(ASKED) != dict(files).get(proofs.get(name))
+            proven = manifest_of(ASKED) == dict(files).get(proofs.get(name))
+            assert not proven or {Path(place).parts[0] for place, _ in files} & {"a", "plan.json"}
         else:
             assert dict(files)[proofs[name]] == manifest_of(ASKED)
             kept = {p for p in before if not Path(p).is_relative_to(root / name)}
@@ -197,3 +201,12 @@ def test_only_what_its_name_and_request_prove_goes(tmp_path_factory, folders):
                 p for p in kept if ".lock" not in p
             }
     shutil.rmtree(root)
+
+
+def test_a_file_of_somebody_else_in_an_entry_stays_and_is_named(tmp_path):
+    entry = whole(tmp_path / f"train-{KEY8}", manifest_of(ASKED))
+    with pytest.raises(OptionError, match=r"holds thesis\.txt, which is no part of an entry"):
+        Removable.of(entry)
+    (entry / "thesis.txt").unlink()
+    Removable.of(entry).remove()
+    assert not entry.exists()

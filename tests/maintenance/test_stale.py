@@ -26,7 +26,8 @@ def leave_over(root):
     """Leave everything over that can be; return the paths of what no entry needs."""
     entry = next(root.glob("*/*/train-????????"))
     gone = plant_texts(root, split="dev", count=5).path
-    plan = {"request": json.loads((entry / "manifest.json").read_text())["request"]}
+    manifest = json.loads((entry / "manifest.json").read_text())
+    plan = {name: manifest[name] for name in ("request", "arrays", "backend")}
     (entry / "building" / "units").mkdir(parents=True)
     (entry / "building" / "plan.json").write_text(canonical_json(plan))
     shutil.copytree(entry, f"{entry}.replaced", ignore=shutil.ignore_patterns("building"))
@@ -89,7 +90,8 @@ def test_what_is_held_is_left_alone(root):
 
 def test_an_unfinished_entry_is_not_left_over(root):
     entry = next(root.glob("*/*/train-????????"))
-    plan = {"request": json.loads((entry / "manifest.json").read_text())["request"]}
+    manifest = json.loads((entry / "manifest.json").read_text())
+    plan = {name: manifest[name] for name in ("request", "arrays", "backend")}
     entry.rename(f"{entry}.partial")
     building = entry.with_name(f"{entry.name}.partial") / "building"
     building.mkdir()

@@ -77,6 +77,7 @@ def manifest(backend, dtype, split="train", limit=None, **request):
     """A manifest of the entry; ``request`` varies its key."""
     text = f"of {split}, {limit}"
     own = {"dtype": dtype, "format": backend, "text": text, "model": IDENTITY, "keep": list(ROWS)}
+    own["layers"] = list(LAYERS)
     request = own | request
     return Manifest(
         key=digest(request),

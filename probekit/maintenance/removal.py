@@ -84,7 +84,7 @@ class Removable:
 
 
 def _strangers(path: Path) -> list[str]:
-    """Return what lies in an entry's folder and is no part of it; links, which lose nothing, not."""
+    """Return what lies in an entry's folder and is no part of it; links lose nothing."""
     found = (file for file in path.iterdir() if not file.is_symlink())
     return sorted(file.name for file in found if file.name not in _PARTS)
 

@@ -137,7 +137,7 @@ def _label(
     parts = [f"weight ({weights_text(records, raw)}), {runs}", caution_text(records)]
     if grid.halves is not None:
         decimals = max(_decimals(grid)) if raw else 2
-        parts.append(f"± 95 % interval, at most {np.nanmax(grid.halves):.{decimals}f}")
+        parts.append(f"±\u00a095\u00a0% interval, at most {np.nanmax(grid.halves):.{decimals}f}")
     if constant:
         parts.append(f"left out: {', '.join(constant)} (constant)")
     return "; ".join(part for part in parts if part)

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probekit.backbone.source import local_path
+from probekit.backbone.source import holds_model, local_path
 from probekit.errors import BackboneError
 from probekit.fingerprint import digest
 from probekit.once import warn_once
@@ -42,7 +42,7 @@ def identity_at(model: str) -> dict[str, Any] | None:
         ``Identity.to_json``'s form.
     """
     path = local_path(model)
-    if path is not None and path.is_dir() and not (path / "config.json").is_file():
+    if path is not None and not holds_model(path):
         return None
     memory = _of_hub(model) if path is None else _memory(path)[0]
     if (found := read_object(memory)) is not None or path is None:

@@ -117,6 +117,11 @@ def local_path(model: str) -> Path | None:
     return path if meant else None
 
 
+def holds_model(path: Path) -> bool:
+    """Say whether a file or folder is a model by its looks: a file, or a configuration in it."""
+    return path.is_file() or (path / "config.json").is_file()
+
+
 def _looks_like_path(model: str) -> bool:
     if model.startswith((".", "/", "~")) or model.endswith((".gguf", "/")) or "\\" in model:
         return True
@@ -142,7 +147,7 @@ def _gguf_source(model: str, path: Path) -> ModelSource:
 
 
 def _folder_source(model: str, path: Path, weights: bool) -> ModelSource:
-    if not (path / "config.json").is_file():
+    if not holds_model(path):
         gguf = sorted(path.glob("*.gguf"))
         file = f"the file itself: {gguf[0]}" if gguf else "a .gguf file"
         raise BackboneError(

@@ -165,7 +165,7 @@ def _reduced(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
     names = {spec.name for spec in kept}
     gone = {spec.name for spec in manifest.arrays} - names
     request = dict(manifest.request)
-    request["keep"] = sorted({*request.get("keep", names), *names} - gone)
+    request["keep"] = sorted({*request["keep"], *names} - gone)
     chosen = {layer for spec in kept if spec.name != TOKENS for layer in spec.layers}
     if chosen:
         request["layers"] = sorted(chosen)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from probekit.backbone.remembered import identity_at
-from probekit.backbone.source import local_path
+from probekit.backbone.source import holds_model, local_path
 from probekit.errors import EntryNotFoundError, OptionError, ProbekitError
 from probekit.store.find import Wanted, names_entry
 from probekit.store.layout import EntryFolder, list_entries
@@ -58,10 +58,8 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
 
 def _of_model(name: str, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
     """Return the entries of a model: the one that lies at a path, or all of a name."""
-    path = local_path(name)
-    model = path is not None and (path.is_file() or (path / "config.json").is_file())
-    identity = identity_at(name)
-    if model and identity is None:
+    path, identity = local_path(name), identity_at(name)
+    if identity is None and path is not None and holds_model(path):
         raise OptionError(
             f"{name}: what model this is cannot be said any more, and another may have had its "
             "name. Give keys or paths of entries (`probekit cache ls`)."

@@ -185,7 +185,7 @@ class Manifest:
     def lacking(self, name: str) -> str:
         """Return what the entry holds instead of an array, and how to get it, for messages."""
         held = [spec.name for spec in self.arrays]
-        keep = ",".join([*self.request.get("keep", held), name])
+        keep = ",".join([*self.request["keep"], name])
         return f"holds only {', '.join(held)}. Extract again with --keep {keep}."
 
     def check_says(

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from probekit import ExtractOptions, extract
-from probekit.maintenance import RowErrors, verify_against, verify_rows
+from probekit.extraction.maintenance import RowErrors, verify_against, verify_rows
 from probekit.store import Entry
 
 RESULTS = Path(__file__).parent / "results"

@@ -18,9 +18,9 @@ from statistics import fmean
 from shared import LIGHT, RESULTS, argument_parser, markdown, runner, subject, write
 
 from probekit import Record, load_records, product
-from probekit.decoders import DECODERS
-from probekit.heads import HEADS
-from probekit.sweeps.rates import default_rate
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
+from probekit.train.sweeps.rates import default_rate
 
 STEEP = (1e-3, 2e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1)
 FLAT = (5e-5, 1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2)

@@ -20,13 +20,13 @@ import numpy as np
 from shared import RESULTS, arguments, interval_text, markdown, runner, verdict, write
 
 from probekit import Location, Record, TrainSpec, open_features, plot_depth, product, save_figure
-from probekit.comparison import best_depths
-from probekit.depth import depths
-from probekit.report import depth_table, footnotes
-from probekit.results.bootstrap import Resampled, bootstrap
-from probekit.results.interval import Interval, interval
+from probekit.base.numbers.seeding import numpy_generator
+from probekit.results.comparison import best_depths
+from probekit.results.comparison.bootstrap import Resampled, bootstrap
 from probekit.results.predictions import read_predicted
-from probekit.seeding import numpy_generator
+from probekit.results.summaries.interval import Interval, interval
+from probekit.results.tables import depth_table, footnotes
+from probekit.train.sweeps.depth_choice import depths
 
 NAME = "depth_overthinking"
 TASKS = ("glue/rte", "glue/sst2")

@@ -13,8 +13,8 @@ nothing to its right. Make the records, then the figure:
 from shared import RESULTS, write
 
 from probekit import load_records, plot_depth, save_figure
-from probekit.comparison import best_depths
-from probekit.report import caption, depth_table, footnotes, summarise
+from probekit.results.comparison import best_depths
+from probekit.results.tables import caption, depth_table, footnotes, summarise
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from shared import (
 )
 
 from probekit import Record, TrainSpec, plot_weights, save_figure
-from probekit.report import Score
+from probekit.results.tables import Score
 
 NAME = "glue_few_shot"
 AMOUNTS: Mapping[str, Sequence[Mapping[str, Any]]] = {

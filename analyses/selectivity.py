@@ -27,9 +27,9 @@ from shared import (
 )
 
 from probekit import Location, Record, TrainSpec
-from probekit.baselines import run_baselines
-from probekit.results.groups import grouped
-from probekit.results.interval import interval
+from probekit.results.summaries.grouping import grouped
+from probekit.results.summaries.interval import interval
+from probekit.train.baselines import run_baselines
 
 NAME = "selectivity"
 SHOTS = 8

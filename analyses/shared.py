@@ -7,9 +7,9 @@ from pathlib import Path
 
 from probekit import Location, Record, TrainSpec, sweep
 from probekit.metrics.scale import scale_of
-from probekit.report import Score, caption, footnotes, summarise, table
-from probekit.results.columns import Column, markdown_table
-from probekit.results.interval import Interval, interval
+from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.text_layout import Column, markdown_table
+from probekit.results.tables import Score, caption, footnotes, summarise, table
 
 RESULTS = Path(__file__).parent / "results"
 

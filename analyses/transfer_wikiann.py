@@ -33,8 +33,8 @@ from shared import (
 )
 
 from probekit import Location, Record, TrainSpec, product, sweep
-from probekit.protocols import get_protocol
-from probekit.results.interval import Interval
+from probekit.results.summaries.interval import Interval
+from probekit.train.sweeps.protocols import get_protocol
 
 NAME = "transfer_wikiann"
 RECORDS = RESULTS / f"{NAME}.jsonl"

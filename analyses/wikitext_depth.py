@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from shared import RESULTS, arguments, markdown, runner, write
 
 from probekit import Location, Record, TrainSpec, open_features, product, save_figure
-from probekit.depth import depths
 from probekit.plots.style import RC
+from probekit.train.sweeps.depth_choice import depths
 
 NAME = "wikitext_depth"
 TASK = "wikitext2"

@@ -21,7 +21,7 @@ import torch
 from measure import Claim, Side, alternate, report
 from subjects import parser, work_folder
 
-from probekit.buffers import empty_buffer
+from probekit.base.machine.buffers import empty_buffer
 from probekit.store.checksums import checksum
 from probekit.store.whole_files import WholeFiles
 

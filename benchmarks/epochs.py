@@ -25,16 +25,16 @@ from subjects import LARGE, MPNET, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, extract, open_features
 from probekit.backbone import Backbone, encode, inspect_backbone, load_backbone
+from probekit.base.layers import parse_layers
 from probekit.data.encoded import EncodedSplit
-from probekit.decoders import DECODERS
-from probekit.heads import HEADS
-from probekit.layers import parse_layers
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.store import StoredRows
 from probekit.tasks import get_task
+from probekit.train.cached_rows import Rows
 from probekit.train.inputs import Inputs
 from probekit.train.member import MemberSpec
 from probekit.train.residency import Residency
-from probekit.train.rows import Rows
 from probekit.train.stream import Stream, StreamSpec
 
 AIMS = {"p32": 50.0, "attention-fusion": 50.0, "dwatt": 4.0, "concat": 4.0}

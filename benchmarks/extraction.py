@@ -38,10 +38,10 @@ from transformers import AutoModel, AutoTokenizer, BatchEncoding
 
 from probekit.data.token_batch import TokenBatch
 from probekit.extraction.compute import compute_unit
+from probekit.extraction.encode_split import read_split
 from probekit.extraction.plan import Plan
-from probekit.extraction.reading import read_split
-from probekit.extraction.run import tokens_per_second
 from probekit.extraction.session import Session
+from probekit.extraction.write import tokens_per_second
 from probekit.extraction.writer import WriterThread
 from probekit.store.builder import EntryBuilder
 from probekit.tasks import Split

@@ -17,10 +17,10 @@ from machine import matrix_product
 from measure import Claim, alternate, report, timed
 from subjects import parser
 
-from probekit.decoders import DECODERS
-from probekit.heads import HEADS
-from probekit.heap import keep_free_memory
-from probekit.seeding import torch_generator
+from probekit.base.machine.heap import keep_free_memory
+from probekit.base.numbers.seeding import torch_generator
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.train import MemberSpec
 from probekit.train.optimizer import Optimizer
 from probekit.train.probe import Probe

@@ -15,7 +15,7 @@ from measure import Claim, report
 from subjects import MINILM, SMOLLM, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, Record, TrainSpec, extract, product, sweep
-from probekit.results.interval import interval
+from probekit.results.summaries.interval import interval
 
 HEADS = {"p32": 2e-3, "attention-fusion": 2e-3, "concat": 1e-3, "dwatt": 1e-3}
 SEEDS, SENTENCES = range(5), 4_000

@@ -18,10 +18,10 @@ from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, extract, open_features
 from probekit.features import FeatureView
+from probekit.train.cached_rows import Rows
 from probekit.train.feed import feed
 from probekit.train.order import batches
 from probekit.train.residency import decoded_bytes, resident_bytes
-from probekit.train.rows import Rows
 
 NUMBER, SENTENCES = 19, 16
 AHEAD = 64 * 2**20

@@ -16,9 +16,9 @@ from sessions import conll_session
 from subjects import SMOLLM, parser, work_folder
 
 from probekit import Location, open_features
-from probekit.train import rows as rows_module
-from probekit.train.normalize import fit_treatment
-from probekit.train.rows import Rows
+from probekit.train import cached_rows as rows_module
+from probekit.train.cached_rows import Rows
+from probekit.train.treatment import fit_treatment
 
 NUMBER, SENTENCES, LARGE = 18, 1_000, 2**40
 

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save
 from transformers import BertConfig
 
-from probekit.fingerprint import digest
+from probekit.base.fingerprint import digest
 from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
 from probekit.store.labels import labels_folder, write_labels
 from probekit.store.layout import entry_folder

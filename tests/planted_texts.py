@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from probekit.fingerprint import digest
-from probekit.ragged import bounds_of
+from probekit.base.fingerprint import digest
+from probekit.base.numbers.ragged import bounds_of
 from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
 from probekit.store.labels import labels_folder, write_labels
 from probekit.store.layout import entry_folder

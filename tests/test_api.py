@@ -18,7 +18,7 @@ def test_every_public_name_is_there_and_documented(name):
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'extrct'"):
+    with pytest.raises(AttributeError, match="No probekit attribute extrct"):
         _ = probekit.extrct
 
 

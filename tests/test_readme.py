@@ -10,14 +10,14 @@ import torch
 import typer.main
 from transformers import BertConfig
 
+from probekit.base.layers import parse_layers
 from probekit.cli import app
-from probekit.decoders import DECODERS
 from probekit.errors import DataError
-from probekit.heads import HEADS, BackboneFacts
-from probekit.layers import parse_layers
 from probekit.metrics import encode_gold
-from probekit.protocols import PROTOCOLS
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS, BackboneFacts
 from probekit.tasks import TASKS
+from probekit.train.sweeps.protocols import PROTOCOLS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")

@@ -6,10 +6,10 @@ from typing import Any
 from transformers import AutoConfig, AutoModel, PretrainedConfig
 
 from probekit.backbone.model_class import auto_class, backbone_class, takes
+from probekit.backbone.model_source import ModelSource
 from probekit.backbone.quiet import quiet_transformers
-from probekit.backbone.source import ModelSource
+from probekit.base.messages.reasons import reason_of
 from probekit.errors import BackboneError
-from probekit.reasons import reason_of
 
 
 def load_config(source: ModelSource) -> PretrainedConfig:

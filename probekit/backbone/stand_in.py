@@ -14,7 +14,7 @@ from probekit.backbone.miniature import few_blocks, shake, small_config
 from probekit.backbone.model_class import build_model, count_parameters
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import embedding_rows
-from probekit.hardware import free_memory
+from probekit.base.machine.hardware import free_memory
 
 LOWERED = 8
 """What a stand-in's length thresholds are lowered to, so that short texts lie on both sides."""

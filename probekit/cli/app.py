@@ -87,7 +87,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from probekit import __version__
+        from probekit.version import __version__
 
         typer.echo(__version__)
         raise typer.Exit

@@ -27,7 +27,7 @@ def list_entries(
 ) -> None:
     """List all entries, unfinished ones included, and what is left over of others."""
     from probekit.cli.output import print_json, print_table
-    from probekit.maintenance import list_cache
+    from probekit.extraction.maintenance import list_cache
 
     rows = list_cache(cache, sort)
     if not rows:
@@ -43,8 +43,8 @@ def list_entries(
 
 
 def _totals(rows: Sequence[Mapping[str, Any]]) -> str:
-    from probekit.maintenance import LEFT_OVER
-    from probekit.quantities import human_bytes
+    from probekit.base.messages.quantities import human_bytes
+    from probekit.extraction.maintenance import LEFT_OVER
 
     left = [row["bytes"] for row in rows if row["state"].startswith(LEFT_OVER)]
     size = sum(row["bytes"] for row in rows) - sum(left)
@@ -62,7 +62,7 @@ def _totals(rows: Sequence[Mapping[str, Any]]) -> str:
 def info(entry: Entries, cache: options.Cache = Path("cache"), json: options.Json = False) -> None:
     """Describe entries: what was asked for, what was stored, and from where."""
     from probekit.cli.output import print_entries, print_pairs
-    from probekit.maintenance import describe, select_folders
+    from probekit.extraction.maintenance import describe, select_folders
     from probekit.store.entry import Entry
 
     for path in select_folders(entry, cache):
@@ -97,7 +97,12 @@ def verify(
 ) -> None:
     """Check every file and checksum and, with --rows N, compare rows with a fresh pass."""
     from probekit.cli.output import print_row_errors, progress_wanted
-    from probekit.maintenance import check_chunks, select_folders, verify_against, verify_rows
+    from probekit.extraction.maintenance import (
+        check_chunks,
+        select_folders,
+        verify_against,
+        verify_rows,
+    )
     from probekit.store.entry import Entry
 
     if against is not None and not rows:
@@ -140,7 +145,7 @@ def rm(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove entries, finished or not, or some of their layers or arrays; nothing else."""
-    from probekit.maintenance import select_folders
+    from probekit.extraction.maintenance import select_folders
 
     reduced = layers is not None or bool(array)
     if stale and (entry or reduced):
@@ -163,8 +168,8 @@ def rm(
 
 
 def _remove(paths: Sequence[Path], yes: bool) -> None:
-    from probekit.maintenance import Removable
-    from probekit.quantities import human_bytes
+    from probekit.base.messages.quantities import human_bytes
+    from probekit.extraction.maintenance import Removable
 
     for found in [Removable.of(path) for path in paths]:
         state = "" if found.complete else "unfinished, "
@@ -174,8 +179,8 @@ def _remove(paths: Sequence[Path], yes: bool) -> None:
 
 
 def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], yes: bool) -> None:
-    from probekit.maintenance import Reduction
-    from probekit.quantities import human_bytes
+    from probekit.base.messages.quantities import human_bytes
+    from probekit.extraction.maintenance import Reduction
 
     parts = [f"layers {layers}"] * (layers is not None) + [f"array {name}" for name in arrays]
     for found in [Reduction.of(path, layers=layers, arrays=arrays) for path in paths]:
@@ -187,8 +192,8 @@ def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], ye
 
 
 def _remove_stale(cache: Path, yes: bool) -> None:
-    from probekit.maintenance import find_stale, remove_stale
-    from probekit.quantities import human_bytes
+    from probekit.base.messages.quantities import human_bytes
+    from probekit.extraction.maintenance import find_stale, remove_stale
 
     found = find_stale(cache)
     if not found:
@@ -214,7 +219,7 @@ def _confirm(what: str, yes: bool) -> None:
 @app.command()
 def path(entry: Entries, cache: options.Cache = Path("cache")) -> None:
     """Print the paths of the entries that MODEL TASK [SPLIT] names."""
-    from probekit.maintenance import select_folders
+    from probekit.extraction.maintenance import select_folders
 
     for found in select_folders(entry, cache):
         typer.echo(str(found))

@@ -9,8 +9,8 @@ from probekit.cli import options
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
-    from probekit.decoders import DecoderSpec
-    from probekit.heads import HeadSpec
+    from probekit.probe.decoders import DecoderSpec
+    from probekit.probe.heads import HeadSpec
 
 _IF_UNSET = {
     ("extra-layers", "n"): "(1 up to 12 blocks, 2 beyond)",
@@ -91,7 +91,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _heads() -> list[dict[str, Any]]:
-    from probekit.heads import HEADS
+    from probekit.probe.heads import HEADS
 
     return [
         {
@@ -108,8 +108,8 @@ def _heads() -> list[dict[str, Any]]:
 
 
 def _decoders() -> list[dict[str, Any]]:
-    from probekit.decoders import DECODERS
-    from probekit.tasks import KINDS
+    from probekit.base.kinds import KINDS
+    from probekit.probe.decoders import DECODERS
 
     return [
         {
@@ -125,7 +125,7 @@ def _decoders() -> list[dict[str, Any]]:
 
 
 def _protocols() -> list[dict[str, Any]]:
-    from probekit.protocols import PROTOCOLS
+    from probekit.train.sweeps.protocols import PROTOCOLS
 
     return [
         {

@@ -26,8 +26,8 @@ def compare(
 
     For example: probekit compare conll.jsonl#head=dwatt conll.jsonl#head=last --where shots=128
     """
-    from probekit import comparison
     from probekit.cli.output import print_comparison
+    from probekit.results import comparison
 
     conditions = where or []
     a, b = (comparison.choose_run(run, conditions) for run in (run_a, run_b))

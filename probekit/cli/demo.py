@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from probekit.base.numbers.seeding import parse_seeds
 from probekit.cli import options
-from probekit.seeding import parse_seeds
 
 if TYPE_CHECKING:
     from probekit.results import Record
@@ -37,9 +37,9 @@ def demo(
     """Cache MiniLM-L6 over a small NER corpus, train six heads, probe every depth, plot."""
     from probekit.backbone import demo_model_folder
     from probekit.cli.output import print_records
-    from probekit.depth import depths
     from probekit.extraction import extract
     from probekit.plots import plot_depth, plot_weights, save_figure
+    from probekit.train.sweeps.depth_choice import depths
 
     start, each_seed = time.perf_counter(), parse_seeds(seeds)
     model = _named_link(demo_model_folder(), out / "minilm-l6")
@@ -59,11 +59,11 @@ def demo(
 def _sweep(
     model: str, out: Path, *, predictions: bool = False, **varied: Sequence[object]
 ) -> "list[Record]":
+    from probekit.base.machine.hardware import usable_cores
     from probekit.cli.output import progress_wanted
     from probekit.features import Location
-    from probekit.hardware import usable_cores
-    from probekit.specs import TrainSpec, product
-    from probekit.sweeps import sweep
+    from probekit.train.sweeps import sweep
+    from probekit.train.sweeps.specs import TrainSpec, product
 
     base = TrainSpec(model=model, task=TASK, head="last", select=SELECT)
     return sweep(

@@ -48,7 +48,7 @@ Cache = Annotated[
     Path,
     typer.Option("--cache", callback=_check_root, help="Root folder of the feature cache."),
 ]
-Kind = Annotated[
+KindOption = Annotated[
     str | None,
     typer.Option(
         "--kind",
@@ -98,7 +98,7 @@ SkipUnlabelled = Annotated[
 class OwnData:
     """How the user's own data is read, as he types it."""
 
-    kind: Kind = None
+    kind: KindOption = None
     text: TextColumn = None
     separator: Separator = None
     encoding: Encoding = None

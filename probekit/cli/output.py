@@ -13,11 +13,11 @@ from probekit.cli.messages import Terminal, logger
 
 if TYPE_CHECKING:
     from probekit.extraction import Forecast
-    from probekit.maintenance import RowErrors
-    from probekit.report import Style
+    from probekit.extraction.maintenance import RowErrors
     from probekit.results import Record
-    from probekit.results.comparison import Comparison
-    from probekit.results.scored import Scored
+    from probekit.results.comparison.outcome import Comparison
+    from probekit.results.summaries.scored import Scored
+    from probekit.results.tables import Style
     from probekit.store.entry import Entry
 
 _EPOCHS = 50
@@ -72,8 +72,8 @@ def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
 
 def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> None:
     """Print what an extraction would take, and when it has paid for itself (``null``: never)."""
+    from probekit.base.messages.quantities import human_bytes, short_time
     from probekit.extraction import break_even
-    from probekit.quantities import human_bytes, short_time
 
     if json:
         epochs = break_even(forecasts)
@@ -98,7 +98,7 @@ def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> No
 
 def _work(one: "Forecast") -> str:
     """Return how long a split takes, and how much of it an unfinished extraction has done."""
-    from probekit.quantities import short_time
+    from probekit.base.messages.quantities import short_time
 
     if one.complete:
         return "complete"
@@ -108,8 +108,8 @@ def _work(one: "Forecast") -> str:
 
 def _verdict(forecasts: Sequence["Forecast"]) -> str:
     """Return when a cache has paid for itself, in a sentence."""
+    from probekit.base.messages.quantities import short_time
     from probekit.extraction import break_even, training_split
-    from probekit.quantities import short_time
 
     fitted, epochs = training_split(forecasts), break_even(forecasts)
     if all(one.complete for one in forecasts):
@@ -140,7 +140,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
 
 def print_row_errors(report: "RowErrors", *, json: bool = False) -> None:
     """Print the row errors of every layer and the verdict."""
-    from probekit.maintenance import TAIL
+    from probekit.extraction.maintenance import TAIL
 
     if json:
         print_json([report.to_json()])
@@ -174,7 +174,7 @@ def print_records(
 
 def scores_text(records: "Sequence[Record]", style: "Style" = "text") -> str:
     """Return the table of scores, and below it what they are; JSON lines stand alone."""
-    from probekit.report import caption, footnotes, summarise, table
+    from probekit.results.tables import caption, footnotes, summarise, table
 
     rows = summarise(records)
     return _captioned(table(rows, style), footnotes(records, style), caption(rows), style)
@@ -184,9 +184,9 @@ def depths_text(
     records: "Sequence[Record]", split: "Scored | None" = None, style: "Style" = "text"
 ) -> str:
     """Return the table of scores by depth, and below it what they are; JSON lines stand alone."""
-    from probekit.comparison import best_depths
-    from probekit.report import caption, depth_table, footnotes, summarise
-    from probekit.results.scored import SCORE_OF, shown
+    from probekit.results.comparison import best_depths
+    from probekit.results.summaries.scored import SCORE_OF, shown
+    from probekit.results.tables import caption, depth_table, footnotes, summarise
 
     records = [record for record in records if record.depth is not None]
     records, split = shown(records, split)
@@ -199,8 +199,8 @@ def depths_text(
 
 def weights_text(records: "Sequence[Record]", *, raw: bool = False, style: "Style" = "text") -> str:
     """Return the table of layer weights, and below it what they are; JSON lines stand alone."""
-    from probekit.report import footnotes, weights_caption, weights_table
-    from probekit.results.weights import with_weights
+    from probekit.results.summaries.learned_weights import with_weights
+    from probekit.results.tables import footnotes, weights_caption, weights_table
 
     text = weights_table(records, raw, style)
     notes = footnotes(with_weights(records, raw), style)
@@ -217,7 +217,7 @@ def _captioned(table: str, footnotes: str, caption: str, style: "Style") -> str:
 
 def print_comparison(comparison: "Comparison", *, json: bool = False) -> None:
     """Print the scores of two runs, their difference, and how sure it is."""
-    from probekit.report import comparison_table
+    from probekit.results.tables import comparison_table
 
     if json:
         print_json([comparison.to_json()])

@@ -14,14 +14,14 @@ _KINDS_WITH = {
 """The figures that take an option."""
 
 _KINDS = "weights, depth, fewshot, fraction, learning, classes, confusion or attention."
-Kind = Annotated[str, typer.Argument(metavar="KIND", help=_KINDS)]
+FigureName = Annotated[str, typer.Argument(metavar="KIND", help=_KINDS)]
 Runs = Annotated[
     list[Path], typer.Argument(metavar="RUNS...", help="Records files (runs/<model>/<task>.jsonl).")
 ]
 
 
 def plot(
-    kind: Kind,
+    kind: FigureName,
     runs: Runs,
     output: Annotated[
         Path | None,
@@ -48,11 +48,11 @@ def plot(
     ] = "",
 ) -> None:
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
+    from probekit.base.registry import choose
     from probekit.errors import OptionError
     from probekit.plots import PLOTS, save_figure
-    from probekit.registry import choose
     from probekit.results import load_records
-    from probekit.results.select import select
+    from probekit.results.summaries.select import select
 
     draw = choose("plot", kind, PLOTS)
     chosen = [name.strip() for name in classes.split(",") if name.strip()]

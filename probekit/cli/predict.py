@@ -10,7 +10,7 @@ import typer
 from probekit.cli import options
 
 if TYPE_CHECKING:
-    from probekit.prediction import Item
+    from probekit.train.saved import Item
 
     Label = list[str] | str | float
 
@@ -38,10 +38,10 @@ def predict(
 ) -> None:
     """Label new text with a saved head: each word, each text or each pair of texts."""
     from probekit.cli.output import print_json, progress_wanted
-    from probekit.prediction import file_items, line_items
-    from probekit.prediction import predict as label_texts
     from probekit.tasks import TextOptions
-    from probekit.train.trained import TrainedHead
+    from probekit.train.saved import file_items, line_items
+    from probekit.train.saved import predict as label_texts
+    from probekit.train.saved.head import TrainedHead
 
     trained = TrainedHead.from_pretrained(head)
     own = TextOptions(text=text, separator=separator, encoding=encoding, sentences=sentences)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 if TYPE_CHECKING:
-    from probekit.results.scored import Scored
+    from probekit.results.summaries.scored import Scored
 
 
 def table(
@@ -32,12 +32,12 @@ def table(
     ] = "text",
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
+    from probekit.base.registry import choose
     from probekit.cli.output import depths_text, scores_text, weights_text
     from probekit.errors import OptionError
-    from probekit.registry import choose
-    from probekit.report import STYLES
     from probekit.results import load_records
-    from probekit.results.select import select
+    from probekit.results.summaries.select import select
+    from probekit.results.tables import STYLES
 
     choose("table", of, dict.fromkeys(("scores", "depth", "weights")))
     if split is not None and of != "depth":

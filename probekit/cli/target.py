@@ -36,7 +36,7 @@ class Target:
         """
         from probekit.features import Location
         from probekit.store.entry import read_manifest
-        from probekit.store.names import MANIFEST
+        from probekit.store.entry_names import MANIFEST
 
         check_order(model, task)
         if task is not None and (Path(model) / MANIFEST).is_file():

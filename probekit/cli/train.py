@@ -7,7 +7,7 @@ import typer
 
 from probekit.cli import options
 from probekit.cli.output import print_records
-from probekit.cli.plan import first_label, make_plan, own_head
+from probekit.cli.run_list import first_label, make_plan, own_head
 from probekit.cli.spread import spread
 from probekit.cli.target import Target
 from probekit.cli.training import run, with_baselines
@@ -121,7 +121,7 @@ def depth(
     shared: TrainingOptions,
 ) -> None:
     """Train a head at every depth 0..L in one pass over the cache."""
-    from probekit.depth import depths
+    from probekit.train.sweeps.depth_choice import depths
 
     target = Target.of(model, task, own, shared)
     n_blocks = target.n_blocks(first_label(shared), shared.fit_on)

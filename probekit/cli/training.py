@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probekit.cli.plan import first_label
+from probekit.cli.run_list import first_label
 from probekit.cli.target import Target
 from probekit.cli.training_options import TrainingOptions
 from probekit.cli.values import parse_bytes
 
 if TYPE_CHECKING:
     from probekit.results import Record
-    from probekit.specs import TrainSpec
+    from probekit.train.sweeps.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def run(
         engine: what runs them.
     """
     from probekit.cli.output import progress_wanted
-    from probekit.sweeps import sweep
+    from probekit.train.sweeps import sweep
 
     out = shared.out or target.default_out(first_label(shared))
     records = sweep(
@@ -68,8 +68,8 @@ def with_baselines(
     workers: int = 1,
 ) -> "list[Record]":
     """Train heads with their baselines; return all records, and say what could not be had."""
-    from probekit.baselines import run_baselines
     from probekit.cli.output import progress_wanted
+    from probekit.train.baselines import run_baselines
 
     out = shared.out or target.default_out(first_label(shared))
     try:

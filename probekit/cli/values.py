@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from probekit.base.selection import SEARCH
 from probekit.cli.options import split_list
 from probekit.errors import OptionError
-from probekit.selection import SEARCH
 
 T = TypeVar("T")
 

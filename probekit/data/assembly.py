@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int, Int32, Int64
 
+from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.data.encoded import EncodedSplit
 from probekit.data.subwords import Specials, Subwords
 from probekit.data.windows import OVERLONG, stride, truncate
 from probekit.errors import DataError, OptionError
-from probekit.ragged import bounds_of, ragged_arange
 
 
 def check_limits(max_length: int, specials: int, overlong: str, least: int = 1) -> None:

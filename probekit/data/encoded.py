@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int32, Int64
 
-from probekit.pooling import POOLED
-from probekit.ragged import bounds_of
+from probekit.base.kinds import POOLED
+from probekit.base.numbers.ragged import bounds_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,12 +7,12 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase
 
+from probekit.base.numbers.ragged import bounds_of
 from probekit.data.alignment import backend, learn_specials
 from probekit.data.assembly import assemble, check_limits, cut_windows, refuse_overlong
 from probekit.data.encoded import EncodedSplit
 from probekit.data.subwords import Subwords
 from probekit.data.texts import count_words, refuse_broken, without_words
-from probekit.ragged import bounds_of
 
 SEPARATOR = "\n"
 _ROOM = 3  # a subword of each text and one for the line's end

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int32
 from transformers import PreTrainedTokenizerBase
 
+from probekit.base.numbers.ragged import bounds_of
+from probekit.base.numbers.seeding import numpy_generator
 from probekit.errors import BackboneError
-from probekit.ragged import bounds_of
-from probekit.seeding import numpy_generator
 
 RATE = 0.15
 _MASKED, _RANDOM = 0.8, 0.1

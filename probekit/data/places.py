@@ -3,8 +3,8 @@
 import numpy as np
 from jaxtyping import Int64
 
+from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
 from probekit.data.assembly import choose_windows
-from probekit.ragged import Ragged, bounds_of, ragged_arange
 from probekit.store.tables import ExampleTable
 
 

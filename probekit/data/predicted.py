@@ -9,13 +9,13 @@ from jaxtyping import Bool, Int32, Int64
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
+from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.data.alignment import backend, learn_specials
 from probekit.data.encoded import EncodedSplit
 from probekit.data.masking import RATE, choose, learn_mask_vocabulary, mask_draws, replace
 from probekit.data.subwords import Specials
 from probekit.data.texts import refuse_broken
 from probekit.errors import OptionError
-from probekit.ragged import bounds_of, ragged_arange
 
 FORMS = ("masked", "next")
 # Encodings take some 100 bytes per subword; texts of this size together stay below 200 MB.

@@ -8,12 +8,12 @@ from jaxtyping import Int32, Int64
 from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase
 
+from probekit.base.numbers.ragged import bounds_of
 from probekit.data.alignment import backend, learn_specials
 from probekit.data.assembly import assemble, check_limits, cut_windows, refuse_overlong
 from probekit.data.encoded import EncodedSplit
 from probekit.data.subwords import Subwords
 from probekit.errors import DataError
-from probekit.ragged import bounds_of
 
 _TEXTS_PER_CALL = 1024
 

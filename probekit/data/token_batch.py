@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Int32, Int64
 from torch import Tensor
 
+from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.data.batching import PADDED, Batching, batches_by_length
 from probekit.data.encoded import EncodedSplit
-from probekit.pooling import Pooling, PoolPlan
-from probekit.ragged import bounds_of, ragged_arange
+from probekit.data.pooling import Pooling, PoolPlan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,10 +25,10 @@ from multiprocessing.util import Finalize
 from types import FrameType
 from typing import Any
 
+from probekit.base.machine.hardware import usable_cores
+from probekit.base.machine.interrupts import STOP
 from probekit.engines.types import Report, Task
 from probekit.errors import EngineError, OptionError
-from probekit.hardware import usable_cores
-from probekit.interrupts import STOP
 
 _POLL_SECONDS = 0.2
 

@@ -1,7 +1,7 @@
 """What an engine is: a function that runs tasks and yields their results as they finish."""
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 Report = Callable[[int | str], None]
 """Called by a task with the number of steps that it has just done, or with words: what it is at."""
@@ -13,6 +13,7 @@ Interrupted, it yields what it has finished, and only then lets the ``KeyboardIn
 """
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Run tasks and yield ``(position, result)`` for every result, in any order of the tasks.
 

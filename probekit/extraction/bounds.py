@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from probekit.pooling import POOLED
+from probekit.base.kinds import POOLED
 
 UNIT_BYTES = 192 * 2**20
 """What one unit holds in memory at two bytes per value (so twice this where rows are gathered in

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from probekit.backbone import Backbone, add_rows
-from probekit.buffers import Buffers, ReusedMemory, carve, carved_bytes
+from probekit.base.machine.buffers import Buffers, ReusedMemory, carve, carved_bytes
 from probekit.data.token_batch import TokenBatch, token_batches
-from probekit.data.units import Unit
 from probekit.extraction.plan import Plan, buffer_dtype, exact_dtype
 from probekit.extraction.statistics import LayerStatistics, all_fit
+from probekit.extraction.units import Unit
 
 logger = logging.getLogger(__name__)
 

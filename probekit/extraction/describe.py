@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from probekit import __version__
 from probekit.backbone import Backbone
+from probekit.base.fingerprint import digest
 from probekit.extraction.plan import Plan
-from probekit.extraction.run import total_statistics, ways_of_computing
-from probekit.final_norm import FILE as FINAL_NORM_FILE
-from probekit.fingerprint import digest
-from probekit.output_head import FILE as OUTPUT_HEAD_FILE
-from probekit.output_head import OutputHead
+from probekit.extraction.write import total_statistics, ways_of_computing
+from probekit.probe.model_parts.final_norm import FILE as FINAL_NORM_FILE
+from probekit.probe.model_parts.output_head import FILE as OUTPUT_HEAD_FILE
+from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.manifest import Manifest
 from probekit.tasks import Split, Task, is_own
+from probekit.version import __version__
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "zarr", "h5py")
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from probekit.backbone import Backbone
+from probekit.base.machine.hardware import available_memory
+from probekit.base.numbers.seeding import numpy_generator
 from probekit.data.token_batch import TokenBatch, whole_batch
 from probekit.errors import StorageError
-from probekit.extraction.disk import DiskSpeed, measure_disk
 from probekit.extraction.estimate import check_free_space
 from probekit.extraction.plan import Plan
-from probekit.extraction.run import forward_seconds, tokens_per_second
 from probekit.extraction.session import Session
-from probekit.hardware import available_memory
-from probekit.seeding import numpy_generator
+from probekit.extraction.speed import DiskSpeed, measure_disk
+from probekit.extraction.write import forward_seconds, tokens_per_second
 from probekit.store.unfinished import unfinished_bytes
 from probekit.tasks import Split
 

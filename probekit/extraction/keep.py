@@ -2,28 +2,10 @@
 
 from collections.abc import Sequence
 
+from probekit.base.kinds import ARRAYS, KINDS, OUTPUT_HEAD
 from probekit.errors import OptionError
-from probekit.extraction.options import ARRAYS, KEEP, OUTPUT_HEAD
-from probekit.pooling import POOLED
-from probekit.tasks import Kind, Task
-
-_NEEDED: dict[Kind, tuple[str, ...]] = {
-    "tagging": ("words", "tokens"),
-    "sentence": POOLED,
-    "pair": POOLED,
-    "regression": POOLED,
-    "language-modelling": ("predicted", OUTPUT_HEAD),
-}
-"""What a label column of each kind needs."""
-
-_POSSIBLE: dict[Kind, tuple[str, ...]] = {
-    "tagging": ("words", *POOLED),
-    "sentence": POOLED,
-    "pair": POOLED,
-    "regression": POOLED,
-    "language-modelling": ("predicted",),
-}
-"""The rows that a text of each kind can have, besides those of its subwords."""
+from probekit.extraction.request_options import KEEP
+from probekit.tasks import Task
 
 
 def resolve_keep(keep: Sequence[str] | None, task: Task) -> tuple[str, ...]:
@@ -40,9 +22,9 @@ def resolve_keep(keep: Sequence[str] | None, task: Task) -> tuple[str, ...]:
     """
     kinds = {task.kind, *map(task.kind_of, task.columns)}
     if keep is None:
-        needed = {name for kind in kinds for name in _NEEDED[kind]}
+        needed = {name for kind in kinds for name in KINDS[kind].needed}
         return tuple(name for name in KEEP if name in needed)
-    possible = (*_POSSIBLE[task.kind], "tokens", OUTPUT_HEAD)
+    possible = (*KINDS[task.kind].possible, "tokens", OUTPUT_HEAD)
     for name in keep:
         if name not in possible:
             raise OptionError(

@@ -3,9 +3,10 @@
 from typing import Any
 
 from probekit.backbone import BackboneInfo
+from probekit.base.kinds import OUTPUT_HEAD
 from probekit.data.masking import RATE
 from probekit.errors import OptionError
-from probekit.extraction.options import OUTPUT_HEAD, ExtractOptions
+from probekit.extraction.request_options import ExtractOptions
 from probekit.tasks import Task
 
 DEFAULT_EVERY = 8

@@ -7,12 +7,12 @@ from typing import Any, cast
 import torch
 
 from probekit.backbone import Backbone, BackboneInfo
+from probekit.base.layers import parse_layers
 from probekit.data.encoded import EncodedSplit
-from probekit.data.units import Unit, plan_units, stored_rows
+from probekit.data.pooling import Pooling
 from probekit.extraction.bounds import grown_chunk_rows, max_chunks, pooled_chunk_rows
-from probekit.extraction.options import ExtractOptions
-from probekit.layers import parse_layers
-from probekit.pooling import Pooling
+from probekit.extraction.request_options import ExtractOptions
+from probekit.extraction.units import Unit, plan_units, stored_rows
 from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for
 from probekit.store.codec import TORCH_DTYPES
 

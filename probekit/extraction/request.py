@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo
-from probekit.extraction.options import ExtractOptions
-from probekit.layers import parse_layers
-from probekit.pooling import Pooling
+from probekit.base.layers import parse_layers
+from probekit.data.pooling import Pooling
+from probekit.extraction.request_options import ExtractOptions
 from probekit.store.layout import model_slug
 from probekit.store.manifest import FORMAT_VERSION
 

@@ -10,32 +10,33 @@ from typing import Any
 import torch
 
 from probekit.backbone import Backbone, Inspection, load_backbone
-from probekit.backbone.output_head import OutputHead, read_output_head, tied_to_input
-from probekit.buffers import ReusedMemory
+from probekit.backbone.read_output_head import OutputHead, read_output_head, tied_to_input
+from probekit.base.fingerprint import digest
+from probekit.base.kinds import OUTPUT_HEAD
+from probekit.base.layers import parse_layers
+from probekit.base.machine.buffers import ReusedMemory
+from probekit.base.messages.once import warn_once
+from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
 from probekit.extraction.describe import make_manifest, small_files
+from probekit.extraction.encode_split import read_split
 from probekit.extraction.estimate import check_free_space, describe_cuts, describe_work
+from probekit.extraction.example_table import example_table
 from probekit.extraction.keep import arrays_of, resolve_keep
 from probekit.extraction.modelling import check_fits, check_tie, masking_request
-from probekit.extraction.options import OUTPUT_HEAD, ExtractOptions
 from probekit.extraction.plan import Plan, make_plan, plan_json
-from probekit.extraction.reading import read_split
 from probekit.extraction.request import entry_model, make_request, word_pooling
-from probekit.extraction.run import token_bar, tokens_per_second, write_units
+from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.statistics import all_fit
-from probekit.extraction.table import example_table
-from probekit.fingerprint import digest
-from probekit.layers import parse_layers
-from probekit.once import warn_once
-from probekit.registry import choose
+from probekit.extraction.write import token_bar, tokens_per_second, write_units
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
+from probekit.store.entry_names import MANIFEST
 from probekit.store.labels import write_labels
 from probekit.store.layout import entry_folder, folder_of_key, labels_folder, list_entries
 from probekit.store.mapping import check_mappable
-from probekit.store.names import MANIFEST
 from probekit.store.unfinished import asked_of, unfinished_bytes, unfinished_plan, unfinished_units
 from probekit.tasks import Split, Task, is_own
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from probekit.base.kinds import KindName, Metric
+from probekit.base.registry import choose
 from probekit.errors import EntryError, MissingFileError
-from probekit.registry import choose
 from probekit.store.entry import Entry
 from probekit.store.labels import LabelFile, labels_of
 from probekit.store.layout import list_entries
 from probekit.tasks import Task
-from probekit.tasks.kinds import Kind, Metric
 from probekit.tasks.sentences import Sentences
 
 
@@ -43,9 +43,9 @@ def cached_task(root: Path, name: str, label: str | None = None) -> Task | None:
         slug=name,
         columns=tuple(first) or _modelled(entries),
         metrics=_metrics(first) or {"token": "perplexity"},
-        kinds={column: cast(Kind, file.kind) for column, file in first.items()},
+        kinds={column: cast(KindName, file.kind) for column, file in first.items()},
         splits=tuple(dict.fromkeys(folder.split for folder in folders)),
-        kind=cast(Kind, entries[0].manifest.kind),
+        kind=cast(KindName, entries[0].manifest.kind),
         source=_absent,
     )
 

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from probekit.base.fingerprint import digest
+from probekit.base.numbers.seeding import derive
 from probekit.errors import OptionError
-from probekit.features.reading import SplitLabels
-from probekit.fingerprint import digest
-from probekit.seeding import derive
+from probekit.features.joining import SplitLabels
 from probekit.store import Entry
-from probekit.tasks import Kind
-from probekit.tasks.unlabelled import NO_LABEL
+from probekit.tasks import KindName
+from probekit.tasks.own.unlabelled import NO_LABEL
 
 
 def control_labels(
-    entries: Mapping[str, Entry], labels: Mapping[str, SplitLabels], kind: Kind, *, seed: int
+    entries: Mapping[str, Entry], labels: Mapping[str, SplitLabels], kind: KindName, *, seed: int
 ) -> dict[str, SplitLabels]:
     """Replace every label by one drawn for the word's type, whatever its context.
 

@@ -9,28 +9,25 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from probekit.base.kinds import KINDS, POOLED, SPLITS
+from probekit.base.numbers.ragged import bounds_of
+from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError
 from probekit.features.control import control_labels
-from probekit.features.labels import LabelMap, warn_unseen
+from probekit.features.joining import SplitLabels, count_outputs, label_counts, load_labels, view_of
+from probekit.features.label_map import LabelMap, warn_unseen
+from probekit.features.label_rows import cut_pieces
 from probekit.features.location import Location
-from probekit.features.reading import SplitLabels, count_outputs, label_counts, load_labels, view_of
-from probekit.features.rows import OWN_ROWS, cut_pieces
 from probekit.features.view import FeatureView
 from probekit.features.wanted import find_task, wanted_of
-from probekit.pooling import POOLED
-from probekit.ragged import bounds_of
-from probekit.registry import choose
 from probekit.store import Entry, find_entries
 from probekit.store.find import Wanted
 from probekit.store.labels import labels_for
 from probekit.store.layout import list_entries
 from probekit.store.manifest import Manifest
-from probekit.tasks import Kind, Task, is_described, is_own
-from probekit.tasks.kinds import SPLITS
+from probekit.tasks import KindName, Task, is_described, is_own
 
 logger = logging.getLogger(__name__)
-
-CLASS_KINDS = ("tagging", "sentence", "pair")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +56,7 @@ class Splits:
     fit_on: str = "train"
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> KindName:
         """What the column labels: words, texts, pairs of texts, ..."""
         return self.task.kind_of(self.column)
 
@@ -184,7 +181,7 @@ def open_features(
             labels[split] = found
     kind = about.kind_of(column)
     label_map = train_classes = LabelMap(())
-    if kind in CLASS_KINDS:
+    if KINDS[kind].targets == "classes":
         train_classes = LabelMap.from_labels([labels["train"].values])
         label_map = train_classes.widened(classes)
         for found in labels.values():  # here, and not in every view, so that it is said once
@@ -227,8 +224,9 @@ def _entries(
     return found
 
 
-def _entry(wanted: Wanted, split: str, location: Location, kind: Kind) -> Entry:
-    arrays = (OWN_ROWS[kind],) if kind in OWN_ROWS else POOLED
+def _entry(wanted: Wanted, split: str, location: Location, kind: KindName) -> Entry:
+    own = KINDS[kind].own_rows
+    arrays = POOLED if own is None else (own,)
     return find_entries(location.root, wanted, split, location.entry, arrays=arrays)
 
 

@@ -7,12 +7,12 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from probekit.features.labels import LabelMap
-from probekit.final_norm import FinalNorm
-from probekit.ragged import bounds_of, ragged_arange
+from probekit.base.numbers.ragged import bounds_of, ragged_arange
+from probekit.features.label_map import LabelMap
+from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
-from probekit.tasks import Kind
+from probekit.tasks import KindName
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,7 +39,7 @@ class FeatureView:
 
     entry: Entry
     array: FeatureArray
-    kind: Kind
+    kind: KindName
     rows: Int64[np.ndarray, " rows"]
     offsets: Int64[np.ndarray, " bounds"]
     targets: Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"]

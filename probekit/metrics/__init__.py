@@ -4,8 +4,8 @@ To add a metric, write one file with a `Metric` and its `Scorer`, and one line i
 """
 
 from probekit.metrics.accuracy import Accuracy, MicroF1
-from probekit.metrics.confusion import Confusion, confusion
 from probekit.metrics.contract import ClassScorer, Metric, Scorer
+from probekit.metrics.counts import Confusion, confusion
 from probekit.metrics.f1 import F1
 from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
 from probekit.metrics.matthews import Matthews

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.accuracy import Accuracy
-from probekit.metrics.confusion import count_pairs
 from probekit.metrics.contract import ClassScorer, Metric, expect
+from probekit.metrics.counts import count_pairs
 from probekit.metrics.gold import AnyGold, Gold, Ids
 from probekit.metrics.resampling import Parts, Scores, per_example
 

@@ -12,12 +12,12 @@ from probekit.plots.axis import score_axis
 from probekit.plots.lines import draw_bars, draw_hollow
 from probekit.plots.panels import TASK, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
-from probekit.results.diagnosis import marks
-from probekit.results.groups import grouped
-from probekit.results.interval import Interval
-from probekit.results.names import option_text
 from probekit.results.record import Record
-from probekit.results.scored import SCORE_OF, Scored, mean_score
+from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.grouping import grouped
+from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.scored import SCORE_OF, Scored, mean_score
+from probekit.results.summaries.wording import option_text
 
 logger = logging.getLogger(__name__)
 

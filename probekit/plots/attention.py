@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_layers, print_values
+from probekit.plots.naming import rows, runs_text, shared_text
 from probekit.plots.panels import label_text, new_figure, title_text
-from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
-from probekit.results.classes import check_classes, frequent_classes, mean_class_weights
 from probekit.results.record import Record
-from probekit.results.weights import lost_weights, mean_weights
+from probekit.results.summaries.by_class import check_classes, frequent_classes, mean_class_weights
+from probekit.results.summaries.learned_weights import lost_weights, mean_weights
 
 MAX_PANELS = 6
 MAX_CLASSES = 60

@@ -15,7 +15,7 @@ from matplotlib.ticker import (
 )
 
 from probekit.metrics.scale import Scale
-from probekit.results.interval import Interval
+from probekit.results.summaries.interval import Interval
 
 _DECADES = 3.6  # from so many on, a logarithmic axis of scores has ticks at powers of ten alone
 _TICKS = 8  # most of these

@@ -6,20 +6,20 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.lines import draw_bars, draw_hollow
 from probekit.plots.panels import Panel, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
-from probekit.registry import choose
-from probekit.results.classes import (
+from probekit.results.record import Record
+from probekit.results.summaries.by_class import (
     check_classes,
     class_order,
     class_scores,
     mean_class_scores,
 )
-from probekit.results.diagnosis import marks
-from probekit.results.record import Record
-from probekit.results.scored import SCORE_OF, Scored
+from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.scored import SCORE_OF, Scored
 
 MAX_CLASSES = 30
 _MARKER = 0.075  # height that each marker takes, inches

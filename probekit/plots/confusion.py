@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.heatmap import BAR, CHARACTER, LINE, Grid, draw_cells, print_values
+from probekit.plots.naming import rows, runs_text, shared_text
 from probekit.plots.panels import label_text, new_figure, title_text
-from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import PAGE_WIDTH, RC
-from probekit.results.classes import most_frequent, total_confusion
-from probekit.results.groups import check_seeds
 from probekit.results.record import Record
+from probekit.results.summaries.by_class import most_frequent, total_confusion
+from probekit.results.summaries.grouping import check_seeds
 
 MAX_PANELS = 6
 MAX_CLASSES = 30

@@ -7,17 +7,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from probekit.comparison import BestDepth, best_depth, noise_text
 from probekit.errors import RecordError
 from probekit.plots.axis import layer_axis, score_axis
 from probekit.plots.lines import draw_band, draw_hollow
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
-from probekit.results.diagnosis import marks
-from probekit.results.groups import grouped
-from probekit.results.interval import Interval
+from probekit.results.comparison import BestDepth, best_depth, noise_text
 from probekit.results.record import Record
-from probekit.results.scored import SCORE_OF, Scored, mean_score, shown
+from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.grouping import grouped
+from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.scored import SCORE_OF, Scored, mean_score, shown
 
 _BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
 

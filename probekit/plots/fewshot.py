@@ -8,7 +8,7 @@ from probekit.errors import RecordError
 from probekit.plots.amount import draw_amounts
 from probekit.plots.axis import shots_axis
 from probekit.results.record import Record
-from probekit.results.scored import Scored, shown
+from probekit.results.summaries.scored import Scored, shown
 
 
 def plot_fewshot(records: Sequence[Record], split: Scored | None = None) -> Figure:

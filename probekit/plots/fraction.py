@@ -8,7 +8,7 @@ from probekit.errors import RecordError
 from probekit.plots.amount import draw_amounts
 from probekit.plots.axis import fraction_axis
 from probekit.results.record import Record
-from probekit.results.scored import Scored, shown
+from probekit.results.summaries.scored import Scored, shown
 
 
 def plot_fraction(records: Sequence[Record], split: Scored | None = None) -> Figure:

@@ -6,16 +6,16 @@ from typing import Literal
 import matplotlib
 from matplotlib.figure import Figure
 
+from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.axis import score_axis, step_axis
 from probekit.plots.lines import draw_band, draw_hollow
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
-from probekit.registry import choose
-from probekit.results.diagnosis import marks
-from probekit.results.groups import check_seeds
-from probekit.results.interval import Interval, interval
 from probekit.results.record import Record
+from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.grouping import check_seeds
+from probekit.results.summaries.interval import Interval, interval
 
 LearningAxis = Literal["step", "epoch"]
 _AXIS_TEXT = {"step": "training step", "epoch": "epoch"}

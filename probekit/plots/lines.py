@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from probekit.metrics.scale import Scale
 from probekit.plots.style import CurveStyle, hollow_options
-from probekit.results.interval import Interval
+from probekit.results.summaries.interval import Interval
 
 _DENSE = 16  # from so many points on, only some carry a marker
 _CURVE = 3  # z-order, above bands and grid

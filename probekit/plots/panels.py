@@ -15,10 +15,10 @@ from probekit.errors import RecordError
 from probekit.metrics.scale import Scale, scale_of
 from probekit.plots.seeds import diverged_text, seeds_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, CurveStyle, curve_styles, hollow_options
-from probekit.results.diagnosis import marks
-from probekit.results.groups import Key, grouped, series, varying
-from probekit.results.names import metric_text, options_text
 from probekit.results.record import Record
+from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.grouping import Key, grouped, series, varying
+from probekit.results.summaries.wording import metric_text, options_text
 
 TASK = ("model", "task", "label", "metric")
 """Options that are never mixed on one axis."""

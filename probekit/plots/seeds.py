@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from probekit.results.diagnosis import MARK, marks
 from probekit.results.record import Record
+from probekit.results.summaries.diagnosis import MARK, marks
 
 
 def seeds_text(counts: Iterable[int]) -> str:

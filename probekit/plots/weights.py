@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_layers, print_values
+from probekit.plots.naming import rows, runs_text, shared_text
 from probekit.plots.panels import label_text, new_figure, title_text
-from probekit.plots.rows import rows, runs_text, shared_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
-from probekit.results.groups import grouped
-from probekit.results.interval import Interval
 from probekit.results.record import Record
-from probekit.results.weights import (
+from probekit.results.summaries.grouping import grouped
+from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.learned_weights import (
     caution_text,
     layer_weights,
     lost_weights,
@@ -75,7 +75,7 @@ def _trained(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     Raises:
         RecordError: there are only other heads.
     """
-    from probekit.heads import HEADS  # slow to import
+    from probekit.probe.heads import HEADS  # slow to import
 
     constant = {name for name, head in HEADS.items() if head.trains == "nothing"}
     kept = [record for record in records if record.head not in constant]

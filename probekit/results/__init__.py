@@ -2,7 +2,7 @@
 
 from probekit.results.log import append_record, check_appendable, load_records, recorded
 from probekit.results.record import Record
-from probekit.results.select import select
+from probekit.results.summaries.select import select
 
 __all__ = [
     "Record",

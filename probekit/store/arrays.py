@@ -7,10 +7,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError
-from probekit.registry import choose
+from probekit.store.entry_names import is_name
 from probekit.store.json_types import list_of, mistyped, text, whole
-from probekit.store.names import is_name
 
 FeatureDtype = Literal["float16", "bfloat16", "float32", "int8"]
 FEATURE_DTYPES: tuple[str, ...] = get_args(FeatureDtype)

@@ -12,18 +12,18 @@ import pyarrow as pa
 from jaxtyping import Float
 from torch import Tensor
 
+from probekit.base.fingerprint import canonical_json, digest
+from probekit.base.registry import choose
 from probekit.errors import EntryError
-from probekit.fingerprint import canonical_json, digest
-from probekit.registry import choose
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter, places_of
 from probekit.store.checksums import damaged_chunks
 from probekit.store.entry import Entry
+from probekit.store.entry_names import BUILDING, PARTIAL, PLAN, UNITS, beside
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.lock import EntryLock
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum, UnitMark, read_marks
-from probekit.store.names import BUILDING, PARTIAL, PLAN, UNITS, beside
 from probekit.store.pieces import cut_pieces, write_pieces
 from probekit.store.replacing import install, restore
 from probekit.store.sealing import write_sealed

@@ -7,7 +7,7 @@ from typing import Any
 
 from probekit.store.backends.base import ChunkPlaces
 from probekit.store.checksums import file_checksum
-from probekit.store.names import BUILDING, MANIFEST
+from probekit.store.entry_names import BUILDING, MANIFEST
 
 
 def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[str, Any]]:

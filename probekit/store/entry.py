@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from probekit.base.messages.reasons import reason_of
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
-from probekit.reasons import reason_of
 from probekit.store.backends import places_of
+from probekit.store.entry_names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, PARTIAL, beside
 from probekit.store.feature_array import FeatureArray
 from probekit.store.manifest import Manifest
-from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, PARTIAL, beside
 from probekit.store.replacing import read_standing
 from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.buffers import empty_buffer
+from probekit.base.machine.buffers import empty_buffer
 from probekit.errors import OptionError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends.base import ChunkPlaces

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from probekit.base.messages.once import warn_once
 from probekit.errors import EntryError, EntryNotFoundError
-from probekit.once import warn_once
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.layout import EntryFolder, list_entries, model_slug
 from probekit.store.manifest import Manifest

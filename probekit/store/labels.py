@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from probekit.base.fingerprint import digest
 from probekit.errors import DataError, EntryError
-from probekit.fingerprint import digest
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.layout import labels_folder

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import OptionError
+from probekit.store.entry_names import LABELS, MANIFEST, PARTIAL, REPLACED
 from probekit.store.files import disk_bytes, read_object
-from probekit.store.names import LABELS, MANIFEST, PARTIAL, REPLACED
 from probekit.store.replacing import standing
 from probekit.store.unfinished import asked_key
 

@@ -15,8 +15,8 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from probekit.errors import EntryLockedError
+from probekit.store.entry_names import LOCK, OWNER, beside, remains
 from probekit.store.files import read_object, write_whole
-from probekit.store.names import LOCK, OWNER, beside, remains
 
 _OWNER_FIELDS = ("host", "pid", "started")
 

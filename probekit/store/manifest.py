@@ -5,11 +5,12 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+from probekit.base.fingerprint import digest
+from probekit.base.messages.reasons import reason_of
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryVersionError, OptionError
-from probekit.fingerprint import digest
-from probekit.reasons import reason_of
 from probekit.store.arrays import FEATURE_DTYPES, ArraySpec
 from probekit.store.backends import BACKENDS
+from probekit.store.entry_names import is_name
 from probekit.store.json_types import (
     boolean,
     fields_of,
@@ -24,7 +25,6 @@ from probekit.store.json_types import (
     text,
     whole,
 )
-from probekit.store.names import is_name
 
 FORMAT_VERSION = 2
 """Version 1 knew a model by its weights and the tokenizer of words alone."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from probekit.fingerprint import canonical_json
+from probekit.base.fingerprint import canonical_json
 from probekit.store.files import read_object, write_whole
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.hardware import usable_cores
+from probekit.base.machine.hardware import usable_cores
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import ChunkWriter
 from probekit.store.checksums import checksum

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from probekit.errors import EntryError, EntryNotFoundError
+from probekit.store.entry_names import REPLACED, beside
 from probekit.store.files import sync_path
-from probekit.store.names import REPLACED, beside
 
 T = TypeVar("T")
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from probekit.store.backends import ChunkPlaces
 from probekit.store.contents import other_files
+from probekit.store.entry_names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST
 from probekit.store.files import sync_path, write_whole
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
-from probekit.store.names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST
 from probekit.store.tables import CHECKSUM_SCHEMA, example_schema, table_bytes
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from probekit.base.messages.reasons import reason_of
+from probekit.base.numbers.ragged import ragged_arange
 from probekit.errors import EXTRACT_AGAIN, EntryError
-from probekit.ragged import ragged_arange
-from probekit.reasons import reason_of
 
 EXAMPLE_SCHEMA = pa.schema(
     [

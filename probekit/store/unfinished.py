@@ -6,12 +6,12 @@ All is read without trust: it may be anybody's folder.
 from pathlib import Path
 from typing import Any
 
+from probekit.base.fingerprint import digest
 from probekit.errors import EntryError
-from probekit.fingerprint import digest
 from probekit.store.arrays import ArraySpec
+from probekit.store.entry_names import BUILDING, MANIFEST, PARTIAL, PLAN, UNITS, beside
 from probekit.store.files import disk_bytes, read_object
 from probekit.store.marks import read_marks
-from probekit.store.names import BUILDING, MANIFEST, PARTIAL, PLAN, UNITS, beside
 
 
 def asked_of(folder: Path) -> dict[str, Any]:

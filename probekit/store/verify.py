@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from probekit.base.messages.progress import ProgressBar
 from probekit.errors import EXTRACT_AGAIN, EntryError
-from probekit.progress import ProgressBar
 from probekit.store.backends import ChunkPlaces, places_of
 from probekit.store.checksums import DamagedChunk, damaged_chunks
 from probekit.store.contents import other_files
 from probekit.store.entry import manifest_text, read_manifest
+from probekit.store.entry_names import CHECKSUMS, MANIFEST
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
-from probekit.store.names import CHECKSUMS, MANIFEST
 from probekit.store.tables import CHECKSUM_SCHEMA, read_table
 
 

@@ -4,35 +4,34 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn, get_args
+from typing import NoReturn
 
+from probekit.base.kinds import KINDS, KindName
+from probekit.base.registry import choose
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
-from probekit.registry import choose
-from probekit.tasks.conll import conll
-from probekit.tasks.demo import demo_ner
-from probekit.tasks.formats import format_of
-from probekit.tasks.glue import GLUE, glue
-from probekit.tasks.hub_data import HubData, hub_name, hub_task
-from probekit.tasks.kinds import Kind
-from probekit.tasks.matis import matis
-from probekit.tasks.options import Choice
-from probekit.tasks.own_formats import FORMATS
-from probekit.tasks.slots import atis, snips
-from probekit.tasks.text_options import TextOptions
-from probekit.tasks.types import Example, Split, Task, slugify
-from probekit.tasks.ud import treebanks, ud
-from probekit.tasks.user import HASH, UserFiles, own_name, user_task
-from probekit.tasks.wikiann import wikiann
-from probekit.tasks.wikitext import wikitext2
-from probekit.tasks.wnut17 import wnut17
+from probekit.tasks.corpora.conll import conll
+from probekit.tasks.corpora.demo_ner import demo_ner
+from probekit.tasks.corpora.glue import GLUE, glue
+from probekit.tasks.corpora.matis import matis
+from probekit.tasks.corpora.slots import atis, snips
+from probekit.tasks.corpora.ud import treebanks, ud
+from probekit.tasks.corpora.wikiann import wikiann
+from probekit.tasks.corpora.wikitext import wikitext2
+from probekit.tasks.corpora.wnut17 import wnut17
+from probekit.tasks.formats.extensions import format_of
+from probekit.tasks.hub.hub_data import HubData, hub_name, hub_task
+from probekit.tasks.own.column_choice import Choice
+from probekit.tasks.own.own_formats import FORMATS
+from probekit.tasks.own.text_options import TextOptions
+from probekit.tasks.own.user_task import HASH, UserFiles, own_name, user_task
+from probekit.tasks.task import Example, Split, Task, slugify
 
 __all__ = [
     "HASH",
-    "KINDS",
     "TASKS",
     "Example",
     "Family",
-    "Kind",
+    "KindName",
     "Split",
     "Task",
     "TextOptions",
@@ -109,8 +108,6 @@ TASKS: Mapping[str, Family] = {
 _NEAR = 0.75
 """How alike what may well be a path and a task's name must be to be taken for a mistyped task."""
 
-KINDS: Mapping[str, Kind] = {kind: kind for kind in get_args(Kind)}
-
 
 def get_task(
     name: str,
@@ -168,7 +165,7 @@ def open_task(name: str, own: TextOptions, label: str | None = None) -> Task:
     if head in TASKS:
         task = _named(name, head, variant, choice)
         return task if own.kind is None else _of_kind(task, own.kind)
-    kind = KINDS[own.kind or "tagging"]
+    kind = KINDS[own.kind or "tagging"].name
     if Path(name).expanduser().exists():
         return user_task(name, choice, kind)
     described = label is not None or bool(own.given)

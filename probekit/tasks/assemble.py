@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
+from probekit.base.kinds import KindName
 from probekit.errors import DataError
 from probekit.tasks.checks import check_ids, check_labels, check_tags, check_text, check_words
-from probekit.tasks.kinds import Kind
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.split import Example, Split
 
@@ -14,8 +14,8 @@ def assemble(
     split: str,
     found: Sentences,
     *,
-    kind: Kind,
-    kinds: Mapping[str, Kind],
+    kind: KindName,
+    kinds: Mapping[str, KindName],
     spans: Collection[str] = (),
 ) -> Split:
     """Return the split that ``found`` holds.

@@ -4,13 +4,13 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from probekit.base.kinds import KindName
+from probekit.base.messages.once import warn_once
 from probekit.errors import DataError
-from probekit.once import warn_once
 from probekit.tasks.bio import is_tag, opens_with_inside
-from probekit.tasks.kinds import Kind
-from probekit.tasks.scores import is_number
+from probekit.tasks.numeric_labels import is_number
+from probekit.tasks.own.unlabelled import NO_LABEL, check_filled
 from probekit.tasks.sentences import Sentence, Sentences
-from probekit.tasks.unlabelled import NO_LABEL, check_filled
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def check_ids(found: Sentences, ids: Sequence[str]) -> None:
         seen.add(name)
 
 
-def check_text(found: Sentences, sentence: Sentence, kind: Kind) -> None:
+def check_text(found: Sentences, sentence: Sentence, kind: KindName) -> None:
     """Refuse an example without text, and one or two texts where the kind asks for the other."""
     if kind == "tagging":
         if not sentence.words:
@@ -85,7 +85,7 @@ def _has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
-def check_labels(found: Sentences, sentence: Sentence, kinds: Mapping[str, Kind]) -> None:
+def check_labels(found: Sentences, sentence: Sentence, kinds: Mapping[str, KindName]) -> None:
     """Refuse missing labels, the wrong number of them, and labels that are none.
 
     Args:
@@ -135,7 +135,7 @@ def check_tags(found: Sentences, column: str) -> None:
         )
 
 
-def _check_count(found: Sentences, sentence: Sentence, column: str, kind: Kind) -> None:
+def _check_count(found: Sentences, sentence: Sentence, column: str, kind: KindName) -> None:
     labels = sentence.labels[column]
     if kind == "tagging" and len(labels) != len(sentence.words):
         raise DataError(

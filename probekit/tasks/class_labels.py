@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from probekit.tasks.unlabelled import NUMBERS
+from probekit.tasks.own.unlabelled import NUMBERS
 
 _NONE = {*NUMBERS, None}
 

@@ -13,9 +13,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from probekit.once import warn_once
+from probekit.base.messages.once import warn_once
+from probekit.tasks.own.unlabelled import NO_LABEL, with_labels
 from probekit.tasks.sentences import Sentences
-from probekit.tasks.unlabelled import NO_LABEL, with_labels
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from probekit.fingerprint import digest_stream
-from probekit.registry import choose
+from probekit.base.fingerprint import digest_stream
+from probekit.base.registry import choose
 
 
 @dataclass(frozen=True, slots=True)

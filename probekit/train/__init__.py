@@ -1,8 +1,8 @@
-"""Training from the cache: samples, order, groups of heads side by side, saved heads."""
+"""Training from the cache: samples, order, groups of heads side by side.
 
-from probekit.train.fit import Interrupted, fit_group
-from probekit.train.member import MemberSpec
-from probekit.train.result import FitResult
-from probekit.train.stream import StreamSpec
+The names of ``__init__.pyi`` load on first use, so that protocols and specs do not import torch.
+"""
 
-__all__ = ["FitResult", "Interrupted", "MemberSpec", "StreamSpec", "fit_group"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from probekit.hardware import native_bfloat16
+from probekit.base.machine.hardware import native_bfloat16
 
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "transformers")
 

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.heap import Heap
-from probekit.sending import send
+from probekit.base.machine.heap import Heap
+from probekit.base.machine.sending import send
 from probekit.store import StoredRows
-from probekit.train.rows import Rows, row_bytes
+from probekit.train.cached_rows import Rows, row_bytes
 
 Step = Int64[np.ndarray, " _"]
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import torch
 
+from probekit.base.machine.hardware import pick_device
+from probekit.base.machine.heap import keep_few_kernels, keep_free_memory
+from probekit.base.machine.interrupts import interrupts_held
 from probekit.features import FeatureView
-from probekit.hardware import pick_device
-from probekit.heap import keep_few_kernels, keep_free_memory
-from probekit.interrupts import interrupts_held
 from probekit.metrics import Metric
 from probekit.metrics.scale import scale_of
-from probekit.train.classes import confusion_of, weights_by_class
+from probekit.train.class_facts import confusion_of, weights_by_class
 from probekit.train.freeze import Outcome, freeze
 from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult
 from probekit.train.scoring import ScoredSplit
-from probekit.train.solved_stream import SolvedStream
+from probekit.train.solving.solved_stream import SolvedStream
 from probekit.train.stream import Report, Stream, StreamSpec, named
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from probekit.features import FeatureView
-from probekit.heads import LayerWeights
-from probekit.train.diagnosis import diagnose
+from probekit.probe.heads import LayerWeights
+from probekit.train.fit_diagnosis import diagnose
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
 from probekit.train.result import FitResult

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.heads import HeadInput
-from probekit.train.normalize import Treatment
-from probekit.train.tokens import TokenPlan
+from probekit.probe.heads import HeadInput
+from probekit.train.token_rows import TokenPlan
+from probekit.train.treatment import Treatment
 
 _ALIGNMENT = 64
 

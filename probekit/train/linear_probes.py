@@ -9,10 +9,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.decoders.contract import IGNORED
-from probekit.decoders.dropout import dropout_mask
-from probekit.decoders.linear import LinearDecoder
-from probekit.heads import FusionHead
+from probekit.probe.decoders.contract import IGNORED
+from probekit.probe.decoders.dropout import dropout_mask
+from probekit.probe.decoders.linear import LinearDecoder
+from probekit.probe.heads import FusionHead
 from probekit.train.inputs import Inputs
 from probekit.train.member import Member
 from probekit.train.optimizer import Optimizer

@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probekit.decoders import DecoderSpec
+from probekit.base.numbers.seeding import derive, torch_generator
+from probekit.base.selection import Selection
 from probekit.features import FeatureView
-from probekit.heads import HeadInput, HeadSpec, LayerWeights
 from probekit.metrics import Metric
 from probekit.metrics.perplexity import ENDLESS
-from probekit.seeding import derive, torch_generator
-from probekit.selection import Selection
-from probekit.train.normalize import Treatment
+from probekit.probe.decoders import DecoderSpec
+from probekit.probe.heads import HeadInput, HeadSpec, LayerWeights
 from probekit.train.probe import Probe, start_from
 from probekit.train.stopwatch import Stopwatch
+from probekit.train.treatment import Treatment
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.optim.adam import adam
 
-from probekit.parameter_groups import join
+from probekit.probe.parameter_groups import join
 from probekit.train.member import MemberSpec
 from probekit.train.probe import Probe
 

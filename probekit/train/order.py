@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Int64
 
-from probekit.seeding import numpy_generator
+from probekit.base.numbers.seeding import numpy_generator
 
 BLOCK_ROWS = 512
 BUFFER_ROWS = 32_768

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64
 
+from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.selection import Selection, share_of
 from probekit.errors import OptionError
 from probekit.features import FeatureView
-from probekit.seeding import numpy_generator
-from probekit.selection import Selection, share_of
 from probekit.train.sampling import type_names
 
 _SEED = 0

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from probekit.decoders import Decoder
+from probekit.base.machine.hardware import native_bfloat16
+from probekit.base.messages.reasons import reason_of
 from probekit.errors import RecordError
-from probekit.hardware import native_bfloat16
-from probekit.heads import FusionHead, HeadInput, TokenStates
-from probekit.parameter_groups import Groups, join
-from probekit.reasons import reason_of
+from probekit.probe.decoders import Decoder
+from probekit.probe.heads import FusionHead, HeadInput, TokenStates
+from probekit.probe.parameter_groups import Groups, join
 
 _HEAVY = 100_000
 """Head parameters from which bfloat16 pays: below, casting the rows costs more than it saves."""

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import torch
 
+from probekit.base.machine.hardware import free_memory
 from probekit.features import FeatureView
-from probekit.hardware import free_memory
-from probekit.heads.contract import Reads
+from probekit.probe.heads.contract import Reads
+from probekit.train.cached_rows import Rows
 from probekit.train.order import evaluation_steps
-from probekit.train.rows import Rows
 from probekit.train.source import Source
 from probekit.train.stream import StreamSpec, union
-from probekit.train.tokens import TokenLayout
+from probekit.train.token_rows import TokenLayout
 
 _LEAST_READ_AHEAD, _MOST_READ_AHEAD = 32 * 2**20, 128 * 2**20
 """Bytes of rows read ahead, of all sources at least and of one at most: enough for the disk to have

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int64
 
+from probekit.base.numbers.seeding import numpy_generator
 from probekit.errors import OptionError
-from probekit.seeding import numpy_generator
 
 _HOLD_OUT_SEED = 0
 _CHUNK_TAG = re.compile(r"^[BI](-.+)?$")

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from probekit.base.machine.sending import send
 from probekit.features import FeatureView
-from probekit.heads import HeadInput, LayerWeights
-from probekit.heads.contract import Reads
 from probekit.metrics import AnyGold, Gold, LossGold, Metric, Scorer, ValueGold
-from probekit.sending import send
+from probekit.probe.heads import HeadInput, LayerWeights
+from probekit.probe.heads.contract import Reads
 from probekit.train.contributions import Contributions
 from probekit.train.member import Member
 from probekit.train.source import Source, targets_of

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Int64
 
 from probekit.features import FeatureView
+from probekit.train.cached_rows import Rows
 from probekit.train.feed import Batch
 from probekit.train.inputs import Inputs
-from probekit.train.rows import Rows
-from probekit.train.tokens import TokenLayout
+from probekit.train.token_rows import TokenLayout
 
 
 @dataclass(frozen=True, eq=False)

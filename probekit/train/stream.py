@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from probekit.base.machine.sending import send
+from probekit.base.numbers.ragged import bounds_of
 from probekit.features import FeatureView
-from probekit.fitters import SOLVERS
-from probekit.heads.contract import Reads
-from probekit.ragged import bounds_of
-from probekit.sending import send
+from probekit.probe.fitters import SOLVERS
+from probekit.probe.heads.contract import Reads
 from probekit.train.feed import Step, feed
 from probekit.train.member import Member, MemberSpec
-from probekit.train.normalize import fit_treatment, saved_treatment
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
 from probekit.train.source import Source, targets_of
 from probekit.train.steps import steps_of
 from probekit.train.stopwatch import Stopwatch
+from probekit.train.treatment import fit_treatment, saved_treatment
 
 Report = Callable[[int | str], None]
 """Receives the steps that were just done, or in words what is being fitted, with its score."""

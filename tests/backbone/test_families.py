@@ -4,9 +4,9 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-from probekit.backbone.final_norm import read_final_norm
 from probekit.backbone.model_class import build_model
 from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.read_final_norm import read_final_norm
 from probekit.backbone.structure import in_block, position_limit, read_structure
 
 SIZES = {

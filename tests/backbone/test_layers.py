@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from transformers import AutoModel
 
 from probekit.backbone import inspect_backbone, load_backbone
+from probekit.base.machine.heap import Heap
 from probekit.errors import BackboneError, EntryError, OptionError
-from probekit.final_norm import FinalNorm
-from probekit.heap import Heap
+from probekit.probe.model_parts.final_norm import FinalNorm
 
 KINDS = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
 # largest row error |a - b| / |b| between two ways to compute the same thing

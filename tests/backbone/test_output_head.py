@@ -15,8 +15,9 @@ from transformers import (
     AutoTokenizer,
 )
 
-from probekit.backbone import inspect_backbone, load_backbone, output_head
-from probekit.backbone.output_head import OutputHead, read_output_head, tied_to_input
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.backbone import read_output_head as output_head_module
+from probekit.backbone.read_output_head import OutputHead, read_output_head, tied_to_input
 from probekit.errors import BackboneError, EntryError
 from tests import tiny
 
@@ -184,7 +185,8 @@ def test_a_head_that_lost_one_tensor_is_refused(tmp_path):
 
 def test_a_head_of_an_unknown_form_is_refused(tmp_path, monkeypatch):
     _save("bert", tmp_path)
-    monkeypatch.setattr(output_head, "ACTIVATIONS", {"relu": output_head.ACTIVATIONS["relu"]})
+    only_relu = {"relu": output_head_module.ACTIVATIONS["relu"]}
+    monkeypatch.setattr(output_head_module, "ACTIVATIONS", only_relu)
     with pytest.raises(BackboneError, match=r"BertForMaskedLM is of a form .* --tie input"):
         read_output_head(inspect_backbone(str(tmp_path)))
 

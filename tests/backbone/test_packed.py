@@ -10,7 +10,7 @@ from transformers.pytorch_utils import Conv1D
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.packed import PackedLinear, _can_pack, pack_linear_layers
-from tests.blocks.families import CONFIGS, tiny_model
+from tests.probe.blocks.families import CONFIGS, tiny_model
 
 pytestmark = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64")

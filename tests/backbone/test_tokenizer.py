@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from probekit.backbone.source import ModelSource
+from probekit.backbone.model_source import ModelSource
 from probekit.backbone.tokenizer import keep_words_apart, padding_id, read_tokenizer
 from probekit.data.alignment import check_word_separation
 from probekit.errors import BackboneError

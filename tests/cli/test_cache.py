@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from probekit.quantities import human_bytes
+from probekit.base.messages.quantities import human_bytes
 from tests.cli.conftest import FLOAT32, entry_of
 from tests.cli.console import done, refused, run
 
@@ -91,7 +91,8 @@ def test_verify_runs_the_model_where_it_is_told(bert, corpus, cache):
 
 def test_rows_out_of_tolerance_exit_with_1(bert, corpus, cache, monkeypatch):
     monkeypatch.setattr(
-        "probekit.maintenance.rows._COMPUTE_TOLERANCE", dict.fromkeys(("float32",), 1e-9)
+        "probekit.extraction.maintenance.row_errors._COMPUTE_TOLERANCE",
+        dict.fromkeys(("float32",), 1e-9),
     )
     outcome = run("cache", "verify", bert, corpus, "dev", "--rows", "20")
     assert outcome.code == 1

@@ -2,11 +2,11 @@
 
 import pytest
 
-from probekit.decoders import DECODERS
-from probekit.heads import HEADS
-from probekit.protocols import PROTOCOLS
-from probekit.registry import parse
+from probekit.base.registry import parse
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.tasks import TASKS
+from probekit.train.sweeps.protocols import PROTOCOLS
 from tests.cli.console import done
 
 REGISTRIES = {"head": HEADS, "decoder": DECODERS, "protocol": PROTOCOLS}

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.console import done, refused
-from tests.comparison.files import add_run, classes
+from tests.results.comparison.files import add_run, classes
 
 
 @pytest.fixture(scope="module")

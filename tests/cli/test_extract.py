@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from probekit.extraction.disk import DiskSpeed
+from probekit.extraction.speed import DiskSpeed
 from probekit.store.entry import Entry
 from tests import tiny
 from tests.cli.conftest import FLOAT32, entry_of

@@ -77,7 +77,7 @@ def test_extract(bert, here):
 
 AFTER_TWO_RUNS = """
 import os, signal
-from probekit.train.solved_stream import SolvedStream
+from probekit.train.solving.solved_stream import SolvedStream
 solve, solved = SolvedStream.solve, []
 def solve_and_count(self, report):
     solve(self, report)

@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 import pytest
 
 from probekit.cli.options import OwnData
-from probekit.cli.plan import make_plan, own_head
+from probekit.cli.run_list import make_plan, own_head
 from probekit.cli.target import Target
 from probekit.cli.training_options import TrainingOptions
 from probekit.errors import OptionError
-from probekit.protocols import PROTOCOLS
-from probekit.specs import TrainSpec
+from probekit.train.sweeps.protocols import PROTOCOLS
+from probekit.train.sweeps.specs import TrainSpec
 from tests.cli.console import done
 from tests.planted import MODEL, plant_all
 from tests.planted_texts import plant_all_texts

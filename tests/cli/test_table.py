@@ -4,8 +4,15 @@ import json
 
 import pytest
 
-from probekit.report import caption, depth_table, summarise, table, weights_caption, weights_table
 from probekit.results import append_record, load_records
+from probekit.results.tables import (
+    caption,
+    depth_table,
+    summarise,
+    table,
+    weights_caption,
+    weights_table,
+)
 from tests.cli.console import done, refused
 from tests.results.samples import make_record
 

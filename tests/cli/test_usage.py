@@ -78,7 +78,7 @@ def test_a_full_device_is_told_with_what_to_do(monkeypatch):
     def full(*arguments):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    monkeypatch.setattr("probekit.maintenance.list_cache", full)
+    monkeypatch.setattr("probekit.extraction.maintenance.list_cache", full)
     message = refused("cache", "ls")
     assert message.startswith("the device's memory is full (CUDA out of memory. Tried to allocate")
     assert "--batch-tokens" in message and "--memory" in message
@@ -88,7 +88,7 @@ def test_a_fault_of_the_program_is_one_line_too(monkeypatch):
     def broken(*arguments):
         raise RuntimeError("first\nsecond")
 
-    monkeypatch.setattr("probekit.maintenance.list_cache", broken)
+    monkeypatch.setattr("probekit.extraction.maintenance.list_cache", broken)
     message = refused("cache", "ls")
     assert message.startswith("unexpected RuntimeError: first second. ")
     assert "--debug" in message

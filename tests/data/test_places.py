@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from probekit.data.columns import input_columns
 from probekit.data.pairs import encode_pairs
 from probekit.data.places import row_sources, window_lengths
+from probekit.data.stored import input_columns
 from probekit.data.texts import encode_texts
 from probekit.data.words import encode_words
 from probekit.extraction import ExtractOptions, extract

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probekit.data.pooling import pool
 from probekit.data.token_batch import token_batches, whole_batch
 from probekit.data.words import encode_words
-from probekit.pooling import pool
 from tests.data.samples import SENTENCES, tokenizer
 
 PAD = 0

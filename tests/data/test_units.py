@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.data.units import example_row_starts, plan_units, stored_rows
+from probekit.extraction.units import example_row_starts, plan_units, stored_rows
 
 SIZES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60)), max_size=80)
 CHUNKS = st.fixed_dictionaries({"words": st.integers(1, 16), "tokens": st.integers(1, 16)})

@@ -122,7 +122,7 @@ def test_why_a_worker_died_is_printed(capfd):
 
 
 def test_workers_share_the_cores():
-    from probekit.hardware import usable_cores
+    from probekit.base.machine.hardware import usable_cores
 
     counts = [count for _, count in run_local([threads] * 2, workers=2, report=lambda steps: None)]
     assert counts == [max(usable_cores() // 2, 1)] * 2

@@ -15,8 +15,8 @@ from probekit.extraction import (
     open_session,
     training_split,
 )
-from probekit.extraction.disk import DiskSpeed, measure_disk
-from probekit.extraction.run import tokens_per_second
+from probekit.extraction.speed import DiskSpeed, measure_disk
+from probekit.extraction.write import tokens_per_second
 from probekit.store.builder import EntryBuilder
 from probekit.tasks import TextOptions
 from tests import tiny
@@ -102,7 +102,7 @@ def test_a_forecast_runs_its_share(place, tmp_path, monkeypatch, share, least, m
         ran.append(int(lengths.sum()))
         return 0.5
 
-    monkeypatch.setattr("probekit.extraction.run.forward_seconds", forward_seconds)
+    monkeypatch.setattr("probekit.extraction.write.forward_seconds", forward_seconds)
     speed = tokens_per_second(session.backbone, plan, share=share)
     warm_up, measured = ran
     lengths = plan.encoded.window_lengths
@@ -181,6 +181,6 @@ def test_a_disk_that_takes_nothing(tmp_path, monkeypatch):
     def full(files, file, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("probekit.extraction.disk.WholeFiles.write", full)
+    monkeypatch.setattr("probekit.extraction.speed.WholeFiles.write", full)
     with pytest.raises(StorageError, match=r"cannot write to .*: No space left on device"):
         measure_disk(tmp_path)

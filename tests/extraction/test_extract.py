@@ -302,7 +302,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
         most.append(len(alive))
         return unit
 
-    monkeypatch.setattr("probekit.extraction.run.compute_unit", counted)
+    monkeypatch.setattr("probekit.extraction.write.compute_unit", counted)
     monkeypatch.setattr("probekit.extraction.session.compute_unit", counted)
     write = EntryBuilder.write_unit
 

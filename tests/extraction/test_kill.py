@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from probekit.maintenance import check_chunks
+from probekit.extraction.maintenance import check_chunks
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.killed import run

@@ -12,8 +12,8 @@ from transformers import (
 
 from probekit.errors import BackboneError, DataError, OptionError
 from probekit.extraction import ExtractOptions, extract
-from probekit.maintenance import verify_rows
-from probekit.output_head import FILE, OutputHead
+from probekit.extraction.maintenance import verify_rows
+from probekit.probe.model_parts.output_head import FILE, OutputHead
 from tests import tiny
 from tests.extraction.passages import passages, write_texts
 

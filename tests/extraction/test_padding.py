@@ -8,11 +8,11 @@ import torch
 
 from probekit.data.batching import PADDED
 from probekit.extraction import ExtractOptions, extract
+from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location
-from probekit.maintenance import verify_rows
-from probekit.prediction import predict
-from probekit.specs import TrainSpec
-from probekit.sweeps import sweep
+from probekit.train.saved import predict
+from probekit.train.sweeps import sweep
+from probekit.train.sweeps.specs import TrainSpec
 from tests.backbone.random_families import save_family
 from tests.tiny import SENTENCES
 

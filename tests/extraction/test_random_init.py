@@ -9,8 +9,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
+from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location, open_features
-from probekit.maintenance import verify_rows
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 

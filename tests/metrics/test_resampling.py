@@ -9,7 +9,7 @@ from seqeval.metrics import f1_score as seqeval_f1
 from sklearn import metrics as sklearn
 
 from probekit.metrics import METRICS, Gold, LossGold, ValueGold
-from probekit.results.bootstrap import counts, draws
+from probekit.results.comparison.bootstrap import counts, draws
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from probekit.comparison import best_depths
 from probekit.errors import RecordError, UnknownNameError
 from probekit.plots import (
     plot_depth,
@@ -16,7 +15,8 @@ from probekit.plots import (
     plot_fraction,
     plot_learning,
 )
-from probekit.report import depth_table
+from probekit.results.comparison import best_depths
+from probekit.results.tables import depth_table
 from tests.plots.samples import fewshot_records, fraction_records, sample_records
 from tests.results.samples import make_record
 

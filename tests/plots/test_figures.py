@@ -5,15 +5,15 @@ from itertools import pairwise
 import matplotlib
 import pytest
 
-from probekit.baselines.records import GUESSES
 from probekit.errors import RecordError
-from probekit.heads import HEADS as ALL_HEADS
 from probekit.plots import (
     PLOTS,
     plot_depth,
     plot_fewshot,
 )
 from probekit.plots.style import curve_styles
+from probekit.probe.heads import HEADS as ALL_HEADS
+from probekit.train.baselines.records import GUESSES
 from tests.plots.samples import fewshot_records, fraction_records, meshes_of, sample_records
 from tests.results.samples import HEADS, make_record
 

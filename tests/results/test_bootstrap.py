@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from probekit.errors import OptionError
-from probekit.results.bootstrap import bootstrap, counts, draws
+from probekit.results.comparison.bootstrap import bootstrap, counts, draws
 
 
 def test_equals_a_naive_bootstrap_with_the_same_draws():
@@ -32,7 +32,7 @@ def test_equals_a_naive_bootstrap_with_the_same_draws():
 
 
 def test_counts_are_of_what_was_drawn(monkeypatch):
-    monkeypatch.setattr("probekit.results.bootstrap._BLOCK", 30)
+    monkeypatch.setattr("probekit.results.comparison.bootstrap._BLOCK", 30)
     blocks = list(draws(7, 10, seed=1))
     assert [len(block) for block in blocks] == [4, 4, 2]
     for block in blocks:

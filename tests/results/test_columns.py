@@ -1,5 +1,5 @@
-from probekit.results.columns import interval_cells
-from probekit.results.interval import interval
+from probekit.results.summaries.interval import interval
+from probekit.results.summaries.text_layout import interval_cells
 
 
 def test_signs_stand_one_below_the_other():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from probekit.results.diagnosis import drawn_text, marks, notes, same_text
+from probekit.results.summaries.diagnosis import drawn_text, marks, notes, same_text
 from tests.results.samples import make_record
 
 

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from probekit.errors import RecordError, UnknownNameError
-from probekit.results.groups import (
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import (
     HEAD_ORDER,
     OPTIONS,
     check_seeds,
@@ -13,7 +14,6 @@ from probekit.results.groups import (
     grouped,
     series,
 )
-from probekit.results.record import Record
 from tests.results.samples import HEADS, make_record
 
 

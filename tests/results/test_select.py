@@ -3,10 +3,10 @@
 import pytest
 
 from probekit.errors import OptionError, RecordError, UnknownNameError
-from probekit.report import summarise, table
 from probekit.results import select
-from probekit.results.groups import USUAL_EVALS
-from probekit.specs import DEFAULT_EVALS
+from probekit.results.summaries.grouping import USUAL_EVALS
+from probekit.results.tables import summarise, table
+from probekit.train.sweeps.specs import DEFAULT_EVALS
 from tests.results.samples import make_record
 
 RECORDS = [

@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from probekit.base.messages.progress import ProgressBar
 from probekit.errors import (
     EntryError,
 )
-from probekit.progress import ProgressBar
 from probekit.store.entry import Entry
 from probekit.store.verify import read_checksums, verify_checksums
 from tests.store.backed import Backed

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from probekit.fingerprint import digest
+from probekit.base.fingerprint import digest
 from probekit.store.arrays import ArraySpec
 from probekit.store.builder import EntryBuilder
 from probekit.store.manifest import Manifest

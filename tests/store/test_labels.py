@@ -3,8 +3,8 @@
 import pyarrow.parquet as pq
 import pytest
 
+from probekit.base.fingerprint import digest
 from probekit.errors import DataError, EntryError
-from probekit.fingerprint import digest
 from probekit.store.labels import labels_for, read_labels, write_labels
 from probekit.store.layout import labels_folder
 from tests.store import synthetic

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from probekit.base.kinds import ARRAYS
 from probekit.errors import EntryError
-from probekit.extraction.options import ARRAYS
 from probekit.store.tables import (
     EXAMPLE_SCHEMA,
     OPTIONAL_SCHEMA,

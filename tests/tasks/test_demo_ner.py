@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-CORPUS = Path(__file__).resolve().parents[2] / "probekit" / "tasks" / "demo_ner"
+CORPUS = Path(__file__).resolve().parents[2] / "probekit" / "tasks" / "corpora" / "demo"
 SIZES = {"train": 450, "dev": 150}
 TYPES = ("PER", "LOC", "ORG", "MISC")
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from probekit.errors import DataError, MissingFileError, UnknownNameError
 from probekit.tasks import Split, get_task
-from probekit.tasks.glue import GLUE
-from probekit.tasks.scores import score_name
+from probekit.tasks.corpora.glue import GLUE
+from probekit.tasks.numeric_labels import score_name
 from tests.tasks.own_files import write
 
 HEADERS = {

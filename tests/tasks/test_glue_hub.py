@@ -6,7 +6,7 @@ import pytest
 
 from probekit.errors import HubError
 from probekit.tasks import get_task
-from probekit.tasks.glue import GLUE, glue
+from probekit.tasks.corpora.glue import GLUE, glue
 from tests.tasks.hub_repos import serve, write_card, write_config
 from tests.tasks.own_files import write
 from tests.tasks.test_glue import HEADERS

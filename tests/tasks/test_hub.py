@@ -11,8 +11,8 @@ import pytest
 
 from probekit.errors import HubError, OptionError
 from probekit.tasks import get_task
-from probekit.tasks.conll import NER, POS
-from probekit.tasks.ud import UPOS
+from probekit.tasks.corpora.conll import NER, POS
+from probekit.tasks.corpora.ud import UPOS
 from tests.hub_server import HubServer, dead_endpoint, redirect, run_python
 from tests.tasks.hub_repos import serve
 

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
+from probekit.base.kinds import KINDS, Metric
 from probekit.errors import DataError, MissingFileError, UnknownNameError
-from probekit.tasks import TASKS, Kind, Split, get_task
-from probekit.tasks.kinds import Metric
+from probekit.tasks import TASKS, Split, get_task
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nA NN I-NP I-PER\n"
 
@@ -312,9 +312,9 @@ def test_every_task_refuses_a_missing_folder_and_an_unknown_split(
 def test_every_task_is_well_formed(name: str) -> None:
     for task in TASKS[name].tasks():
         assert get_task(task.name).name == task.name
-        assert task.kind in get_args(Kind)
-        assert set(task.metrics) == set(task.columns) == set(task.kinds)
+        assert task.kind in KINDS
         assert set(task.metrics.values()) <= set(get_args(Metric))
+        assert set(task.metrics) == set(task.columns) == set(task.kinds)
         assert all(task.kind_of(column) == task.kinds[column] for column in task.columns)
         assert "train" in task.splits
         assert task.slug == task.name.replace("/", "-")

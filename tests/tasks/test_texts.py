@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from probekit.base.fingerprint import digest_stream
+from probekit.base.kinds import KindName
 from probekit.errors import DataError
-from probekit.fingerprint import digest_stream
 from probekit.tasks import Example, Split
 from probekit.tasks.assemble import assemble
-from probekit.tasks.kinds import Kind
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
-from probekit.tasks.types import Task
+from probekit.tasks.task import Task
 
 
 def split_of(*examples: Example) -> Split:
@@ -60,7 +60,7 @@ def found(*sentences: Sentence) -> Sentences:
         ("sentence", Sentence((), {"y": ()}, (3,), None, "a"), r"0 labels in column 'y'"),
     ],
 )
-def test_refused(kind: Kind, sentence: Sentence, message: str) -> None:
+def test_refused(kind: KindName, sentence: Sentence, message: str) -> None:
     with pytest.raises(DataError, match=message):
         assemble("toy", "train", found(sentence), kind=kind, kinds={"y": kind})
 

@@ -5,13 +5,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from probekit.decoders import DECODERS
+from probekit.base.layers import parse_layers
 from probekit.features import Location, open_features
-from probekit.heads import HEADS
-from probekit.layers import parse_layers
 from probekit.metrics import METRICS
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.train import MemberSpec, StreamSpec, fit_group
-from probekit.train.classes import confusion_of
+from probekit.train.class_facts import confusion_of
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
 
@@ -114,5 +114,5 @@ def test_too_many_classes_make_no_confusion(tmp_path, monkeypatch):
     plant_all(tmp_path)
     view = open_features(MODEL, TASK, "ner", Location(cache=tmp_path)).view("dev")
     assert len(confusion_of(view, view.targets)["rows"]) == 3
-    monkeypatch.setattr("probekit.train.classes.MOST_CLASSES", 2)
+    monkeypatch.setattr("probekit.train.class_facts.MOST_CLASSES", 2)
     assert confusion_of(view, view.targets) is None

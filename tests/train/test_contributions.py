@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from probekit.decoders import DECODERS
 from probekit.features import Location, open_features
-from probekit.heads import HEADS
 from probekit.metrics import METRICS
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.train import MemberSpec, StreamSpec, fit_group
 from probekit.train.contributions import Contributions
 from probekit.train.probe import Probe

@@ -6,11 +6,11 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from probekit.decoders import DECODERS
+from probekit.base.layers import parse_layers
 from probekit.features import Location, open_features
-from probekit.heads import HEADS, BackboneFacts
-from probekit.layers import parse_layers
 from probekit.metrics import METRICS
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS, BackboneFacts
 from probekit.train import Interrupted, MemberSpec, StreamSpec, fit_group, optimizer
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 

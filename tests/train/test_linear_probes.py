@@ -7,18 +7,18 @@ import pytest
 import torch
 from torch.nn import functional
 
-from probekit.decoders import DECODERS
+from probekit.base.registry import parse
 from probekit.features import Location, open_features
-from probekit.heads import HEADS
-from probekit.heads.normalization import normalization_from_json
 from probekit.metrics import METRICS
-from probekit.registry import parse
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
+from probekit.probe.normalization.norms import normalization_from_json
 from probekit.train import MemberSpec, StreamSpec, fit_group, linear_probes
 from probekit.train.linear_probes import LinearProbes, is_linear_probe, losses_and_gradients
 from probekit.train.member import Member
-from probekit.train.normalize import Treatment
 from probekit.train.source import Source
 from probekit.train.steps import OwnSteps, steps_of
+from probekit.train.treatment import Treatment
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
 
 ACCURACY = METRICS["accuracy"]()

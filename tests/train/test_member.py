@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from probekit.decoders import DECODERS
+from probekit.base.numbers.seeding import torch_generator
+from probekit.base.registry import parse
 from probekit.features import Location, open_features
-from probekit.heads import HEADS
 from probekit.metrics import METRICS
-from probekit.registry import parse
-from probekit.seeding import torch_generator
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.train import MemberSpec, StreamSpec, fit_group
 from probekit.train.order import batches
 from tests.planted import DIM, MODEL, NAMES, TASK, plant_all

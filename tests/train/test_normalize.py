@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from probekit.errors import RecordError
-from probekit.train.normalize import saved_treatment
+from probekit.train.treatment import saved_treatment
 
 CPU = torch.device("cpu")
 

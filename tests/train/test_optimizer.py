@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from probekit.decoders import DECODERS
-from probekit.heads import HEADS
-from probekit.seeding import torch_generator
+from probekit.base.numbers.seeding import torch_generator
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.train import MemberSpec
 from probekit.train.optimizer import Optimizer
 from probekit.train.probe import Probe

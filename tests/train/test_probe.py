@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import probekit.train.probe as module
-from probekit.decoders import DECODERS
-from probekit.heads import HEADS
-from probekit.seeding import torch_generator
+from probekit.base.numbers.seeding import torch_generator
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.train.probe import Probe
 
 LAYERS, DIM, CLASSES = (1, 2, 3), 16, 5

@@ -7,17 +7,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.decoders import DECODERS
+from probekit.base.numbers.ragged import block_bounds
 from probekit.features import Location, open_features
-from probekit.heads import HEADS
-from probekit.ragged import block_bounds
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
 from probekit.store.codec import TORCH_DTYPES
+from probekit.train.cached_rows import Rows, block_rows
 from probekit.train.feed import feed
 from probekit.train.inputs import select
 from probekit.train.member import MemberSpec
 from probekit.train.order import batches
 from probekit.train.residency import Residency, decoded_bytes, resident_bytes
-from probekit.train.rows import Rows, block_rows
 from probekit.train.stream import StreamSpec
 from tests.planted import MODEL, TASK, plant
 
@@ -38,7 +38,7 @@ def expected(view, places, layers):
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_blocks_cover_the_view_in_order(view, resident, monkeypatch):
-    monkeypatch.setattr("probekit.train.rows.block_rows", lambda view: 50)
+    monkeypatch.setattr("probekit.train.cached_rows.block_rows", lambda view: 50)
     rows = Rows(view, (0, 2), device=CPU, resident=resident)
     blocks = list(rows.blocks())
     assert len(blocks) > 3
@@ -65,7 +65,7 @@ def test_a_block_fits_a_cache_and_the_allocator(view, monkeypatch, layers, dim, 
 
 @pytest.mark.parametrize("part", [1, 3_000, 10**9])
 def test_rows_are_copied_to_a_device_in_parts(view, monkeypatch, part):
-    monkeypatch.setattr("probekit.train.rows._PART", part)
+    monkeypatch.setattr("probekit.train.cached_rows._PART", part)
     rows = Rows(view, (0, 2), device=CPU, resident=False)
     read, sizes = rows.read, []
     monkeypatch.setattr(rows, "read", lambda places: sizes.append(len(places)) or read(places))

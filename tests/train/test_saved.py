@@ -10,11 +10,11 @@ from safetensors.torch import load_file, save_file
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
 from probekit.features import Location, open_features
 from probekit.metrics import METRICS
-from probekit.specs import TrainSpec, product
-from probekit.sweeps import sweep
-from probekit.train.saved import check_replaceable
+from probekit.train.saved.folder import check_replaceable
+from probekit.train.saved.head import TrainedHead
 from probekit.train.scoring import gold_of
-from probekit.train.trained import TrainedHead
+from probekit.train.sweeps import sweep
+from probekit.train.sweeps.specs import TrainSpec, product
 from tests.planted import MODEL, TASK, plant_all
 
 HEADS = ("last", "p32", "dwatt")
@@ -116,7 +116,7 @@ def test_a_full_disk_keeps_the_head_that_was_there(tmp_path, monkeypatch):
     def full(state, path):
         raise SafetensorError("I/O error: No space left on device")
 
-    monkeypatch.setattr("probekit.train.saved.save_file", full)
+    monkeypatch.setattr("probekit.train.saved.folder.save_file", full)
     with pytest.raises(StorageError, match=r"cannot save the head.*No space left"):
         sweep([spec], out=tmp_path / "again.jsonl", location=location, save=tmp_path / "heads")
     assert before and before == {path: path.read_bytes() for path in before}

@@ -10,17 +10,17 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
-from probekit.decoders import DECODERS
+from probekit.base.registry import parse
+from probekit.base.selection import Selection
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
-from probekit.fitters import FITTERS
-from probekit.heads import HEADS, BackboneFacts
 from probekit.metrics import METRICS
-from probekit.registry import parse
-from probekit.selection import Selection
+from probekit.probe.decoders import DECODERS
+from probekit.probe.fitters import FITTERS
+from probekit.probe.heads import HEADS, BackboneFacts
 from probekit.train import Interrupted, MemberSpec, StreamSpec, fit_group
 from probekit.train.parts import make_parts
-from probekit.train.solved_stream import SOLVER_STEPS
+from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
 
 ACCURACY, PERPLEXITY = METRICS["accuracy"](), METRICS["perplexity"]()
@@ -276,7 +276,7 @@ def test_equal_scores_are_no_edge(splits):
 def test_a_mixture_of_states_too_wide_to_be_rotated(splits, monkeypatch):
     one = spec("p32", (1, 2, 3), normalize="standardize")
     (rotated,) = fit(splits, one)
-    monkeypatch.setattr("probekit.fitters.basis.MOST_ROTATED", 4)
+    monkeypatch.setattr("probekit.probe.fitters.basis.MOST_ROTATED", 4)
     (plain,) = fit(splits, one)
     assert plain.diagnosis["strength"] == rotated.diagnosis["strength"]
     assert plain.diagnosis["objective"] == pytest.approx(rotated.diagnosis["objective"], rel=1e-3)

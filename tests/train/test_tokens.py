@@ -5,17 +5,17 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from probekit.decoders import DECODERS
+from probekit.base.layers import parse_layers
 from probekit.errors import DataError
 from probekit.features import Location, open_features
-from probekit.heads import HEADS, BackboneFacts
-from probekit.layers import parse_layers
 from probekit.metrics import METRICS
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS, BackboneFacts
 from probekit.train import MemberSpec, StreamSpec, fit_group
-from probekit.train.normalize import fit_treatment
-from probekit.train.rows import Rows
+from probekit.train.cached_rows import Rows
 from probekit.train.source import Source
-from probekit.train.tokens import TokenLayout
+from probekit.train.token_rows import TokenLayout
+from probekit.train.treatment import fit_treatment
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.planted_texts import plant_all_texts, plant_texts
 from tests.train.test_fit import same
@@ -123,7 +123,7 @@ def test_a_plan_makes_the_rows_of_its_examples(splits, valid_only):
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_blocks_of_subwords_cover_every_row_once(splits, resident, monkeypatch):
-    monkeypatch.setattr("probekit.train.rows.block_rows", lambda view: 20)
+    monkeypatch.setattr("probekit.train.cached_rows.block_rows", lambda view: 20)
     view = splits.view("dev")
     layout = TokenLayout(view)
     source = Source(view, Rows(layout.view, (3,), device=CPU, resident=resident), layout)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from probekit.registry import choose
+from probekit.base.registry import choose
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends.base import Backend, ChunkPlaces, ChunkWriter
 from probekit.store.backends.hdf5_file import Hdf5File

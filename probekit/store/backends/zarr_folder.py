@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from probekit.base.messages.reasons import reason_of
 from probekit.errors import EntryError
-from probekit.reasons import reason_of
 from probekit.store.arrays import PlainArray
 from probekit.store.backends.base import REMEDY, ChunkPlaces, ChunkWriter, check_layout
 from probekit.store.files import sync_path

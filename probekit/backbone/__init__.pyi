@@ -1,0 +1,23 @@
+from .again import load_again
+from .config import plain_config
+from .demo_model import demo_model_folder
+from .encode import encode
+from .facts import Inspection, inspect_backbone
+from .info import BackboneInfo
+from .model import Backbone, load_backbone
+from .states import add_rows, read_arrays, read_rows
+
+__all__ = [
+    "Backbone",
+    "BackboneInfo",
+    "Inspection",
+    "add_rows",
+    "demo_model_folder",
+    "encode",
+    "inspect_backbone",
+    "load_again",
+    "load_backbone",
+    "plain_config",
+    "read_arrays",
+    "read_rows",
+]

@@ -1,0 +1,189 @@
+"""Take the output head out of a language model's checkpoint, and prove that it was understood."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float32
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+)
+
+from probekit.backbone.facts import Inspection
+from probekit.backbone.loading import read_weights
+from probekit.backbone.model import Backbone
+from probekit.backbone.model_class import backbone_class
+from probekit.base.messages.reasons import reason_of
+from probekit.errors import BackboneError
+from probekit.probe.model_parts.output_head import ACTIVATIONS, OutputHead
+
+__all__ = ["OutputHead", "read_output_head", "tied_to_input"]
+
+_TOLERANCE = 1e-4
+"""Largest error of the logits, relative to the largest logit."""
+
+
+def read_output_head(inspection: Inspection) -> OutputHead:
+    """Read the head with which a model predicts tokens from its last layer.
+
+    The whole checkpoint is loaded for it, and only the head's tensors are kept, in the dtype in
+    which they are stored. An encoder gives its masked-LM head (dense, activation, LayerNorm and
+    projection); a causal model its projection, which follows the final norm that layer L has
+    already been through.
+
+    Raises:
+        BackboneError: the checkpoint has no such head, or one of a form that is not understood
+            (transformers would make up random weights for a missing one).
+        HubError: a download failed.
+    """
+    name, config = inspection.source.name, inspection.config
+    causal = inspection.info.causal
+    known: Any = MODEL_FOR_CAUSAL_LM_MAPPING if causal else MODEL_FOR_MASKED_LM_MAPPING
+    if type(config) not in known:
+        raise BackboneError(
+            _no_head(name, causal, f"transformers has none for {config.model_type}")
+        )
+    kind: Any = AutoModelForCausalLM if causal else AutoModelForMaskedLM
+    model, report = read_weights(inspection, kind, dtype="auto")
+    base = next(f"{name}." for name, module in model.named_modules() if module is _inner(model))
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith(base))
+    if missing:
+        these = f"{', '.join(missing[:2])}{', ...' if len(missing) > 2 else ''}"
+        raise BackboneError(_no_head(name, causal, f"the checkpoint lacks {these}"))
+    return _extract(name, model, "causal" if causal else "masked", inspection.info.dim)
+
+
+def tied_to_input(backbone: Backbone) -> OutputHead:
+    """Return the input embeddings as the projection of a head whose transform is yet to be trained.
+
+    Raises:
+        BackboneError: they are narrower or wider than the hidden states.
+    """
+    weight = backbone.input_embeddings()
+    if weight.shape[1] != backbone.info.dim:
+        raise BackboneError(
+            f"model {backbone.info.name!r}: its input embeddings are {weight.shape[1]} wide and "
+            f"its hidden states {backbone.info.dim}, so --tie input cannot be used. Choose a "
+            "model with a language-model head."
+        )
+    return OutputHead(kind="tied-input", weight=weight.detach().cpu().clone())
+
+
+def _no_head(name: str, causal: bool, why: str) -> str:
+    what = "language-model head" if causal else "masked-language-model head"
+    return (
+        f"model {name!r} has no {what}: {why}. Choose a checkpoint that was saved with it, or use "
+        "--tie input: a trained transform over the input embeddings."
+    )
+
+
+def _extract(name: str, model: PreTrainedModel, kind: str, dim: int) -> OutputHead:
+    """Read the head's modules in every way that makes sense, and keep the way that is right."""
+    readings = list(_readings(model, kind))
+    rows = _random_rows(dim)
+    try:
+        expected = _own_logits(model, rows)
+        scaled = [_scaled(head, rows, expected) for head in readings]
+    except Exception as error:  # a head of another form fails in its own way
+        raise BackboneError(_unknown_form(name, model, reason_of(error))) from error
+    errors = [float((head(rows) - expected).abs().max()) for head in scaled]
+    if not errors or min(errors) > _TOLERANCE * float(expected.abs().max()):
+        raise BackboneError(_unknown_form(name, model, "it computes something else"))
+    return scaled[errors.index(min(errors))]
+
+
+def _unknown_form(name: str, model: PreTrainedModel, why: str) -> str:
+    return (
+        f"model {name!r}: the head of {type(model).__name__} is of a form that probekit does not "
+        f"know (expected: dense, activation, LayerNorm, projection; {why}). Choose another family, "
+        "or use --tie input: a trained transform over the input embeddings."
+    )
+
+
+def _scaled(
+    head: OutputHead, rows: Float32[Tensor, "rows dim"], expected: Float[Tensor, "rows vocabulary"]
+) -> OutputHead:
+    """Return the head with the constant factor that some families give their logits (Cohere)."""
+    found = head(rows)
+    factor = float((found * expected).sum() / found.square().sum())
+    if abs(factor - 1) < _TOLERANCE:
+        return head
+    bias = None if head.bias is None else head.bias.float() * factor
+    return replace(head, weight=head.weight.float() * factor, bias=bias)
+
+
+def _readings(model: PreTrainedModel, kind: str) -> Iterator[OutputHead]:
+    projection = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    modules = [module for module in _head_modules(model) if module is not projection]
+    dense = [module for module in modules if isinstance(module, nn.Linear)]
+    norms = [module for module in modules if isinstance(module, nn.LayerNorm)]
+    if not isinstance(projection, nn.Linear) or len(dense) > 1 or len(norms) > 1:
+        return
+    others = [module for module in modules if module not in (*dense, *norms)]
+    biases = [module.bias for module in others if isinstance(module.bias, nn.Parameter)]
+    bias = projection.bias if not biases else biases[0]  # ESM adds its own after the projection
+    parts: dict[str, Any] = {"weight": _copy(projection.weight), "bias": _copy(bias)}
+    for module in dense:
+        parts |= {"dense_weight": _copy(module.weight), "dense_bias": _copy(module.bias)}
+    for norm in norms:
+        parts |= {"norm_weight": _copy(norm.weight), "norm_bias": _copy(norm.bias)}
+        parts["eps"] = norm.eps
+    for activation in ACTIVATIONS if dense else (None,):
+        yield OutputHead(kind=kind, activation=activation, **parts)
+
+
+def _inner(model: PreTrainedModel) -> nn.Module:
+    """Return the backbone inside of a language model."""
+    if model.base_model is not model:
+        return model.base_model
+    known = backbone_class(model.config)  # of Llama 4, whose prefix is that of a larger model
+    return next(module for module in model.modules() if type(module) is known)
+
+
+def _head_modules(model: PreTrainedModel) -> list[nn.Module]:
+    """Return the modules with weights of their own that are not part of the backbone."""
+    inside = set(_inner(model).modules())
+    return [
+        module
+        for module in model.modules()
+        if module not in inside and next(module.parameters(recurse=False), None) is not None
+    ]
+
+
+def _own_logits(
+    model: PreTrainedModel, rows: Float32[Tensor, "rows dim"]
+) -> Float[Tensor, "rows vocabulary"]:
+    """Return what the model's own head makes of rows, in float32; the backbone does not run."""
+    for module in _head_modules(model):
+        module.float()
+    output = _OnlyStates(last_hidden_state=rows[None])
+    for part in _inner(model).modules():
+        if isinstance(part, PreTrainedModel):  # OPT's head calls a part of its backbone
+            part.forward = lambda *arguments, **options: output
+    with torch.no_grad():
+        logits = model(input_ids=torch.zeros(1, len(rows), dtype=torch.long)).logits
+    assert isinstance(logits, Tensor)
+    return logits[0]
+
+
+class _OnlyStates(BaseModelOutput):
+    """A backbone's output that has nothing but its last layer, whatever a head asks it for."""
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+def _random_rows(dim: int) -> Float32[Tensor, "rows dim"]:
+    """Rows from small to large, so that activations that are nearly the same come out unlike."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(16, dim, generator=generator) * torch.logspace(-1, 2, 16)[:, None]
+
+
+def _copy(tensor: Tensor | None) -> Tensor | None:
+    """Copy a tensor to the CPU, so that the model it belongs to can go."""
+    return None if tensor is None else tensor.detach().cpu().clone()

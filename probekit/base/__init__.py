@@ -1,0 +1,1 @@
+"""What every room may use: names, layers, choices; the machine, numbers, messages."""

@@ -1,0 +1,1 @@
+"""The machine: memory, cores, devices, interrupts."""

@@ -1,0 +1,1 @@
+"""What is said while work goes on: progress, quantities, reasons, and things said once."""

@@ -1,0 +1,1 @@
+"""Numbers: seeds, precision, initialisation, ragged arrays."""

@@ -1,0 +1,59 @@
+"""The example table of an entry: texts, their rows in every array, and the model's input."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from probekit.data.stored import input_columns, ragged_column
+from probekit.extraction.plan import Plan
+from probekit.extraction.units import example_row_starts
+from probekit.store.tables import STARTS, ExampleTable
+from probekit.tasks import Example, Split
+
+
+def example_table(split: Split, plan: Plan) -> ExampleTable:
+    """Return the examples with their rows and subwords; -1 where an array was not kept."""
+    encoded = plan.encoded
+    examples = _repeated(split.examples, len(encoded.ids))
+    starts = example_row_starts(plan.units, {name: encoded.rows[name] for name in plan.arrays})
+    absent = np.full(len(encoded.ids), -1, np.int64)
+    columns = {
+        **input_columns(encoded),
+        "words": [list(example.words) for example in examples],
+        "row_start": absent,
+        "token_start": absent,
+        **_first_rows(starts),
+    }
+    return ExampleTable.from_columns(columns | _optional_columns(examples, plan))
+
+
+def _first_rows(starts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the columns of first rows; arrays that share a column have the same."""
+    return {
+        column: starts[name]
+        for column, arrays in STARTS.items()
+        for name in arrays
+        if name in starts
+    }
+
+
+def _optional_columns(examples: Sequence[Example], plan: Plan) -> dict[str, Any]:
+    """Return the columns that this entry needs beyond those of every entry."""
+    encoded = plan.encoded
+    columns: dict[str, Any] = {}
+    for name in ("text", "text_pair"):
+        texts = [getattr(example, name) for example in examples]
+        if any(text is not None for text in texts):
+            columns[name] = texts
+    if encoded.token_types is not None:
+        columns["token_types"] = ragged_column(encoded.token_types, encoded.example_tokens)
+    if encoded.targets is not None:
+        columns["targets"] = ragged_column(encoded.targets, encoded.example_words)
+    return columns
+
+
+def _repeated(examples: Sequence[Example], count: int) -> list[Example]:
+    """Return each example as often as it is read, its passes one after the other."""
+    passes = count // max(len(examples), 1)
+    return [example for example in examples for _ in range(passes)]

@@ -1,0 +1,172 @@
+"""List, describe and check the entries of a cache."""
+
+import logging
+from collections.abc import Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from probekit.base.messages.quantities import human_bytes
+from probekit.base.registry import choose
+from probekit.errors import EntryError, EntryVersionError
+from probekit.extraction.maintenance.stale import Stale, find_stale
+from probekit.store.entry import Entry, read_manifest
+from probekit.store.entry_names import PARTIAL
+from probekit.store.files import disk_bytes
+from probekit.store.labels import label_columns, label_files, read_labels
+from probekit.store.layout import EntryFolder, list_entries
+from probekit.store.manifest import Manifest
+from probekit.store.verify import verify_checksums, verify_files
+
+logger = logging.getLogger(__name__)
+
+_COLUMNS = (
+    *("model", "task", "split", "part", "key", "size", "bytes", "examples", "words", "layers"),
+    *("dtype", "compute", "format", "created", "state"),
+)
+
+
+LEFT_OVER = "left over"
+"""How the state of what no entry needs begins."""
+
+_ORDERS = {"name": (), "size": ("bytes",), "created": ("created",)}
+"""By what column entries are sorted, downwards."""
+
+
+def list_cache(root: Path, order: str = "name") -> list[dict[str, Any]]:
+    """Return a row for each entry, unfinished ones included, then one for whatever is left over.
+
+    Args:
+        root: the cache root.
+        order: of the entries: ``name``, ``size`` (largest first) or ``created`` (newest first).
+
+    Raises:
+        UnknownNameError: there is no such order.
+    """
+    columns = choose("order", order, _ORDERS)
+    rows = [_row(folder) for folder in list_entries(root)]
+    for column in columns:
+        rows.sort(key=itemgetter(column), reverse=True)  # "-" is less than any digit
+    return rows + [_stale_row(stale, root) for stale in find_stale(root)]
+
+
+def _stale_row(stale: Stale, root: Path) -> dict[str, Any]:
+    model, task, *rest = stale.path.relative_to(root).parts
+    return dict.fromkeys(_COLUMNS, "-") | {
+        "model": model,
+        "task": task,
+        "split": "/".join(rest),
+        "bytes": stale.nbytes,
+        "size": human_bytes(stale.nbytes),
+        "state": f"{LEFT_OVER}: {stale.what}",
+    }
+
+
+def _row(folder: EntryFolder) -> dict[str, Any]:
+    size = folder.nbytes
+    row: dict[str, Any] = dict.fromkeys(_COLUMNS, "-") | {
+        "model": folder.model,
+        "task": folder.task,
+        "split": folder.split,
+        "part": "-",
+        "key": folder.key8,
+        "bytes": size,
+        "size": human_bytes(size),
+        "state": "unfinished",
+    }
+    if folder.path.name.endswith(PARTIAL):
+        return row
+    try:
+        manifest = read_manifest(folder.path)
+    except EntryError as error:
+        logger.warning("%s", error)
+        other = isinstance(error, EntryVersionError)
+        return row | {"state": "unreadable" if other else "damaged"}
+    return row | {
+        "part": "all" if manifest.limit is None else f"first {manifest.limit}",
+        "examples": manifest.counts["examples"],
+        "words": manifest.counts.get("words", "-") if manifest.kind == "tagging" else "-",
+        "layers": len(manifest.arrays[0].layers),
+        "dtype": manifest.dtype,
+        "compute": manifest.compute_dtype,
+        "format": manifest.backend,
+        "created": manifest.created,
+        "state": "complete",
+    }
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Return what an entry says of itself, and its size.
+
+    Raises:
+        EntryError: the entry is unfinished or damaged.
+    """
+    entry = Entry.open(path)
+    manifest = entry.manifest
+    return {
+        "path": str(path),
+        "size": human_bytes(disk_bytes(path)),
+        "model": manifest.model_info.get("name", manifest.model),
+        "architecture": manifest.request["model"].get("architecture", "unknown"),
+        "task": manifest.task,
+        "split": manifest.split,
+        "origin": manifest.origin,
+        "part of the split": manifest.part,
+        "labels": _labels(entry),
+        "arrays": ", ".join(
+            f"{spec.name} {spec.rows:,} x {len(spec.layers)} x {spec.dim}"
+            for spec in manifest.arrays
+        ),
+        "layers": ", ".join(map(str, manifest.arrays[0].layers)) + " (0 = emb)",
+        "last layer": "after the final norm"
+        if manifest.final_norm
+        else "as the last block left it",
+        "dtype": f"{manifest.dtype}, computed in {manifest.compute_dtype}",
+        "pooling": manifest.pooling,
+        **{name.replace("_", " "): f"{count:,}" for name, count in manifest.counts.items()},
+        "max |x|": ", ".join(f"{x:.4g}" for x in _largest(manifest)) or "unknown",
+        "key": manifest.key,
+        "created": manifest.created,
+        "versions": ", ".join(f"{name} {found}" for name, found in manifest.versions.items()),
+    }
+
+
+def _largest(manifest: Manifest) -> Sequence[float]:
+    """Return the largest value of each layer of the first array."""
+    return manifest.statistics.get("max_abs", {}).get(manifest.arrays[0].name, ())
+
+
+def _labels(entry: Entry) -> str:
+    try:
+        return ", ".join(label_columns(entry)) or "none"
+    except EntryError as error:  # the entry itself is sound
+        return f"unreadable: {error}"
+
+
+def check_chunks(path: Path, *, progress: bool = False) -> int:
+    """Check every file of an entry, its labels, and every chunk; return the number of chunks.
+
+    Raises:
+        EntryError: something is damaged, missing, short or no part of the entry; the message
+            names the first and counts the rest.
+    """
+    wrong = [*verify_files(path), *_unreadable_labels(path)]
+    wrong = wrong or [str(chunk) for chunk in verify_checksums(path, progress=progress)]
+    if wrong:
+        others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise EntryError(
+            f"{path}: {wrong[0]}{others}. The entry cannot be trusted: extract it again with "
+            "--overwrite."
+        )
+    return sum(spec.n_chunks for spec in read_manifest(path).arrays)
+
+
+def _unreadable_labels(path: Path) -> list[str]:
+    """Return which label files of an entry's split are damaged, by their names."""
+    wrong = []
+    for file in label_files(path, read_manifest(path).split):
+        try:
+            read_labels(file)
+        except EntryError as error:
+            wrong.append(str(error).rstrip("."))
+    return wrong

@@ -1,0 +1,206 @@
+"""Take layers or arrays out of an entry: what is left is the entry that asks for the rest."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from probekit.base.fingerprint import digest
+from probekit.base.layers import parse_layers
+from probekit.base.messages.quantities import human_bytes
+from probekit.errors import OptionError, StorageError
+from probekit.extraction.maintenance.removal import Removable
+from probekit.store.arrays import ArraySpec
+from probekit.store.backends import places_of
+from probekit.store.builder import EntryBuilder
+from probekit.store.checksums import read_chunk
+from probekit.store.entry import Entry
+from probekit.store.files import free_bytes
+from probekit.store.layout import beside_entry
+from probekit.store.manifest import Manifest
+from probekit.store.marks import ChunkSum
+from probekit.store.tables import STARTS
+from probekit.store.verify import read_checksums
+
+TOKENS = "tokens"
+"""The array of the last layer alone, whichever layers the others have."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """An entry, and what is to be left of it.
+
+    Its request asks for less, so it has another key and lies in another folder: it is what an
+    extraction with fewer layers or arrays would find, and one that wants all does not take it.
+
+    Attributes:
+        entry: the entry as it is.
+        manifest: of what is left.
+        path: the folder of what is left.
+    """
+
+    entry: Entry
+    manifest: Manifest
+    path: Path
+
+    @classmethod
+    def of(cls, path: Path, *, layers: str | None, arrays: Collection[str]) -> "Reduction":
+        """Plan it; nothing is changed yet.
+
+        Args:
+            path: the entry's folder.
+            layers: the layers that go, as `parse_layers` reads them; ``tokens`` keeps its one.
+            arrays: the arrays that go.
+
+        Raises:
+            OptionError: it is no entry, one is not there, or nothing would be left.
+            EntryError: the entry is unfinished or damaged.
+        """
+        entry = Entry.open(path)
+        Removable.of(path)  # as it is removed in the end
+        kept = _without(entry.manifest, layers, arrays)
+        manifest = _reduced(entry.manifest, kept)
+        folder = beside_entry(path, manifest.key)
+        if folder.exists():
+            raise OptionError(
+                f"{folder} holds just what would be left of {path}: remove that as a whole, "
+                f"probekit cache rm {path}"
+            )
+        return cls(entry, manifest, folder)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the chunks that are left."""
+        return sum(spec.nbytes for spec in self.manifest.arrays)
+
+    @property
+    def freed(self) -> int:
+        """Bytes of the chunks that go."""
+        return sum(spec.nbytes for spec in self.entry.manifest.arrays) - self.nbytes
+
+    def apply(self) -> Entry:
+        """Write what is left as an entry of its own, then remove the one that it is left of.
+
+        Raises:
+            EntryLockedError: another process writes one of the two.
+            EntryError: a chunk is damaged.
+            StorageError: there is no room for what is left beside what was.
+        """
+        if self.nbytes > (free := free_bytes(self.path)):
+            raise StorageError(
+                f"{self.path}: what is left is {human_bytes(self.nbytes)} and written before the "
+                f"rest is removed; {human_bytes(free)} are free."
+            )
+        old = self.entry
+        files = {file.name: file.read_bytes() for file in sorted(old.backbone.iterdir())}
+        with EntryBuilder.open(self.path, plan=self._plan()) as builder:
+            for unit in sorted(set(range(self._n_units)) - builder.done_units):
+                builder.copy_unit(unit, self._chunks(unit))
+            entry = builder.complete(self.manifest, _table(old, self.manifest), files)
+        Removable.of(old.path).remove()
+        return entry
+
+    @property
+    def _n_units(self) -> int:
+        return max(spec.n_row_chunks for spec in self.manifest.arrays)
+
+    def _plan(self) -> dict[str, Any]:
+        return {
+            "request": dict(self.manifest.request),
+            "reduced_from": self.entry.manifest.key,
+            "backend": self.manifest.backend,
+            "arrays": [spec.to_json() for spec in self.manifest.arrays],
+            "units": list(range(self._n_units)),
+        }
+
+    def _chunks(self, unit: int) -> Iterator[tuple[ChunkSum, bytes]]:
+        """Yield the chunks of one run of rows, at their new places among the layers."""
+        old = self.entry
+        for spec in self.manifest.arrays:
+            if unit >= spec.n_row_chunks:
+                continue
+            before = old.manifest.array(spec.name)
+            for name, places in places_of(old.path, old.manifest.backend, [before]).items():
+                for at, layer in enumerate(spec.layers):
+                    found = self._sums[name, unit, before.layers.index(layer)]
+                    yield replace(found, layer_index=at), read_chunk(found, places)
+
+    @cached_property
+    def _sums(self) -> dict[tuple[str, int, int], ChunkSum]:
+        listed = read_checksums(self.entry.path, self.entry.manifest)
+        return {(c.array, c.row_chunk, c.layer_index): c for c in listed}
+
+
+def _without(
+    manifest: Manifest, layers: str | None, arrays: Collection[str]
+) -> tuple[ArraySpec, ...]:
+    """Return the arrays that are left, with their layers."""
+    for name in arrays:
+        manifest.array(name)
+    kept = [spec for spec in manifest.arrays if spec.name not in arrays]
+    if layers is not None:
+        gone = set(parse_layers(layers, manifest.n_blocks))
+        held = {layer for spec in kept if spec.name != TOKENS for layer in spec.layers}
+        if not gone <= held:
+            raise OptionError(
+                f"--layers {layers}: layer {min(gone - held)} is in no array that is left but "
+                f"{TOKENS}, which keeps its own; there are {sorted(held)}."
+            )
+        kept = [
+            spec if spec.name == TOKENS
+            else replace(spec, layers=tuple(n for n in spec.layers if n not in gone))
+            for spec in kept
+            if spec.name == TOKENS or not set(spec.layers) <= gone
+        ]  # fmt: skip
+    if not kept:
+        raise OptionError("nothing would be left: remove the entry as a whole, probekit cache rm.")
+    return tuple(kept)
+
+
+def _reduced(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
+    """Return the manifest of what is left: with the request that asks for just this."""
+    names = {spec.name for spec in kept}
+    gone = {spec.name for spec in manifest.arrays} - names
+    request = dict(manifest.request)
+    request["keep"] = sorted({*request["keep"], *names} - gone)
+    chosen = {layer for spec in kept if spec.name != TOKENS for layer in spec.layers}
+    if chosen:
+        request["layers"] = sorted(chosen)
+    return replace(
+        manifest,
+        key=digest(request),
+        request=request,
+        arrays=kept,
+        statistics={
+            name: _statistics(values, manifest, kept)
+            for name, values in manifest.statistics.items()
+        },
+        extra={**manifest.extra, "reduced_from": manifest.key},
+        files={},
+    )
+
+
+def _statistics(
+    values: Mapping[str, Sequence[float]], manifest: Manifest, kept: Sequence[ArraySpec]
+) -> dict[str, list[float]]:
+    """Return of numbers per array and layer those that are left."""
+    found = {}
+    for spec in kept:
+        if spec.name in values:
+            before = dict(zip(manifest.array(spec.name).layers, values[spec.name], strict=True))
+            found[spec.name] = [before[layer] for layer in spec.layers]
+    return found
+
+
+def _table(entry: Entry, manifest: Manifest) -> pa.Table:
+    """Return the example table, in which arrays that went have no first row."""
+    table, names = entry.examples.table, {spec.name for spec in manifest.arrays}
+    for column, arrays in STARTS.items():
+        if column in table.column_names and not names & set(arrays):
+            at, field = table.column_names.index(column), table.schema.field(column)
+            none = pa.array([-1] * len(table), field.type)
+            table = table.set_column(at, field, none)
+    return table

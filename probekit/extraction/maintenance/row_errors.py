@@ -1,0 +1,173 @@
+"""Compare cached rows with a fresh float32 pass, or with another entry of the same text."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from probekit.backbone import Backbone, load_again, read_arrays
+from probekit.data.pooling import Pooling
+from probekit.errors import OptionError
+from probekit.extraction.maintenance.replay import replay
+from probekit.extraction.maintenance.sample import RowSample, read_sample, sample_rows
+from probekit.store.entry import Entry
+
+# Median relative error of a row that is allowed per layer, by what made the row. The 99th
+# percentile may be ten times as large: in bfloat16 single texts of correct entries come back with
+# an error of 0.12 to 0.16 (0.0004 in float32), and three pooled rows of a text fail together.
+_COMPUTE_TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 5e-3}
+_STORE_TOLERANCE = {"float32": 0.0, "float16": 0.0, "bfloat16": 4e-3, "int8": 1e-2}
+TAIL = 10
+_MODEL = ("name", "revision", "identity")
+_SAME = ("model", "text", "max_length", "overlong", "pooling", "layers", "masking")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowErrors:
+    """Relative errors |a - b| / |b| of some rows, layer by layer.
+
+    Attributes:
+        entry: the entry whose rows are a.
+        reference: what b is.
+        rows: how many rows were compared.
+        layers: layer numbers.
+        median: median error of each layer.
+        p99: 99th percentile of each layer.
+        tolerance: largest median allowed; ``TAIL`` times that for the 99th percentile.
+    """
+
+    entry: str
+    reference: str
+    rows: int
+    layers: tuple[int, ...]
+    median: tuple[float, ...]
+    p99: tuple[float, ...]
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether every layer is within tolerance."""
+        # `all`, not `max`: a NaN must fail wherever it stands.
+        return all(error <= self.tolerance for error in self.median) and all(
+            error <= TAIL * self.tolerance for error in self.p99
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {
+            "entry": self.entry,
+            "reference": self.reference,
+            "rows": self.rows,
+            "median": dict(zip(map(str, self.layers), self.median, strict=True)),
+            "p99": dict(zip(map(str, self.layers), self.p99, strict=True)),
+            "tolerance": self.tolerance,
+            "passed": self.passed,
+        }
+
+
+def verify_rows(
+    entry: Entry,
+    count: int,
+    *,
+    model: str | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+) -> RowErrors:
+    """Compare rows with a fresh float32 pass over one text at a time.
+
+    Args:
+        entry: the entry to check.
+        count: how many random rows of the arrays that hold every chosen layer; fewer if there are
+            fewer. Those of the most and the least padded text of every unit come on top.
+        model: where the model lies now; ``None`` is where it lay at extraction.
+        device: where the model runs.
+        seed: of the random rows.
+
+    Raises:
+        BackboneError: it is another model than that of the entry.
+        EntryError: the entry holds no such row, or does not say of which model it is.
+    """
+    entry.manifest.check_says("model_info", _MODEL)
+    entry.manifest.check_says("request", ("max_length", "overlong"))
+    backbone = load_again(
+        entry.manifest.model_info,
+        model=model,
+        device=device,
+        compute_dtype="float32",
+        made=str(entry.path),
+    )
+    sample = sample_rows(entry, count, seed)
+    fresh = _fresh_rows(backbone, entry, sample)
+    dtype = entry.manifest.dtype
+    tolerance = max(_COMPUTE_TOLERANCE[entry.manifest.compute_dtype], _STORE_TOLERANCE[dtype])
+    return _compare(
+        entry, sample, fresh, reference="float32 pass, one sentence", tolerance=tolerance
+    )
+
+
+def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> RowErrors:
+    """Compare random rows with the same rows in another entry of the same text.
+
+    This isolates what storage costs: an int8 entry against an unquantised one.
+
+    Raises:
+        OptionError: the entries differ in what decides the rows, such as text, model or layers.
+    """
+    for field in _SAME:
+        if entry.manifest.request.get(field) != other.manifest.request.get(field):
+            raise OptionError(
+                f"{entry.path} and {other.path} cannot be compared: they differ in {field!r}."
+            )
+    sample = sample_rows(entry, count, seed)
+    fresh = read_sample(other, sample)
+    dtype = entry.manifest.dtype
+    tolerance = max(_COMPUTE_TOLERANCE["float32"], _STORE_TOLERANCE[dtype])
+    return _compare(entry, sample, fresh, reference=str(other.path), tolerance=tolerance)
+
+
+def _compare(
+    entry: Entry,
+    sample: RowSample,
+    fresh: Float[Tensor, "rows layers dim"],
+    *,
+    reference: str,
+    tolerance: float,
+) -> RowErrors:
+    cached, fresh = read_sample(entry, sample).double(), fresh.double()
+    size = torch.linalg.vector_norm(fresh, dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
+    errors = torch.linalg.vector_norm(cached - fresh, dim=-1) / size
+    quantiles = torch.quantile(errors, torch.tensor([0.5, 0.99], dtype=torch.float64), dim=0)
+    return RowErrors(
+        entry=str(entry.path),
+        reference=reference,
+        rows=len(sample),
+        layers=tuple(entry.arrays[sample.arrays[0]].layers),
+        median=tuple(quantiles[0].tolist()),
+        p99=tuple(quantiles[1].tolist()),
+        tolerance=tolerance,
+    )
+
+
+def _fresh_rows(
+    backbone: Backbone, entry: Entry, sample: RowSample
+) -> Float[Tensor, "rows layers dim"]:
+    """Run the model on each example alone and return the sample's rows."""
+    manifest = entry.manifest
+    layers = {name: entry.arrays[name].layers for name in sample.arrays}
+    fresh = torch.empty(len(sample), len(next(iter(layers.values()))), manifest.dim)
+    for example, places in sample.by_example().items():
+        rows = read_arrays(
+            backbone,
+            replay(backbone, entry, example),
+            0,
+            1,
+            layers=layers,
+            pooling=cast(Pooling, manifest.pooling),
+            batch_tokens=1,  # every window is a batch of its own
+            dtype=torch.float32,
+        )
+        for place in places:
+            fresh[place] = rows[sample.array_of(place)][sample.within[place]]
+    return fresh

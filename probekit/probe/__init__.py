@@ -1,0 +1,1 @@
+"""What is trained: heads, decoders, their normalisation, and the fitters that train them."""

@@ -1,0 +1,69 @@
+"""Decoders: one fused vector per row in, class ids (or numbers) out.
+
+To add a decoder, write one file with a `DecoderSpec` and its `Decoder`, and one line in
+``DECODERS``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from probekit.base.registry import choose, revive
+from probekit.errors import OptionError
+from probekit.probe.decoders.contract import IGNORED, UNSEEN_LOSS, Decoder, DecoderSpec
+from probekit.probe.decoders.crf import CRF
+from probekit.probe.decoders.linear import Linear
+from probekit.probe.decoders.mlp import MLP
+from probekit.probe.decoders.pooler import Pooler
+from probekit.probe.decoders.regression import Regression
+from probekit.probe.decoders.vocabulary import Vocabulary
+
+DECODERS: dict[str, type[DecoderSpec]] = {
+    "linear": Linear,
+    "mlp": MLP,
+    "crf": CRF,
+    "pooler": Pooler,
+    "regression": Regression,
+    "vocabulary": Vocabulary,
+}
+
+
+def decoder_from_json(value: Mapping[str, Any]) -> DecoderSpec:
+    """Return the decoder that ``DecoderSpec.to_json`` described.
+
+    Raises:
+        UnknownNameError: no decoder has this name.
+        OptionError: a hyper-parameter that the decoder does not have, or a value it refuses.
+    """
+    return revive("decoder", value, DECODERS)
+
+
+def check_decoder(name: str, kind: str) -> None:
+    """Check that a decoder fits a kind of label column.
+
+    Raises:
+        UnknownNameError: no decoder has this name.
+        OptionError: it does not decode that kind; the message names those that do.
+    """
+    if kind not in choose("decoder", name, DECODERS).kinds:
+        fitting = [other for other, spec in DECODERS.items() if kind in spec.kinds]
+        raise OptionError(
+            f"decoder {name!r} does not fit {kind} labels; "
+            f"choose {', '.join(fitting) or 'another label'}."
+        )
+
+
+__all__ = [
+    "CRF",
+    "DECODERS",
+    "IGNORED",
+    "MLP",
+    "UNSEEN_LOSS",
+    "Decoder",
+    "DecoderSpec",
+    "Linear",
+    "Pooler",
+    "Regression",
+    "Vocabulary",
+    "check_decoder",
+    "decoder_from_json",
+]

@@ -1,0 +1,192 @@
+"""What every decoder promises: logits from fused rows, a loss over them, and predictions."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from probekit.probe.parameter_groups import Groups, divide
+
+Objective = Literal["cross-entropy", "chain", "squares"]
+"""Losses that a solver knows: of rows by class, of paths of tags, of numbers."""
+
+IGNORED = -100
+"""Target of a row that takes no part in the loss, where targets are class ids."""
+
+UNSEEN_LOSS = -math.log(1e-12)
+"""Loss in nats of a row whose class the decoder does not know (its label is not in train)."""
+
+
+class Decoder(nn.Module, ABC):
+    """Turns fused rows h into logits, a training loss and predictions.
+
+    ``offsets`` (examples + 1) says that example e owns rows ``offsets[e]:offsets[e + 1]``; None is
+    one example. Decoders that score each row alone ignore it; those that score whole sentences
+    need it.
+
+    Targets are class ids, -100 for a row that does not count; a decoder of numbers takes floats,
+    NaN for a row that does not count.
+
+    Attributes:
+        width: width of h.
+        n_classes: number of logits per row.
+    """
+
+    def __init__(self, width: int, n_classes: int) -> None:
+        """Remember the sizes."""
+        super().__init__()
+        self.width = width
+        self.n_classes = n_classes
+
+    @property
+    def affine(self) -> tuple[Tensor, Tensor] | None:
+        """Weight and bias of the map from h to logits in evaluation mode, if it is affine.
+
+        None also where folding the map into a head would cost more than it saves.
+        """
+        return None
+
+    def fit_targets(self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]) -> None:
+        """Learn what the decoder must know of the train targets before the first step.
+
+        Called once, with all of them; most decoders need nothing.
+        """
+
+    def parameter_groups(self) -> Groups:
+        """Return the parameters by group, each of which may have a learning rate of its own.
+
+        ``transitions`` is what a chain scores besides its emissions, ``weights`` everything else.
+        Groups besides ``weights`` are those of the spec's ``group_rates``.
+        """
+        return divide(self)
+
+    def load(
+        self,
+        weight: Float[Tensor, "k width"],
+        bias: Float[Tensor, " k"],
+        present: Int64[Tensor, " k"],
+        chain: Sequence[Tensor] = (),
+    ) -> None:
+        """Take the values that a solver found; only for decoders with an objective.
+
+        Args:
+            weight: of the logits of h.
+            bias: of the same.
+            present: the class of each of these logits; a class that was not drawn has no score.
+            chain: transitions, first and last scores of these classes, of a chain.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is not solved")
+
+    @abstractmethod
+    def forward(
+        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
+    ) -> Float[Tensor, "rows classes"]:
+        """Return logits in float32 (float64 for float64 input).
+
+        Args:
+            h: fused rows.
+            generator: source of dropout masks, on h's device; needed in training mode by decoders
+                with dropout, never used in evaluation mode. The global generator is left alone,
+                so members trained side by side do not disturb each other.
+        """
+
+    @abstractmethod
+    def row_losses(
+        self,
+        logits: Float[Tensor, "rows classes"],
+        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
+        offsets: Int64[Tensor, " bounds"] | None = None,
+    ) -> Float[Tensor, " rows"]:
+        """Return each row's share of the loss; it is 0 for rows that do not count.
+
+        For class ids that is the negative log-likelihood in nats, ``UNSEEN_LOSS`` for a class id
+        of ``n_classes`` or more. A decoder that scores whole sentences puts a sentence's loss on
+        its first row. A decoder of numbers gives the squared error.
+        """
+
+    @abstractmethod
+    def predict(
+        self,
+        logits: Float[Tensor, "rows classes"],
+        offsets: Int64[Tensor, " bounds"] | None = None,
+    ) -> Int64[Tensor, " rows"] | Float[Tensor, " rows"]:
+        """Return one class id per row, or one number."""
+
+    def loss(
+        self,
+        logits: Float[Tensor, "rows classes"],
+        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
+        offsets: Int64[Tensor, " bounds"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """Return the training loss: the mean of `row_losses` over rows that count, 0 without any.
+
+        All targets must be below ``n_classes``.
+        """
+        total = self.row_losses(logits, targets, offsets).sum()
+        return total / self.counted(targets).sum().clamp(min=1)
+
+    def counted(
+        self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]
+    ) -> Bool[Tensor, " rows"]:
+        """Return which rows count."""
+        return targets != IGNORED
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderSpec(ABC):
+    """A decoder's name and hyper-parameters: a value that builds the module.
+
+    The arguments of the constructor are its options; a field with ``init=False`` is no option, and
+    is no part of the dict form.
+
+    Attributes:
+        name: key in ``DECODERS``.
+        source: paper.
+        summary: one line for people.
+        group_rates: the module's groups of parameters besides ``weights``, each with the rate that
+            it has by default where that is not the head's.
+        kinds: kinds of label column that it decodes ("tagging", "sentence", "pair", "regression",
+            "language-modelling").
+    """
+
+    name: ClassVar[str]
+    source: ClassVar[str]
+    summary: ClassVar[str]
+    kinds: ClassVar[frozenset[str]]
+    group_rates: ClassVar[Mapping[str, float | None]] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the name and hyper-parameters; ``decoder_from_json`` is the inverse."""
+        options = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+        return {"name": self.name, **options}
+
+    def bind(self, entry_backbone: Path) -> Self:
+        """Return the same decoder knowing where the entry keeps small parts of the backbone.
+
+        Args:
+            entry_backbone: the ``backbone/`` folder of the train split's entry. Most decoders do
+                not look at it.
+        """
+        return self
+
+    @property
+    def objective(self) -> Objective | None:
+        """The loss that is convex in all trained values; None where it is not."""
+        return None
+
+    @abstractmethod
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> Decoder:
+        """Create the module with fresh parameters.
+
+        Args:
+            width: width of h, ``FusionHead.width``.
+            n_classes: number of classes; a decoder whose number of logits is fixed (regression,
+                vocabulary) does not look at it.
+            generator: the only source of randomness, on the CPU.
+        """

@@ -1,0 +1,84 @@
+"""Linear decoder: dropout, then one linear layer; the default for tagging."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+from torch.nn import functional
+
+from probekit.base.numbers.precision import full
+from probekit.probe.decoders.classifier import Classifier
+from probekit.probe.decoders.contract import UNSEEN_LOSS, DecoderSpec, Objective
+from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear(DecoderSpec):
+    """logits = W dropout(h) + b, trained with cross entropy.
+
+    Attributes:
+        dropout: probability of zeroing an element of h in training.
+    """
+
+    dropout: float = 0.1
+
+    name: ClassVar[str] = "linear"
+    source: ClassVar[str] = "the token classifier of BERT, used by DWAtt"
+    summary: ClassVar[str] = "dropout and one linear layer"
+    kinds: ClassVar[frozenset[str]] = frozenset({"tagging", "sentence", "pair"})
+
+    def __post_init__(self) -> None:
+        """Check the rate."""
+        check_rate(self.name, self.dropout)
+
+    @property
+    def objective(self) -> Objective:
+        """Cross entropy, convex in weight and bias."""
+        return "cross-entropy"
+
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> "LinearDecoder":
+        """Create the module; weight, then bias, are drawn as ``torch.nn.Linear`` would."""
+        return LinearDecoder(width, n_classes, self.dropout, generator)
+
+
+class LinearDecoder(Classifier):
+    """Module of `Linear`."""
+
+    def __init__(
+        self, width: int, n_classes: int, dropout: float, generator: torch.Generator
+    ) -> None:
+        """Draw weight and bias from U(-1/sqrt(width), 1/sqrt(width))."""
+        super().__init__(width, n_classes)
+        self.dropout = dropout
+        layer = linear_layer(width, n_classes, generator)
+        self.weight = layer.weight
+        self.bias = layer.bias
+
+    @property
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Weight (classes, width) and bias (classes)."""
+        return self.weight, self.bias
+
+    @torch.no_grad()
+    def load(
+        self,
+        weight: Float[Tensor, "k width"],
+        bias: Float[Tensor, " k"],
+        present: Int64[Tensor, " k"],
+        chain: Sequence[Tensor] = (),
+    ) -> None:
+        """Take weight and bias; a class that was not drawn has about the loss ``UNSEEN_LOSS``."""
+        self.weight.zero_()
+        self.bias.fill_(float(bias.mean()) - UNSEEN_LOSS)
+        self.weight[present] = (weight - weight.mean(0)).to(self.weight)
+        self.bias[present] = bias.to(self.bias)
+
+    def forward(
+        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
+    ) -> Float[Tensor, "rows classes"]:
+        """Return logits; the product runs in the autocast dtype."""
+        h = drop(self, h, self.dropout, generator)
+        return full(functional.linear(h, self.weight, self.bias))

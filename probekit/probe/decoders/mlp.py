@@ -1,0 +1,68 @@
+"""MLP decoder: two hidden layers, the feed-forward layers of the attention-fusion paper."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from probekit.base.numbers.precision import full
+from probekit.errors import OptionError
+from probekit.probe.decoders.classifier import Classifier
+from probekit.probe.decoders.contract import DecoderSpec
+from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLP(DecoderSpec):
+    """logits = W_3 relu(W_2 relu(W_1 h + b_1) + b_2) + b_3, trained with cross entropy.
+
+    The paper gives the number and width of the hidden layers; it names neither activation nor
+    dropout, which are ours: ReLU, and dropout on the input of every layer as in `Linear`.
+
+    Attributes:
+        hidden: width of both hidden layers.
+        dropout: probability of zeroing an element of a layer's input in training.
+    """
+
+    hidden: int = 256
+    dropout: float = 0.1
+
+    name: ClassVar[str] = "mlp"
+    source: ClassVar[str] = 'attention fusion, section 4: "two feed forward layers of size 256"'
+    summary: ClassVar[str] = "two hidden layers of 256"
+    kinds: ClassVar[frozenset[str]] = frozenset({"tagging", "sentence", "pair"})
+
+    def __post_init__(self) -> None:
+        """Check width and rate."""
+        if self.hidden < 1:
+            raise OptionError(f"mlp: hidden must be 1 or more, found {self.hidden}.")
+        check_rate(self.name, self.dropout)
+
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> "MLPDecoder":
+        """Create the module; the layers are drawn one after another."""
+        return MLPDecoder(width, n_classes, self.hidden, self.dropout, generator)
+
+
+class MLPDecoder(Classifier):
+    """Module of `MLP`."""
+
+    def __init__(
+        self, width: int, n_classes: int, hidden: int, dropout: float, generator: torch.Generator
+    ) -> None:
+        """Draw the three layers as ``torch.nn.Linear`` would."""
+        super().__init__(width, n_classes)
+        self.dropout = dropout
+        self.first = linear_layer(width, hidden, generator)
+        self.second = linear_layer(hidden, hidden, generator)
+        self.out = linear_layer(hidden, n_classes, generator)
+
+    def forward(
+        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
+    ) -> Float[Tensor, "rows classes"]:
+        """Return logits; the products run in the autocast dtype."""
+        for layer in (self.first, self.second):
+            h = functional.relu(layer(drop(self, h, self.dropout, generator)))
+        return full(self.out(drop(self, h, self.dropout, generator)))

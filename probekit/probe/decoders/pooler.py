@@ -1,0 +1,57 @@
+"""Pooler decoder: dense, tanh, dropout and a linear layer; the papers' for encoders' sentences."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from probekit.base.numbers.precision import full
+from probekit.probe.decoders.classifier import Classifier
+from probekit.probe.decoders.contract import DecoderSpec
+from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooler(DecoderSpec):
+    """logits = W dropout(tanh(W_p h + b_p)) + b, W_p square, trained with cross entropy.
+
+    Attributes:
+        dropout: probability of zeroing an element of the pooled vector in training.
+    """
+
+    dropout: float = 0.1
+
+    name: ClassVar[str] = "pooler"
+    source: ClassVar[str] = "the sequence classifier of BERT, its pooler drawn anew"
+    summary: ClassVar[str] = "dense layer, tanh, one linear layer"
+    kinds: ClassVar[frozenset[str]] = frozenset({"sentence", "pair"})
+
+    def __post_init__(self) -> None:
+        """Check the rate."""
+        check_rate(self.name, self.dropout)
+
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> "PoolerDecoder":
+        """Create the module; the dense layer is drawn first."""
+        return PoolerDecoder(width, n_classes, self.dropout, generator)
+
+
+class PoolerDecoder(Classifier):
+    """Module of `Pooler`."""
+
+    def __init__(
+        self, width: int, n_classes: int, dropout: float, generator: torch.Generator
+    ) -> None:
+        """Draw both layers as ``torch.nn.Linear`` would."""
+        super().__init__(width, n_classes)
+        self.dropout = dropout
+        self.dense = linear_layer(width, width, generator)
+        self.out = linear_layer(width, n_classes, generator)
+
+    def forward(
+        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
+    ) -> Float[Tensor, "rows classes"]:
+        """Return logits; the products run in the autocast dtype."""
+        pooled = full(self.dense(h)).tanh()
+        return full(self.out(drop(self, pooled, self.dropout, generator)))

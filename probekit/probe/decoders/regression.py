@@ -1,0 +1,119 @@
+"""Regression decoder: dropout, then one linear layer to a number, trained by squared error."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+from torch.nn import functional
+
+from probekit.probe.decoders.contract import Decoder, DecoderSpec, Objective
+from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression(DecoderSpec):
+    """value = mean + deviation (w . dropout(h) + b), trained with the squared error.
+
+    Mean and deviation are those of the train targets, so that the linear layer starts at the right
+    scale whatever the unit of the targets (STS-B: 0 to 5).
+
+    Attributes:
+        dropout: probability of zeroing an element of h in training.
+    """
+
+    dropout: float = 0.1
+
+    name: ClassVar[str] = "regression"
+    source: ClassVar[str] = "BERT on STS-B: a linear layer with one output and squared error"
+    summary: ClassVar[str] = "dropout and one linear layer to a number"
+    kinds: ClassVar[frozenset[str]] = frozenset({"regression"})
+
+    def __post_init__(self) -> None:
+        """Check the rate."""
+        check_rate(self.name, self.dropout)
+
+    @property
+    def objective(self) -> Objective:
+        """The squared error, convex in weight and bias."""
+        return "squares"
+
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> "RegressionDecoder":
+        """Create the module; it has one output whatever ``n_classes`` is."""
+        return RegressionDecoder(width, self.dropout, generator)
+
+
+class RegressionDecoder(Decoder):
+    """Module of `Regression`; its logits are values in the unit of the targets."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, width: int, dropout: float, generator: torch.Generator) -> None:
+        """Draw the weight as ``torch.nn.Linear`` would; the bias starts at 0, the train mean."""
+        super().__init__(width, 1)
+        self.dropout = dropout
+        self.weight = linear_layer(width, 1, generator).weight
+        self.bias = torch.nn.Parameter(torch.zeros(1))
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("deviation", torch.ones(()))
+
+    def fit_targets(self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]) -> None:
+        """Keep mean and standard deviation; equal targets have deviation 1, so that it divides."""
+        known = targets[self.counted(targets)].double()
+        if len(known) == 0:
+            return
+        equal = bool((known == known[0]).all())
+        self.mean.fill_(float(known.mean()))
+        self.deviation.fill_(1.0 if equal else float(known.std(correction=0)))
+
+    @torch.no_grad()
+    def load(
+        self,
+        weight: Float[Tensor, "k width"],
+        bias: Float[Tensor, " k"],
+        present: Int64[Tensor, " k"],
+        chain: Sequence[Tensor] = (),
+    ) -> None:
+        """Take weight and bias of numbers in standard units."""
+        self.weight.copy_(weight)
+        self.bias.copy_(bias)
+
+    def forward(
+        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
+    ) -> Float[Tensor, "rows classes"]:
+        """Return values, shape (rows, 1); in full precision even under autocast.
+
+        In bfloat16 values near 4 would lie 0.016 apart, and ties move a rank correlation.
+        """
+        h = drop(self, h, self.dropout, generator)
+        with torch.autocast(h.device.type, enabled=False):
+            standard = functional.linear(h.to(self.weight.dtype), self.weight, self.bias)
+        return self.mean + self.deviation * standard
+
+    def row_losses(
+        self,
+        logits: Float[Tensor, "rows classes"],
+        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
+        offsets: Int64[Tensor, " bounds"] | None = None,
+    ) -> Float[Tensor, " rows"]:
+        """Return the squared error of each row, 0 where the target is NaN."""
+        values = logits[:, 0]
+        known = torch.where(self.counted(targets), targets.to(values.dtype), values)
+        return (values - known).square()
+
+    def predict(
+        self,
+        logits: Float[Tensor, "rows classes"],
+        offsets: Int64[Tensor, " bounds"] | None = None,
+    ) -> Float[Tensor, " rows"]:
+        """Return the value of each row."""
+        return logits[:, 0]
+
+    def counted(
+        self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]
+    ) -> Bool[Tensor, " rows"]:
+        """Return which rows have a number (-100 is one)."""
+        return ~targets.isnan()

@@ -1,0 +1,236 @@
+"""A linear layer over rows, fitted for many strengths of L2 and many parts of the rows at once.
+
+f(W, b) = sum_i v_i loss(W z_i + b, y_i) + l2 / 2 |W|^2, the weights v of the rows summing to 1; the
+bias is not penalised.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+from torch.nn import functional
+
+from probekit.probe.fitters.losses import Loss, bends
+from probekit.probe.fitters.minimise import (
+    TOLERANCE,
+    Evaluation,
+    Minimisation,
+    Minimum,
+    Request,
+    minimise,
+)
+from probekit.probe.fitters.preconditioner import BlockInverse, KroneckerInverse
+
+_PIECE_VALUES, _PIECE_ROWS = 2**21, 4096
+"""Logits of all problems, and rows, of one piece: they stay in a processor's cache between the two
+products of an evaluation."""
+
+_DRAWN = 20
+"""Rows that a block of the Hessian is summed over on average, per column of theirs, at most."""
+
+_FLAT = 1e-12
+"""Curvature by a logit below which rows are not told apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problems:
+    """What is to be fitted to the same rows: every strength to every part of them.
+
+    Attributes:
+        l2: strength of each problem.
+        part: which part of the rows each problem sees.
+        parts: weight of each row in each part; they sum to 1.
+    """
+
+    l2: Float64[Tensor, " problems"]
+    part: Int64[Tensor, " problems"]
+    parts: Float[Tensor, "parts n"]
+
+    @classmethod
+    def of(cls, strengths: Iterable[float], parts: Float[Tensor, "parts n"]) -> "Problems":
+        """Return all strengths, in their order, for every part."""
+        l2 = torch.tensor(list(strengths), dtype=torch.float64, device=parts.device)
+        part = torch.arange(len(parts), device=parts.device)
+        shares = (parts / parts.double().sum(1, keepdim=True)).float()
+        return cls(l2.repeat(len(parts)), part.repeat_interleave(len(l2)), shares)
+
+
+class LinearObjective:
+    """The objective of all problems, summed up block after block of the rows."""
+
+    def __init__(
+        self,
+        loss: Loss,
+        problems: Problems,
+        spectrum: Float64[Tensor, " r"],
+        extra_l2: float = 0.0,
+    ) -> None:
+        """Keep what the problems are.
+
+        Args:
+            loss: by the logits of the rows.
+            problems: strengths and parts.
+            spectrum: mean square of each column of the rows.
+            extra_l2: strength of L2 on the loss's own values.
+        """
+        self.loss, self.problems = loss, problems
+        self._spectrum, self._extra_l2 = spectrum, extra_l2
+        self._width = len(spectrum) + 1
+        self._n_weights = loss.n_logits * self._width
+
+    def minimise(self, tolerance: float = TOLERANCE) -> Minimisation:
+        """Return the minimisation of all problems, which asks for evaluations.
+
+        A chain's is judged more strictly: along transitions the curvature is known less well.
+        """
+        loss, problems = self.loss, self.problems
+        tolerance = tolerance / 100 if loss.n_extra else tolerance
+        n_problems = len(problems.l2)
+        start = problems.l2.new_zeros(n_problems, self._n_weights + loss.n_extra)
+        weights, _, _ = self._split(start)
+        weights[:, :, -1] = loss.start(problems.parts)[problems.part]
+        beside = [loss.n_extra] if loss.n_extra else []
+        kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
+        inverse = kind(self._spectrum, problems.l2, loss.n_logits, beside=beside)
+        return minimise(start, inverse, tolerance=tolerance)
+
+    def unpack(
+        self, points: Float64[Tensor, "some values"]
+    ) -> tuple[
+        Float64[Tensor, "some logits r"],
+        Float64[Tensor, "some logits"],
+        Float64[Tensor, "some extra"],
+    ]:
+        """Return weights, biases and the loss's own values of some points."""
+        weights, _, extra = self._split(points)
+        return weights[:, :, :-1], weights[:, :, -1], extra
+
+    def _split(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        weights = points[:, : self._n_weights].view(len(points), self.loss.n_logits, self._width)
+        return weights, weights[:, :, :-1], points[:, self._n_weights :]
+
+    def predict(
+        self,
+        points: Float64[Tensor, "some values"],
+        z: Float[Tensor, "n r"],
+        offsets: Int64[Tensor, " bounds"],
+    ) -> Tensor:
+        """Return what some problems predict of rows, shape (some, n).
+
+        Args:
+            points: of the problems.
+            z: rows in the basis of the objective.
+            offsets: bounds of the sentences in them.
+        """
+        weights, bias, extra = self.unpack(points)
+        flat = weights.reshape(bias.numel(), z.shape[1]).float()
+        logits = torch.addmm(bias.reshape(-1, 1).float(), flat, z.t())
+        return self.loss.predict(logits.view(len(points), -1, len(z)), extra, offsets)
+
+    def begin(self, request: Request) -> "Pass":
+        """Return an evaluation to which rows can be added."""
+        return Pass(self, request)
+
+    def evaluate(
+        self, request: Request, blocks: Iterable[tuple[slice, Float[Tensor, "n r"]]]
+    ) -> Evaluation:
+        """Return the evaluation over all rows, given in blocks."""
+        found = self.begin(request)
+        for rows, z in blocks:
+            found.add(rows, z)
+        return found.finish()
+
+
+class Pass:
+    """One evaluation of some problems, row block by row block."""
+
+    def __init__(self, objective: LinearObjective, request: Request) -> None:
+        """Start with the penalty, before any row."""
+        self._objective = objective
+        self._loss, problems = objective.loss, objective.problems
+        self._l2 = problems.l2[request.which]
+        self._part = problems.part[request.which]
+        self._n = len(request.which)
+        self._points = request.points
+        weights, self._penalised, self._extra = objective._split(request.points)
+        n_logits, width = weights.shape[1:]
+        self._matrix = weights[:, :, :-1].reshape(self._n * n_logits, width - 1).float()
+        self._bias = weights[:, :, -1].reshape(-1, 1).float()
+        self._value = torch.zeros_like(self._l2)
+        self._by_weights = weights.new_zeros(self._n * n_logits, width)
+        self._by_extra = torch.zeros_like(self._extra)
+        self._curvature: Tensor | None = None
+        self._blocks = None if request.curvature is None else _Blocks(request.curvature, width)
+
+    def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
+        """Add some rows."""
+        most = min(max(_PIECE_VALUES // max(len(self._matrix), 1), 64), _PIECE_ROWS)
+        for piece in self._loss.pieces(rows, most):
+            self._add(piece, z[piece.start - rows.start : piece.stop - rows.start])
+
+    def _add(self, rows: slice, z: Tensor) -> None:
+        logits = torch.addmm(self._bias, self._matrix, z.t())
+        weights = self._objective.problems.parts[:, rows][self._part]
+        found = self._loss.derive(logits.view(self._n, -1, len(z)), self._extra, weights, rows)
+        if self._blocks is not None:
+            self._blocks.add(bends(found.by_logits, weights), z)
+        by_logits = found.by_logits.reshape(len(self._matrix), len(z))
+        self._by_weights[:, :-1] += by_logits @ z
+        self._by_weights[:, -1] += by_logits.double().sum(1)
+        self._value += found.value
+        self._by_extra += found.by_extra
+        before = self._curvature
+        self._curvature = found.curvature if before is None else before + found.curvature
+
+    def finish(self) -> Evaluation:
+        """Return the sums over all rows that were added, with the penalty."""
+        own, extra_l2 = self._penalised, self._objective._extra_l2
+        value = self._value + self._l2 / 2 * own.square().sum((1, 2))
+        value = value + extra_l2 / 2 * self._extra.square().sum(1)
+        by_weights = self._by_weights.view(self._n, own.shape[1], -1)
+        by_weights[:, :, :-1] += self._l2.view(-1, 1, 1) * own
+        by_extra = self._by_extra + extra_l2 * self._extra
+        gradient = torch.cat([by_weights.flatten(1), by_extra], 1)
+        blocks = None if self._blocks is None else self._blocks.found
+        return Evaluation(value, gradient, self._curvature, blocks)
+
+
+class _Blocks:
+    """Sums of second derivatives by the weights and bias of each logit, over rows that are drawn.
+
+    The more a row's logit bends the loss, the likelier it is drawn, and what is drawn is weighted
+    so that the sum is right on average.
+
+    Attributes:
+        found: the sums so far.
+    """
+
+    def __init__(self, curvature: Float64[Tensor, "problems logits"], width: int) -> None:
+        self.found = curvature.new_zeros(*curvature.shape, width, width, dtype=torch.float32)
+        self._step = (curvature.clamp(min=_FLAT) / (_DRAWN * width)).float().unsqueeze(2)
+        # The same draw in every pass: a fit can be repeated, and differs by its points alone.
+        self._generator = torch.Generator().manual_seed(0)
+
+    def add(self, bent: Float[Tensor, "problems logits n"], z: Float[Tensor, "n r"]) -> None:
+        chances = bent / self._step
+        scales = torch.maximum(bent, self._step.expand_as(bent)).sqrt()
+        drawn = chances > torch.rand(len(z), generator=self._generator).to(z.device)
+        for sums, own, scale in zip(
+            self.found.flatten(0, 1), drawn.flatten(0, 1), scales.flatten(0, 1), strict=True
+        ):
+            places = own.nonzero().squeeze(1)
+            rows = functional.pad(z[places], (0, 1), value=1.0) * scale[places].unsqueeze(1)
+            sums.addmm_(rows.t(), rows)
+
+
+def solve(minimisation: Minimisation, evaluate: Callable[[Request], Evaluation]) -> Minimum:
+    """Run one minimisation to its end."""
+    try:
+        request = next(minimisation)
+        while True:
+            request = minimisation.send(evaluate(request))
+    except StopIteration as end:
+        minimum: Minimum = end.value
+        return minimum

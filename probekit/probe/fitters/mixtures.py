@@ -1,0 +1,300 @@
+"""A mixture of the layers and a linear layer over it, fitted together.
+
+f(m, W, b) = sum_i v_i loss(W h_i(m) + b, y_i) + l2 / 2 |W|^2, where h is a weighted sum of the
+layers: with one softmax for all rows (`SharedMixture`), or one for every row by a learned query
+(`RowMixture`). Given the mixture it is convex; in both together it is not, so it is solved from
+several starts.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from probekit.probe.fitters.linear_problems import Problems
+from probekit.probe.fitters.losses import Loss
+from probekit.probe.fitters.minimise import Evaluation, Minimisation, Request, minimise
+from probekit.probe.fitters.preconditioner import KroneckerInverse
+
+_BLOCK_VALUES = 2**19
+"""Values of all problems' mixtures that are computed at a time: they stay in a core's cache, which
+is 2.5 times as fast as 2**22."""
+
+_LONGEST = 10.0
+"""Norm of a query beyond which single rows, not layers, decide what it prefers."""
+
+_NEAR, _LEAST = 0.9, 1e-35
+"""Weight of a layer in the start near its vertex, and the least that a gradient is told by."""
+
+
+class Mixture(ABC):
+    """How layers are mixed, for many problems at once.
+
+    Attributes:
+        n_values: values that decide a problem's mixture.
+        penalised: whether these carry the decoder's L2 as well; weights on a simplex need none.
+    """
+
+    n_values: int
+    penalised: ClassVar[bool] = False
+
+    @abstractmethod
+    def starts(self) -> list[Float64[Tensor, " values"]]:
+        """Return where fits begin: the uniform mixture, then one near each layer's vertex."""
+
+    @abstractmethod
+    def forward(
+        self, values: Float[Tensor, "problems values"], z: Float[Tensor, "layers n dim"]
+    ) -> tuple[Float[Tensor, "problems n dim"], Tensor]:
+        """Return every problem's h, and what `backward` needs."""
+
+    @abstractmethod
+    def backward(
+        self,
+        kept: Tensor,
+        z: Float[Tensor, "layers n dim"],
+        by_h: Float[Tensor, "problems n dim"],
+    ) -> Float[Tensor, "problems values"]:
+        """Return the gradient by the values, given that by h."""
+
+    def residual(
+        self, values: Float64[Tensor, "some values"], gradient: Float64[Tensor, "some values"]
+    ) -> Float64[Tensor, " some"]:
+        """Return how far each mixture is from where its gradient allows no decrease."""
+        return gradient.norm(dim=1)
+
+
+class SharedMixture(Mixture):
+    """h = sum_i softmax(a)_i z_i: P-32, eq. 1, and the scalar mix with its scale at 1."""
+
+    def __init__(self, n_layers: int) -> None:
+        """One value per layer."""
+        self.n_values = n_layers
+
+    def starts(self) -> list[Float64[Tensor, " values"]]:
+        """Return 0, and for each layer the value that gives it nearly all weight."""
+        uniform = torch.zeros(self.n_values, dtype=torch.float64)
+        if self.n_values == 1:
+            return [uniform]
+        top = torch.tensor(_NEAR * (self.n_values - 1) / (1 - _NEAR)).log()
+        return [uniform, *(top * torch.eye(self.n_values, dtype=torch.float64))]
+
+    def forward(
+        self, values: Float[Tensor, "problems values"], z: Float[Tensor, "layers n dim"]
+    ) -> tuple[Float[Tensor, "problems n dim"], Tensor]:
+        """Return the weighted sums, and the weights."""
+        weights = values.softmax(1)
+        return (weights @ z.flatten(1)).view(len(values), *z.shape[1:]), weights
+
+    def backward(
+        self,
+        kept: Tensor,
+        z: Float[Tensor, "layers n dim"],
+        by_h: Float[Tensor, "problems n dim"],
+    ) -> Float[Tensor, "problems values"]:
+        """Return the gradient through the softmax."""
+        by_weights = by_h.flatten(1) @ z.flatten(1).t()
+        return kept * (by_weights - (kept * by_weights).sum(1, keepdim=True))
+
+    def residual(
+        self, values: Float64[Tensor, "some values"], gradient: Float64[Tensor, "some values"]
+    ) -> Float64[Tensor, " some"]:
+        """Return the norm of the projected gradient on the simplex of weights.
+
+        A softmax's own gradient vanishes at every vertex; this one only where no other layer
+        would lower the objective.
+        """
+        weights = values.softmax(1)
+        by_weights = gradient / weights.clamp(min=_LEAST)
+        return (weights - onto_simplex(weights - by_weights)).norm(dim=1)
+
+
+class RowMixture(Mixture):
+    """h = sum_i softmax_i(q . z_i) z_i: attention fusion, eq. 1-2."""
+
+    penalised = True
+
+    def __init__(self, means: Float64[Tensor, "layers dim"]) -> None:
+        """Keep the mean row of each layer, which says in which direction it lies."""
+        self._means = means
+        self.n_values = means.shape[1]
+
+    def starts(self) -> list[Float64[Tensor, " values"]]:
+        """Return 0, and for each layer a query that prefers its mean row to all others'.
+
+        Layers whose means are too close for that have no start of their own.
+        """
+        n_layers = len(self._means)
+        uniform = torch.zeros_like(self._means[0])
+        found = [uniform]
+        wanted = torch.tensor(_NEAR * max(n_layers - 1, 1) / (1 - _NEAR)).log()
+        for layer in range(n_layers if n_layers > 1 else 0):
+            others = torch.cat([self._means[:layer], self._means[layer + 1 :]])
+            query = self._means[layer] - others.mean(0)
+            lead = (query * (self._means[layer] - others)).sum(1).min()
+            if lead * _LONGEST > wanted * query.norm():
+                found.append(query * (wanted / lead))
+        return found
+
+    def forward(
+        self, values: Float[Tensor, "problems values"], z: Float[Tensor, "layers n dim"]
+    ) -> tuple[Float[Tensor, "problems n dim"], Tensor]:
+        """Return the weighted sums, and the weights of every row (problems, layers, n)."""
+        n_layers, n_rows, _ = z.shape
+        scores = (values @ z.flatten(0, 1).t()).view(len(values), n_layers, n_rows)
+        weights = scores.softmax(1)
+        h = weights[:, 0].unsqueeze(2) * z[0]
+        for layer in range(1, n_layers):
+            h.addcmul_(weights[:, layer].unsqueeze(2), z[layer])
+        return h, weights
+
+    def backward(
+        self,
+        kept: Tensor,
+        z: Float[Tensor, "layers n dim"],
+        by_h: Float[Tensor, "problems n dim"],
+    ) -> Float[Tensor, "problems values"]:
+        """Return the gradient through every row's softmax."""
+        by_weights = torch.stack([(by_h * layer).sum(2) for layer in z], 1)
+        by_scores = kept * (by_weights - (kept * by_weights).sum(1, keepdim=True))
+        return by_scores.flatten(1) @ z.flatten(0, 1)
+
+
+def onto_simplex(points: Float64[Tensor, "some values"]) -> Float64[Tensor, "some values"]:
+    """Return the nearest points whose values are not negative and sum to 1 (Duchi et al. 2008)."""
+    falling = points.sort(1, descending=True).values
+    count = torch.arange(1, points.shape[1] + 1, device=points.device)
+    level = (falling.cumsum(1) - 1) / count
+    n_kept = (falling > level).sum(1, keepdim=True)
+    return (points - level.gather(1, n_kept - 1)).clamp(min=0)
+
+
+class MixtureObjective:
+    """The objective of all problems, each with a mixture and a linear layer of its own.
+
+    Values of a problem are the weights of each logit with its bias behind them, the loss's own
+    values, and those of the mixture.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        mixture: Mixture,
+        problems: Problems,
+        spectrum: Float64[Tensor, " dim"],
+        *,
+        extra_l2: float,
+    ) -> None:
+        """Keep what the problems are.
+
+        Args:
+            loss: by the logits of the rows.
+            mixture: of the layers.
+            problems: strengths and parts.
+            spectrum: mean square of each component of the uniform mixture's rows.
+            extra_l2: strength of L2 on the loss's own values.
+        """
+        self.loss, self.mixture, self.problems = loss, mixture, problems
+        self._spectrum, self.extra_l2 = spectrum, extra_l2
+        width = len(spectrum) + 1
+        self._sizes = [loss.n_logits * width, loss.n_extra, mixture.n_values]
+
+    def start(self, mixtures: Float64[Tensor, "problems values"]) -> Float64[Tensor, "problems _"]:
+        """Return points with these mixtures, no weights, and the biases of the classes' shares."""
+        problems, loss = self.problems, self.loss
+        weights = mixtures.new_zeros(len(mixtures), loss.n_logits, len(self._spectrum) + 1)
+        weights[:, :, -1] = loss.start(problems.parts)[problems.part]
+        extra = mixtures.new_zeros(len(mixtures), loss.n_extra)
+        return torch.cat([weights.flatten(1), extra, mixtures], 1)
+
+    def minimise(
+        self, start: Float64[Tensor, "problems _"], most: int, tolerance: float
+    ) -> Minimisation:
+        """Return the minimisation of all problems from some points, which asks for evaluations."""
+        beside = [size for size in self._sizes[1:] if size]
+        inverse = KroneckerInverse(
+            self._spectrum, self.problems.l2, self.loss.n_logits, beside=beside
+        )
+        return minimise(start, inverse, most=most, tolerance=tolerance)
+
+    def unpack(self, points: Float64[Tensor, "some _"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return weights (some, logits, dim), biases, the loss's own values, and mixtures."""
+        weights, extra, mixture = torch.split(points, self._sizes, 1)
+        width = len(self._spectrum) + 1
+        weights = weights.view(len(points), self.loss.n_logits, width)
+        return weights[:, :, :-1], weights[:, :, -1], extra, mixture
+
+    def predict(
+        self, points: Float64[Tensor, "some _"], z: Float[Tensor, "layers n dim"], offsets: Tensor
+    ) -> Tensor:
+        """Return what some problems predict of rows, shape (some, n)."""
+        weights, bias, extra, mixture = self.unpack(points)
+        most = max(_BLOCK_VALUES // (len(points) * z.shape[2]), 64)
+        parts = []
+        for part in torch.split(z, most, 1):
+            h, _ = self.mixture.forward(mixture.float(), part)
+            logits = torch.baddbmm(bias.float().unsqueeze(2), weights.float(), h.transpose(1, 2))
+            parts.append(logits)
+        return self.loss.predict(torch.cat(parts, 2), extra, offsets)
+
+    def begin(self, request: Request, *, fixed: bool = False) -> "MixturePass":
+        """Return an evaluation to which rows can be added; ``fixed`` holds the mixtures."""
+        return MixturePass(self, request, fixed=fixed)
+
+
+class MixturePass:
+    """One evaluation of some problems, row block by row block."""
+
+    def __init__(self, objective: MixtureObjective, request: Request, *, fixed: bool) -> None:
+        """Start with the penalty, before any row."""
+        self._objective, self._fixed = objective, fixed
+        problems = objective.problems
+        self._l2, self._part = problems.l2[request.which], problems.part[request.which]
+        self._weights, bias, self._extra, mixture = objective.unpack(request.points)
+        self._matrix, self._bias = self._weights.float(), bias.float().unsqueeze(2)
+        self._values, self._mixture = mixture, mixture.float()
+        self._value = torch.zeros_like(self._l2)
+        self._by_weights = torch.zeros_like(self._weights)
+        self._by_bias = torch.zeros_like(bias)
+        self._by_extra = torch.zeros_like(self._extra)
+        self._by_mixture = torch.zeros_like(mixture)
+        self._curvature: Tensor | None = None
+
+    def add(self, rows: slice, z: Float[Tensor, "layers n dim"]) -> None:
+        """Add some rows."""
+        most = max(_BLOCK_VALUES // (len(self._l2) * z.shape[2]), 64)
+        for piece in self._objective.loss.pieces(rows, most):
+            self._add(piece, z[:, piece.start - rows.start : piece.stop - rows.start])
+
+    def _add(self, rows: slice, z: Tensor) -> None:
+        objective = self._objective
+        h, kept = objective.mixture.forward(self._mixture, z)
+        logits = torch.baddbmm(self._bias, self._matrix, h.transpose(1, 2))
+        weights = objective.problems.parts[:, rows][self._part]
+        found = objective.loss.derive(logits, self._extra, weights, rows)
+        self._by_weights += found.by_logits @ h
+        self._by_bias += found.by_logits.double().sum(2)
+        self._value += found.value
+        self._by_extra += found.by_extra
+        before = self._curvature
+        self._curvature = found.curvature if before is None else before + found.curvature
+        if not self._fixed:
+            by_h = found.by_logits.transpose(1, 2) @ self._matrix
+            self._by_mixture += objective.mixture.backward(kept, z, by_h)
+
+    def finish(self) -> Evaluation:
+        """Return the sums over all rows that were added, with the penalty."""
+        extra_l2 = self._objective.extra_l2
+        value = self._value + self._l2 / 2 * self._weights.square().sum((1, 2))
+        value = value + extra_l2 / 2 * self._extra.square().sum(1)
+        by_weights = self._by_weights + self._l2.view(-1, 1, 1) * self._weights
+        joined = torch.cat([by_weights, self._by_bias.unsqueeze(2)], 2).flatten(1)
+        by_extra = self._by_extra + extra_l2 * self._extra
+        by_mixture = self._by_mixture
+        if self._objective.mixture.penalised:
+            value = value + self._l2 / 2 * self._values.square().sum(1)
+            by_mixture = by_mixture + self._l2.unsqueeze(1) * self._values * (not self._fixed)
+        gradient = torch.cat([joined, by_extra, by_mixture], 1)
+        return Evaluation(value, gradient, self._curvature)

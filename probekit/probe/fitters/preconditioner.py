@@ -1,0 +1,243 @@
+"""An approximate inverse Hessian of a linear layer over rows in their principal components."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+
+from probekit.probe.fitters.losses import MOST_CURVED
+from probekit.probe.fitters.minimise import Evaluation, Request
+
+_FLOOR = 1e-9
+"""Eigenvalues of a curvature below this share of the largest are those of its null space."""
+
+_LEAST, _MOST = 1e-8, 1e3
+"""Bounds of the curvature that is assumed along values beside weights and biases."""
+
+_FIRST, _LATER = 40, 3
+"""Steps after which a problem's blocks are worth their cost, and how many times as many there are
+before they are computed again."""
+
+_ROOM = 2**25
+"""Values of all blocks that are kept at a time."""
+
+_RIDGE = 1e-5
+"""Share of each block's diagonal that is added to it, since its rows are a sample."""
+
+
+class KroneckerInverse:
+    """Inverse of A x diag(spectrum) + L2, A the mean curvature by the logits of each problem.
+
+    It is the Hessian where every row has the same curvature, as at the start of a fit. Groups of
+    values beside weights and biases (a chain's transitions, a mixture) have one curvature each,
+    that of the last step along them.
+    """
+
+    def __init__(
+        self,
+        spectrum: Float64[Tensor, " r"],
+        l2: Float64[Tensor, " problems"],
+        n_logits: int,
+        *,
+        beside: Sequence[int] = (),
+        curvature: float = 0.1,
+    ) -> None:
+        """Start with the identity for A.
+
+        Args:
+            spectrum: mean square of each column of the rows.
+            l2: strength of each problem; the bias has none.
+            n_logits: K.
+            beside: sizes of the groups of values beside weights and biases.
+            curvature: of these, at the start.
+        """
+        self._spectrum = torch.cat([spectrum, spectrum.new_ones(1)])
+        self._l2 = torch.cat([l2.unsqueeze(1).expand(-1, len(spectrum)), 0 * l2.unsqueeze(1)], 1)
+        self._values = l2.new_ones(len(l2), n_logits)
+        self._vectors: Tensor | None = None  # of many logits the curvature is a diagonal
+        if n_logits <= MOST_CURVED:
+            eye = torch.eye(n_logits, dtype=torch.float64, device=spectrum.device)
+            self._vectors = eye.expand(len(l2), -1, -1).clone()
+        self._beside = list(beside)
+        self._first = curvature
+        self._own = [l2.new_full((len(l2),), curvature) for _ in beside]
+        self._last: tuple[Tensor, Tensor] | None = None
+        self._n_weights = n_logits * len(self._spectrum)
+
+    def update(
+        self,
+        which: Int64[Tensor, " some"],
+        points: Float64[Tensor, "some values"],
+        found: Evaluation,
+    ) -> None:
+        """Take in A of some problems, and the curvature along the steps to their points."""
+        if not len(which):
+            return
+        if found.curvature is not None:
+            if self._vectors is None:
+                values = found.curvature
+            else:
+                values, self._vectors[which] = torch.linalg.eigh(found.curvature)
+            floor = _FLOOR * values.amax(1, keepdim=True).clamp(min=_FLOOR)
+            self._values[which] = torch.where(values > floor, values, 0.0)
+        if self._beside:
+            self._measure(which, points, found.gradient)
+
+    def _measure(self, which: Tensor, points: Tensor, gradient: Tensor) -> None:
+        """Set the curvature of each group to that of the last step, where it was positive."""
+        here = torch.stack([points[:, self._n_weights :], gradient[:, self._n_weights :]])
+        if self._last is None:
+            self._last = (torch.zeros_like(here[0]), torch.zeros_like(here[0]))
+        else:
+            parts = zip(*(torch.split(one, self._beside, 1) for one in here), strict=True)
+            before = zip(
+                *(torch.split(one[which], self._beside, 1) for one in self._last), strict=True
+            )
+            for own, (x, g), (x0, g0) in zip(self._own, parts, before, strict=True):
+                steps, changes = x - x0, g - g0
+                along, length = (steps * changes).sum(1), steps.square().sum(1)
+                known = (along > 0) & (length > 0)
+                found = (along / length.clamp(min=1e-300)).clamp(_LEAST, _MOST)
+                own[which] = torch.where(known, found, own[which])
+        for kept, one in zip(self._last, here, strict=True):
+            kept[which] = one
+
+    def wanted(
+        self, which: Int64[Tensor, " some"], points: Float64[Tensor, "some values"]
+    ) -> Request | None:
+        """Return None: what `update` is given is all that is used."""
+
+    def sharpen(self, which: Int64[Tensor, " some"], found: Evaluation) -> None:
+        """Take in nothing."""
+
+    def reset(self, which: Int64[Tensor, " some"]) -> None:
+        """Return to the first curvature along values beside weights and biases."""
+        for own in self._own:
+            own[which] = self._first
+
+    def apply(
+        self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
+    ) -> Float64[Tensor, "some values"]:
+        """Return the inverse times the gradients, whose weights have a bias behind each logit's."""
+        n_logits, width = self._values.shape[1], len(self._spectrum)
+        own = gradient[:, : self._n_weights].view(len(which), n_logits, width)
+        vectors = None if self._vectors is None else self._vectors[which]
+        scale = self._values[which].unsqueeze(2) * self._spectrum + self._l2[which].unsqueeze(1)
+        turned = own if vectors is None else vectors.transpose(1, 2) @ own
+        turned = torch.where(scale > 0, turned / scale.clamp(min=1e-300), 0.0)
+        beside = torch.split(gradient[:, self._n_weights :], self._beside or [0], 1)
+        curvatures = self._own or [self._l2[:, 0]]
+        others = [
+            part / curvature[which].unsqueeze(1)
+            for part, curvature in zip(beside, curvatures, strict=True)
+        ]
+        back = turned if vectors is None else vectors @ turned
+        return torch.cat([back.flatten(1), *others], 1)
+
+
+class BlockInverse(KroneckerInverse):
+    """Of problems that take long: the inverse of the Hessian's blocks, one per logit.
+
+    Where strengths are weak, rows bend the loss very unequally, and each logit by rows of its own.
+    What couples the logits is left out, save that nothing changes if all of them grow alike.
+    """
+
+    def __init__(
+        self,
+        spectrum: Float64[Tensor, " r"],
+        l2: Float64[Tensor, " problems"],
+        n_logits: int,
+        *,
+        beside: Sequence[int] = (),
+    ) -> None:
+        """Start without blocks."""
+        super().__init__(spectrum, l2, n_logits, beside=beside)
+        self._steps = torch.zeros_like(l2, dtype=torch.int64)
+        self._next = torch.full_like(self._steps, _FIRST)
+        self._total = self._values.clone()
+        self._blocks: dict[int, Float[Tensor, "logits width width"]] = {}
+
+    def update(
+        self,
+        which: Int64[Tensor, " some"],
+        points: Float64[Tensor, "some values"],
+        found: Evaluation,
+    ) -> None:
+        """Take in how each logit bends the loss; forget problems that have left."""
+        super().update(which, points, found)
+        self._steps[which] += 1
+        if found.curvature is not None:
+            whole = self._vectors is not None
+            self._total[which] = found.curvature.diagonal(0, 1, 2) if whole else found.curvature
+        going = set(which.tolist())
+        self._blocks = {n: block for n, block in self._blocks.items() if n in going}
+
+    def wanted(
+        self, which: Int64[Tensor, " some"], points: Float64[Tensor, "some values"]
+    ) -> Request | None:
+        """Return the points of the problems that have taken so long, as many as there is room for.
+
+        Those with the weakest strengths come first.
+        """
+        due = (self._steps[which] >= self._next[which]).nonzero().squeeze(1).tolist()
+        new = [place for place in due if int(which[place]) not in self._blocks]
+        new.sort(key=lambda place: float(self._l2[which[place], 0]))
+        room = _ROOM // (self._total.shape[1] * len(self._spectrum) ** 2) - len(self._blocks)
+        chosen = sorted(set(due).difference(new[max(room, 0) :]))
+        if not chosen:
+            return None
+        return Request(which[chosen], points[chosen], self._total[which[chosen]])
+
+    def sharpen(self, which: Int64[Tensor, " some"], found: Evaluation) -> None:
+        """Invert the blocks, in units of their diagonals."""
+        assert found.blocks is not None, "asked for blocks"
+        for n, blocks in zip(which.tolist(), found.blocks, strict=True):
+            self._blocks[n] = blocks
+            floor = _FLOOR * float(blocks.diagonal(0, 1, 2).max())
+            for block in blocks:
+                block.copy_(_inverse(block, self._l2[n].float(), floor))
+        self._next[which] = _LATER * self._steps[which]
+
+    def reset(self, which: Int64[Tensor, " some"]) -> None:
+        """Return to the first curvature along values beside weights and biases; drop blocks."""
+        super().reset(which)
+        for n in which.tolist():
+            self._blocks.pop(n, None)
+
+    def apply(
+        self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
+    ) -> Float64[Tensor, "some values"]:
+        """Return the inverse times the gradients."""
+        found = super().apply(which, gradient)
+        n_logits, width = self._total.shape[1], len(self._spectrum)
+        for place, n in enumerate(which.tolist()):
+            if n not in self._blocks:
+                continue
+            own = gradient[place, : self._n_weights].view(n_logits, width)
+            common = own.mean(0) * (n_logits > 1)  # a single logit has nothing in common
+            # One product per logit: a batch of them is several times as slow.
+            pairs = zip(self._blocks[n], (own - common).float(), strict=True)
+            apart = torch.stack([block @ row for block, row in pairs]).double()
+            apart -= apart.mean(0) * (n_logits > 1)
+            out = apart + torch.where(self._l2[n] > 0, common / self._l2[n], 0.0)
+            found[place, : self._n_weights] = out.flatten()
+        return found
+
+
+def _inverse(
+    block: Float[Tensor, "width width"], l2: Float[Tensor, " width"], floor: float
+) -> Float[Tensor, "width width"]:
+    """Return the inverse of a block with L2, 0 along what no row bends.
+
+    Where rounding leaves no more, it is that of the diagonal.
+    """
+    diagonal = block.diagonal() + l2
+    unit = torch.where(diagonal > floor, diagonal.clamp(min=floor).rsqrt(), 0.0)
+    scaled = block * unit * unit.unsqueeze(1)
+    scaled.diagonal().fill_(1 + _RIDGE)
+    factor, failed = torch.linalg.cholesky_ex(scaled)
+    if failed:
+        return torch.diag(unit.square())
+    half = torch.linalg.solve_triangular(factor, torch.diag(unit), upper=False)
+    return half.t() @ half

@@ -1,0 +1,83 @@
+"""Concat: a learned d x d map per layer, summed."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from probekit.base.numbers.initialization import linear_uniform
+from probekit.base.numbers.precision import full, no_autocast, operand
+from probekit.probe.heads.contract import HeadInput, HeadSpec, LayerWeights, RowHead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concat(HeadSpec):
+    """h = sum_i W_i z_i + b.
+
+    The same as one linear layer over the concatenated layers, and initialised as that layer
+    (fan-in: layers x d).
+    """
+
+    name: ClassVar[str] = "concat"
+    default_layers: ClassVar[str] = "1:"
+    learning_rate: ClassVar[float] = 1e-3
+    source: ClassVar[str] = "DWAtt, eq. 2"
+    summary: ClassVar[str] = "a learned linear map per layer, summed"
+    formula: ClassVar[str] = "sum_i W_i z_i + b"
+
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "ConcatHead":
+        """Create the module; W, then b, are drawn as ``torch.nn.Linear`` would."""
+        return ConcatHead(layers, dim, generator)
+
+
+class ConcatHead(RowHead):
+    """Module of `Concat`; ``weight[i]`` has shape (in, out), the transpose of W_i."""
+
+    def __init__(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> None:
+        """Draw the stacked maps and the bias."""
+        super().__init__(layers, dim)
+        fan_in = len(layers) * dim
+        self.weight = linear_uniform(len(layers), dim, dim, fan_in=fan_in, generator=generator)
+        self.bias = linear_uniform(dim, fan_in=fan_in, generator=generator)
+
+    def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
+        """Return the sum of the mapped layers.
+
+        One product over the flattened layers: it rounds once, after a float32 sum over all of
+        them. Its time is that of its arithmetic (``benchmarks/head_step.py``).
+        """
+        n_layers, rows, dim = z.shape
+        flat = operand(z).transpose(0, 1).reshape(rows, n_layers * dim)
+        return full(torch.addmm(self.bias, flat, self.weight.view(n_layers * dim, dim)))
+
+    def project(
+        self,
+        z: HeadInput,
+        weight: Float[Tensor, "classes width"],
+        bias: Float[Tensor, " classes"],
+    ) -> Float[Tensor, "rows classes"]:
+        """Return ``weight h + bias`` by one (d, classes) map per layer instead of (d, d).
+
+        That is d / classes times less arithmetic than one product after the other.
+        """
+        z = self._layer_major(z)
+        with no_autocast(z):
+            shift = torch.addmv(bias, weight, self.bias)
+            return shift + torch.bmm(full(z), self.layer_maps(weight)).sum(0)
+
+    def layer_maps(
+        self, weight: Float[Tensor, "outputs width"] | None = None
+    ) -> Float[Tensor, "layers dim outputs"]:
+        """Return W_i, transposed, of every layer, or ``weight W_i``."""
+        return self.weight if weight is None else self.weight @ weight.t()
+
+    def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
+        """Return each layer's share of the norm, ||W_i||_F / sum_j ||W_j||_F.
+
+        That is all that can be said without rows. What a trained probe's layers contribute to its
+        logits is in its record (``train.contributions``).
+        """
+        norms = torch.linalg.vector_norm(self.weight.detach(), dim=(1, 2))
+        return LayerWeights(self.layers, norms / norms.sum())

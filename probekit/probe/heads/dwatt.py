@@ -1,0 +1,110 @@
+"""DWAtt: depth-wise attention, a query from the last layer over one learned value per layer."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from probekit.base.numbers.initialization import linear_uniform
+from probekit.base.numbers.precision import full, no_autocast, row_sum
+from probekit.errors import OptionError
+from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.probe.heads.two_layers import StackedLayerNorm, StackedMLP
+from probekit.probe.parameter_groups import Groups, divide
+
+
+@dataclass(frozen=True, kw_only=True)
+class DWAtt(HeadSpec):
+    """h = z_L + sum_n softmax_n(q . k_n) v_n.
+
+    k_n = W_K pos_n with pos ~ U(0, 1) fixed; v_n = LN_n(f_n(z_n)); q = 1 + elu(z_L + f_Q(z_L));
+    f(x) = W LN(gelu(U x)).
+
+    Attributes:
+        d_pos: width of the fixed layer positions (DWAtt, Table 4).
+        bottleneck: hidden width of every f over d (gamma_Q = gamma_V in Table 4).
+        scale: divide the scores by sqrt(d), so that their spread does not grow with the width; the
+            paper does not.
+    """
+
+    d_pos: int = 24
+    bottleneck: float = 0.5
+    scale: bool = False
+
+    name: ClassVar[str] = "dwatt"
+    default_layers: ClassVar[str] = "1:"
+    learning_rate: ClassVar[float] = 1e-3
+    group_rates: ClassVar[Mapping[str, float | None]] = {"mixing": None}
+    source: ClassVar[str] = "DWAtt, eq. 3-11"
+    summary: ClassVar[str] = "depth-wise attention over a learned value per layer"
+    formula: ClassVar[str] = "z_L + sum_n softmax_n(q . W_K pos_n) LN_n(f_n(z_n))"
+
+    def __post_init__(self) -> None:
+        """Check the hyper-parameters."""
+        if self.d_pos < 1:
+            raise OptionError(f"dwatt: d_pos must be 1 or more, found {self.d_pos}.")
+        if not self.bottleneck > 0:
+            raise OptionError(f"dwatt: bottleneck must be above 0, found {self.bottleneck}.")
+
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "DWAttHead":
+        """Create the module; positions, keys, values and query are drawn in this order."""
+        hidden = max(1, int(dim * self.bottleneck))
+        return DWAttHead(layers, dim, self.d_pos, hidden, generator, scale=self.scale)
+
+
+class DWAttHead(RowHead):
+    """Module of `DWAtt`.
+
+    ``key_bias`` is the affine part of W_K: it adds the same q . b to every layer's score, which
+    softmax cancels, so it never learns; it is kept because the paper has it (and its count).
+    """
+
+    per_row = True
+    pos: Tensor
+
+    def __init__(
+        self,
+        layers: tuple[int, ...],
+        dim: int,
+        d_pos: int,
+        hidden: int,
+        generator: torch.Generator,
+        *,
+        scale: bool = False,
+    ) -> None:
+        """Draw the fixed positions, then the parameters."""
+        super().__init__(layers, dim)
+        self.divisor = math.sqrt(dim) if scale else 1.0
+        self.register_buffer("pos", torch.rand(len(layers), d_pos, generator=generator))
+        self.key = linear_uniform(d_pos, dim, fan_in=d_pos, generator=generator)
+        self.key_bias = linear_uniform(dim, fan_in=d_pos, generator=generator)
+        self.value = StackedMLP(len(layers), dim, hidden, generator)
+        self.value_norm = StackedLayerNorm(len(layers), dim)
+        self.query = StackedMLP(1, dim, hidden, generator)
+
+    def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
+        """Return the last layer plus what the attention picks from all layers' values."""
+        values = self.value_norm(self.value(z))
+        return full(z[-1]) + row_sum(self._scores(z[-1]).softmax(0), values)
+
+    def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
+        """Return the attention of each row, and its scores as the raw weights."""
+        assert z is not None
+        raw = self._scores(z[-1]).t()
+        return LayerWeights(self.layers, raw.softmax(-1), raw)
+
+    def parameter_groups(self) -> Groups:
+        """Return W_K and f_Q as ``mixing``: they act on h through the attention alone."""
+        return divide(self, mixing=(self.key, self.key_bias, *self.query.parameters()))
+
+    def _scores(self, last: Float[Tensor, "rows dim"]) -> Float[Tensor, "layers rows"]:
+        query = 1 + functional.elu(full(last) + full(self.query(last.unsqueeze(0)).squeeze(0)))
+        with no_autocast(last):
+            keys = torch.addmm(self.key_bias, self.pos, self.key)
+            scores = keys @ query.t()
+            return scores if self.divisor == 1 else scores / self.divisor

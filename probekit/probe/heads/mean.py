@@ -1,0 +1,42 @@
+"""The plain average of the layers."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from probekit.base.numbers.precision import full, static_sum
+from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean(HeadSpec):
+    """h = the average of z_i; no parameters."""
+
+    name: ClassVar[str] = "mean"
+    default_layers: ClassVar[str] = "1:"
+    learning_rate: ClassVar[float] = 1e-2
+    trains: ClassVar[Trains] = "nothing"
+    source: ClassVar[str] = 'DWAtt, Table 2 "Average"; P-32, eq. 2'
+    summary: ClassVar[str] = "the average of all layers"
+    formula: ClassVar[str] = "1/L sum_i z_i"
+
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "MeanHead":
+        """Create the module; it has no parameters and draws nothing."""
+        return MeanHead(layers, dim)
+
+
+class MeanHead(RowHead):
+    """Module of `Mean`."""
+
+    def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
+        """Return the average over the layers, summed in float32."""
+        z = full(z)
+        return static_sum(z.new_full((len(self.layers),), 1 / len(self.layers)), z)
+
+    def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
+        """Return the same weight for every layer."""
+        n_layers = len(self.layers)
+        return LayerWeights(self.layers, torch.full((n_layers,), 1 / n_layers))

@@ -1,0 +1,50 @@
+"""The subwords of whole windows, for heads that look at a word's neighbours."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from probekit.base.numbers.precision import full
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TokenStates:
+    """States of every subword of some windows, and which of them make up each row.
+
+    Attributes:
+        hidden: one layer's states, window after window, specials included and unpadded.
+        lengths: subwords of each window; they sum to T. Windows do not see each other.
+        source: positions in ``hidden`` that rows are made of.
+        row: the row that each source belongs to, ascending. A row with several sources is their
+            mean; a row without any (a word that the tokenizer deletes) is zeros.
+        n_rows: number of rows.
+    """
+
+    hidden: Float[Tensor, "T dim"]
+    lengths: Int64[Tensor, " windows"]
+    source: Int64[Tensor, " P"]
+    row: Int64[Tensor, " P"]
+    n_rows: int
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the same on another device."""
+        return type(self)(
+            hidden=self.hidden.to(device),
+            lengths=self.lengths.to(device),
+            source=self.source.to(device),
+            row=self.row.to(device),
+            n_rows=self.n_rows,
+        )
+
+    def pool(self, states: Float[Tensor, "T width"]) -> Float[Tensor, "{self.n_rows} width"]:
+        """Return one row per word of ``states``, which lie as ``hidden`` does; in float32."""
+        picked = full(states.index_select(0, self.source))
+        if not len(self.source):
+            return picked.new_zeros(self.n_rows, states.shape[1])
+        total = picked.new_zeros(self.n_rows, states.shape[1]).index_add(0, self.row, picked)
+        ones = picked.new_ones(len(self.row))
+        count = picked.new_zeros(self.n_rows).index_add(0, self.row, ones)
+        return total / count.clamp(min=1).unsqueeze(1)

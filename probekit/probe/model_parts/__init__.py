@@ -1,0 +1,1 @@
+"""Small parts of a model that an entry keeps: configuration, final norm, output head."""

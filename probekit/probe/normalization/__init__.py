@@ -1,0 +1,1 @@
+"""How rows are normalised before a head reads them."""

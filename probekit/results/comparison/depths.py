@@ -1,0 +1,175 @@
+"""The best depth of a curve, chosen on dev, and the depths that noise cannot tell from it."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from probekit.errors import ProbekitError
+from probekit.metrics.scale import scale_of
+from probekit.results import Record
+from probekit.results.comparison.bootstrap import bootstrap
+from probekit.results.comparison.pairing import pair
+from probekit.results.comparison.runs import Run
+from probekit.results.summaries.grouping import grouped, series
+from probekit.results.summaries.interval import CONFIDENCE, interval, student_p
+from probekit.results.summaries.wording import neighbours, numbers_text
+
+logger = logging.getLogger(__name__)
+
+_SAMPLES = 2000  # of the bootstrap; more where so many depths are compared that Holm asks for it
+_SAMPLES_EACH = 80
+
+ByDepth = Mapping[int, Sequence[Record]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestDepth:
+    """The best depth on dev, and those within noise of it.
+
+    Attributes:
+        best: the depth with the best mean dev score; of equal ones the lowest.
+        within: depths within noise of it, and itself, ascending.
+        among: all depths of the curve, ascending.
+        n_seeds: seeds that were paired; 0 where they were not: one seed, or all alike.
+        n_sentences: dev sentences that were paired; 0 where the records hold no predictions.
+    """
+
+    best: int
+    within: tuple[int, ...]
+    among: tuple[int, ...]
+    n_seeds: int = 0
+    n_sentences: int = 0
+
+    @property
+    def runs(self) -> list[list[int]]:
+        """The depths within noise, each list of neighbours by itself."""
+        return neighbours(self.within, self.among)
+
+    @property
+    def text(self) -> str:
+        """Best depth and the depths within noise of it, as one line."""
+        others = [depth for depth in self.within if depth != self.best]
+        found = numbers_text(self.within, self.among) if others else "no other"
+        near = f"~ within noise of it: {found} ({noise_text([self])})"
+        return f"best on dev: layer {self.best}; {near}"
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """Significance of each depth's difference to the best one, and how many units it is over."""
+
+    p: Mapping[int, float] = field(default_factory=dict)
+    n: int = 0
+
+    def open(self) -> set[int]:
+        """Return the depths whose difference is not significant at 5 %, after Holm (1979)."""
+        ordered = sorted(self.p, key=lambda depth: self.p[depth])
+        for place, depth in enumerate(ordered):
+            if self.p[depth] >= (1 - CONFIDENCE) / (len(ordered) - place):
+                return set(ordered[place:])
+        return set()
+
+
+def noise_text(best: Sequence[BestDepth]) -> str:
+    """Return what depths were compared over, in words, such as ``paired over 5 seeds``."""
+    parts = [
+        _counted([one.n_seeds for one in best], "seeds"),
+        _counted([one.n_sentences for one in best], "sentences"),
+    ]
+    found = " and ".join(part for part in parts if part)
+    if not found:
+        return "exact ties alone"
+    ties = any(not one.n_seeds and not one.n_sentences for one in best)
+    return f"paired over {found}" + ", elsewhere exact ties" * ties
+
+
+def _counted(counts: Sequence[int], what: str) -> str:
+    found = sorted(count for count in counts if count)
+    if not found:
+        return ""
+    low, high = found[0], found[-1]
+    return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
+
+
+def best_depths(records: Sequence[Record]) -> dict[str, BestDepth]:
+    """Return the best depth of every curve of two depths or more, by the curve's name.
+
+    Args:
+        records: any that have a depth.
+    """
+    curves = series(records, given=["depth"])
+    return {
+        name: best_depth(own)
+        for name, own in curves.items()
+        if len({record.depth for record in own}) > 1
+    }
+
+
+def best_depth(records: Sequence[Record]) -> BestDepth:
+    """Return the best depth on dev, and which depths are within noise of it.
+
+    A depth is outside where all that can be tested is sure of its difference to the best one:
+    over seeds (Student's t on paired differences) where there are several and their scores differ,
+    and over dev sentences (paired bootstrap) where the records hold predictions. The significance
+    levels of all depths are corrected together at 5 % (Holm 1979). Where nothing can be tested,
+    only depths with exactly the same score are within.
+
+    Args:
+        records: of one curve: they differ in depth and seed alone, and all have a depth.
+    """
+    by_depth = {
+        depth: sorted(group, key=lambda record: record.seed)
+        for (depth,), group in grouped(records, ["depth"]).items()
+    }
+    means = {d: interval(r.eval_score for r in group).mean for d, group in by_depth.items()}
+    best = scale_of(records[0].metric).best(means)
+    seeds, sentences = _over_seeds(by_depth, best), _over_sentences(by_depth, best)
+    ties = {depth for depth, mean in means.items() if mean == means[best]}
+    return BestDepth(
+        best=best,
+        within=tuple(sorted(ties | seeds.open() | sentences.open())),
+        among=tuple(by_depth),
+        n_seeds=seeds.n,
+        n_sentences=sentences.n,
+    )
+
+
+def _over_seeds(by_depth: ByDepth, best: int) -> _Tested:
+    """Test the differences of the seeds that a depth and the best one share."""
+    if not any(len({r.eval_score for r in group}) > 1 for group in by_depth.values()):
+        return _Tested()  # one seed, or seeds that change nothing
+    scores = {d: {r.seed: r.eval_score for r in group} for d, group in by_depth.items()}
+    differences = {
+        depth: [own[seed] - scores[best][seed] for seed in own if seed in scores[best]]
+        for depth, own in scores.items()
+        if depth != best
+    }
+    tested = {depth: found for depth, found in differences.items() if len(found) > 1}
+    p = {depth: student_p(found) for depth, found in tested.items()}
+    return _Tested(p, max(map(len, tested.values()), default=0))
+
+
+def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
+    """Test the differences of what the same seeds predicted for the same dev sentences."""
+    seeds = [record.seed for record in by_depth[best]]
+    runs = {
+        depth: Run(text=f"depth {depth}", path=Path(group[0].predictions or ""), records=(*group,))
+        for depth, group in by_depth.items()
+        if all(record.predictions is not None for record in group)
+        and [record.seed for record in group] == seeds
+    }
+    if best not in runs:
+        return _Tested()
+    samples = max(_SAMPLES, _SAMPLES_EACH * len(runs))
+    p, n = {}, 0
+    try:
+        for depth in runs:
+            if depth != best:
+                pairing = pair(runs[depth], runs[best], "dev")
+                n = pairing.n_sentences
+                p[depth] = bootstrap(n, pairing.resampler(), samples=samples).p
+    except ProbekitError as error:
+        logger.warning("depths are not compared over sentences: %s", error)
+        return _Tested()
+    return _Tested(p, n)

@@ -1,0 +1,211 @@
+"""Two runs side by side: what both predicted for the same sentences, checked to be the same."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from probekit.base.registry import choose
+from probekit.errors import OptionError, RecordError
+from probekit.metrics import METRICS, AnyGold, Gold, LossGold, Scorer, ValueGold
+from probekit.results import Record
+from probekit.results.comparison.bootstrap import Counts, Differences
+from probekit.results.comparison.runs import Run
+from probekit.results.predictions import Predicted, read_predicted
+
+_TOLERANCE = 1e-6  # relative; of a score against the one in its record
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pairing:
+    """What two runs predicted, seed by seed.
+
+    Attributes:
+        metric: the metric of both.
+        scorer: the metric, prepared with the gold labels that both share.
+        n_sentences: sentences of the split.
+        a: predictions of the first run, one array per seed, as the scorer wants them.
+        b: predictions of the second run, for the same seeds.
+    """
+
+    metric: str
+    scorer: Scorer
+    n_sentences: int
+    a: list[np.ndarray]
+    b: list[np.ndarray]
+
+    def scores(self) -> tuple[list[float], list[float]]:
+        """Return the score of every seed of both runs."""
+        one, two = (
+            [self.scorer.score(found)[self.metric] for found in side] for side in (self.a, self.b)
+        )
+        return one, two
+
+    def resampler(self) -> Callable[[Counts], Differences]:
+        """Return what scores samples of sentences: mean over seeds of the first less the second."""
+        sides = [[self.scorer.resampler(found) for found in side] for side in (self.a, self.b)]
+
+        def difference(counts: Counts) -> Differences:
+            one, two = (sum(score(counts) for score in side) / len(side) for side in sides)
+            return np.asarray(one - two)
+
+        return difference
+
+
+def pair(a: Run, b: Run, split: str) -> Pairing:
+    """Read the side files of two runs and put them side by side.
+
+    Raises:
+        OptionError: both are the same run.
+        MissingFileError: a side file does not exist.
+        RecordError: the runs have other seeds, metrics, sentences or labels, or a record has no
+            side file that gives its score.
+    """
+    _check_runs(a, b)
+    metric = a.records[0].metric
+    choose("metric", metric, METRICS)
+    sides = [[_read(run, record, split) for record in run.records] for run in (a, b)]
+    reference = sides[0][0]
+    origin = _origin(a, a.records[0])
+    for run, side in zip((a, b), sides, strict=True):
+        for record, predicted in zip(run.records, side, strict=True):
+            _check_same(reference, predicted, origin, _origin(run, record))
+    names = tuple(dict.fromkeys(name for side in sides for one in side for name in one.names))
+    one, two = ([_numbered(predicted, names) for predicted in side] for side in sides)
+    scorer = METRICS[metric]().prepare(_gold(reference, names))
+    pairing = Pairing(metric=metric, scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
+    for run, scores in zip((a, b), pairing.scores(), strict=True):
+        _check_scores(run, scores, split)
+    return pairing
+
+
+def _check_runs(a: Run, b: Run) -> None:
+    if {record.key for record in a.records} & {record.key for record in b.records}:
+        raise OptionError(f"{a.text} and {b.text} are the same run; choose two.")
+    if a.seeds != b.seeds and len(a.seeds) + len(b.seeds) > 2:
+        raise RecordError(
+            f"{a.text} has seeds {_listed(a.seeds)}, {b.text} has {_listed(b.seeds)}: seeds are "
+            "compared in pairs. Train the missing ones, or choose with --where seed=0."
+        )
+    for name in ("task", "label", "metric"):
+        one, two = (getattr(run.records[0], name) for run in (a, b))
+        if one != two:
+            raise RecordError(
+                f"{a.text} has {name} {one}, {b.text} has {two}; runs are compared on the same "
+                "sentences and labels."
+            )
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))
+
+
+def _origin(run: Run, record: Record) -> str:
+    return f"{run.text}, seed {record.seed}"
+
+
+def _read(run: Run, record: Record, split: str) -> Predicted:
+    """Read what a record predicted for a split."""
+    again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
+    if record.predictions is None:
+        raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {again}")
+    path = _side_file(run, record.predictions)
+    about, splits = read_predicted(path)
+    if about is not None and about.key != record.key:
+        raise RecordError(
+            f"{path}: holds the predictions of run {about.key[:8]}, not of "
+            f"{record.key[:8]}; {again}"
+        )
+    if split not in splits:
+        raise RecordError(
+            f"{path}: no predictions for {split}, only for {', '.join(splits)}; choose another "
+            "--split."
+        )
+    if splits[split].content != METRICS[record.metric].consumes:
+        raise RecordError(
+            f"{path}: {record.metric} scores {METRICS[record.metric].consumes}; found "
+            f"{splits[split].content}."
+        )
+    return splits[split]
+
+
+def _side_file(run: Run, recorded: str) -> Path:
+    """Return where a side file lies: as recorded, or still beside a results file that was moved."""
+    path = Path(recorded)
+    beside = run.path.parent / path.parent.name / path.name
+    return beside if beside.is_file() and not path.is_file() else path
+
+
+def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None:
+    """Refuse predictions for other sentences, rows or gold labels."""
+    if len(one.ids) != len(two.ids):
+        raise RecordError(
+            f"{origin} was scored on {len(one.ids)} sentences, {other} on {len(two.ids)}; runs are "
+            "compared on the same ones."
+        )
+    for e, (left, right) in enumerate(zip(one.ids, two.ids, strict=True)):
+        if left != right:
+            raise RecordError(
+                f"sentence {e + 1} of {origin} is {left!r}, of {other} {right!r}; runs are "
+                "compared on the same ones (another --hold-out holds out others)."
+            )
+    uneven = np.flatnonzero(one.offsets != two.offsets)
+    if len(uneven):
+        raise RecordError(
+            f"sentence {one.ids[uneven[0] - 1]!r} has another number of rows in {origin} than in "
+            f"{other}; runs are compared on the same ones."
+        )
+    if one.gold is None or two.gold is None:
+        return
+    truth, others = _truth(one), _truth(two)
+    differing = np.flatnonzero(truth != others)
+    if len(differing):
+        row = differing[0]
+        sentence = one.ids[np.searchsorted(one.offsets, row, side="right") - 1]
+        raise RecordError(
+            f"{len(differing)} gold labels differ, first in sentence {sentence!r}: {truth[row]} in "
+            f"{origin}, {others[row]} in {other}; train both on the same labels."
+        )
+
+
+def _truth(found: Predicted) -> np.ndarray:
+    assert found.gold is not None
+    return found.gold if found.content == "values" else np.array(found.names)[found.gold]
+
+
+def _numbered(found: Predicted, names: Sequence[str]) -> np.ndarray:
+    """Return predictions as indices into ``names``, or the numbers that they are."""
+    return (
+        found.predicted
+        if found.content != "classes"
+        else _into(found.names, names)[found.predicted]
+    )
+
+
+def _into(names: Sequence[str], others: Sequence[str]) -> np.ndarray:
+    return np.array([others.index(name) for name in names], dtype=np.int64)
+
+
+def _gold(found: Predicted, names: tuple[str, ...]) -> AnyGold:
+    if found.gold is None:
+        return LossGold(len(found.predicted), found.offsets)
+    if found.content == "values":
+        return ValueGold(found.gold, found.offsets)
+    return Gold(_into(found.names, names)[found.gold], found.offsets, names)
+
+
+def _check_scores(run: Run, scores: Sequence[float], split: str) -> None:
+    """Refuse side files that do not give the scores of their records."""
+    for record, score in zip(run.records, scores, strict=True):
+        other = record.scores.get(f"{split}/{record.metric}")
+        expected = {"dev": record.eval_score, "test": record.test_score}.get(split, other)
+        if expected is None or not math.isclose(
+            score, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE
+        ):
+            raise RecordError(
+                f"{_origin(run, record)}: its predictions score {score:.6g} on {split}, its record "
+                f"says {'nothing' if expected is None else format(expected, '.6g')}; delete "
+                f"{record.predictions} and train again with --predictions."
+            )

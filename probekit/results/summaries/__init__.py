@@ -1,0 +1,1 @@
+"""Records summed up: groups over seeds, intervals, wording."""

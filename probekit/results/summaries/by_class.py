@@ -1,0 +1,124 @@
+"""Single classes in records: their F1, their layer weights, and what they are taken for."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from probekit.errors import OptionError, RecordError
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import check_seeds
+from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.scored import Scored
+
+
+def class_order(name: str) -> tuple[bool, str, str]:
+    """Return a key that sorts classes: tags by their type, ``O`` last."""
+    prefix, hyphen, kind = name.partition("-")
+    tagged = bool(hyphen) and len(prefix) == 1
+    return (name == "O", kind if tagged else name, prefix if tagged else "")
+
+
+def class_scores(record: Record, split: Scored) -> dict[str, float]:
+    """Return the F1 of every class: of spans by type, else of rows after the confusion on dev."""
+    start = f"{split}/f1/"
+    found = {
+        name.removeprefix(start): score
+        for name, score in record.scores.items()
+        if name.startswith(start)
+    }
+    if found or record.confusion is None or split != "dev":
+        return found
+    names, counts = total_confusion([record])
+    right, gold, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
+    f1 = 2 * right / np.maximum(gold + predicted, 1)
+    return {name: float(score) for name, score in zip(names, f1, strict=True)}
+
+
+def mean_class_scores(records: Sequence[Record], split: Scored, what: str) -> dict[str, Interval]:
+    """Return the mean F1 of every class over the seeds of one setting.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(records, what)
+    scores = [class_scores(record, split) for record in records]
+    names = sorted({name for one in scores for name in one}, key=class_order)
+    return {name: interval(one[name] for one in scores if name in one) for name in names}
+
+
+def mean_class_weights(records: Sequence[Record], what: str) -> dict[str, dict[int, float]]:
+    """Return every layer's mean weight for each gold class, over the seeds of one setting.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(records, what)
+    names = sorted({name for record in records for name in record.class_weights}, key=class_order)
+    return {
+        name: _mean([r.class_weights[name] for r in records if name in r.class_weights])
+        for name in names
+    }
+
+
+def _mean(weights: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    layers = sorted({layer for one in weights for layer in one})
+    return {layer: interval(one[layer] for one in weights if layer in one).mean for layer in layers}
+
+
+def total_confusion(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
+    """Return the classes of some records, and their counts (gold, predicted) added up.
+
+    Raises:
+        RecordError: one of them holds no confusion.
+    """
+    for record in records:
+        if record.confusion is None:
+            raise RecordError(f"{record.head}, seed {record.seed}: this record holds no confusion.")
+    tables = [record.confusion for record in records if record.confusion is not None]
+    sides = [name for table in tables for name in (*table["rows"], *table["columns"])]
+    names = sorted(set(sides), key=class_order)
+    place = {name: index for index, name in enumerate(names)}
+    counts = np.zeros((len(names), len(names)))
+    for table in tables:
+        rows = [place[name] for name in table["rows"]]
+        columns = [place[name] for name in table["columns"]]
+        if rows and columns:
+            counts[np.ix_(rows, columns)] += np.array(table["counts"])
+    return names, counts
+
+
+def frequent_classes(records: Sequence[Record], names: Sequence[str], most: int) -> list[str]:
+    """Return at most ``most`` of some classes, in order: those with the most dev rows.
+
+    Records without a confusion do not count; where none has one, the first names are returned.
+    """
+    sizes = dict.fromkeys(names, 0.0)
+    classes, counts = total_confusion([r for r in records if r.confusion is not None])
+    sizes |= {n: c for n, c in zip(classes, counts.sum(1), strict=True) if n in sizes}
+    ordered = sorted(names, key=class_order)
+    kept = sorted(ordered, key=lambda name: -sizes[name])[:most]
+    return [name for name in ordered if name in kept]
+
+
+def check_classes(classes: Sequence[str], found: Collection[str]) -> None:
+    """Raise OptionError, with the classes that there are, if one of ``classes`` was not found."""
+    if unknown := set(classes).difference(found):
+        raise OptionError(
+            f"no class {', '.join(sorted(unknown))} in these records; choose from "
+            f"{', '.join(sorted(found, key=class_order))}."
+        )
+
+
+def most_frequent(
+    names: Sequence[str], counts: np.ndarray, most: int
+) -> tuple[list[str], np.ndarray]:
+    """Merge the classes with the fewest gold rows into one, so that ``most`` are left."""
+    if len(names) <= most:
+        return list(names), counts
+    by_size = np.argsort(-counts.sum(1), kind="stable")
+    kept = np.sort(by_size[: most - 1])
+    into = np.full(len(names), most - 1)
+    into[kept] = np.arange(most - 1)
+    merged = np.zeros((most, most))
+    np.add.at(merged, (into[:, None], into[None, :]), counts)
+    return [*(names[index] for index in kept), f"{len(names) - most + 1} others"], merged

@@ -1,0 +1,173 @@
+"""What the diagnoses of records say, in words: the one place that tables and figures ask.
+
+A record's ``diagnosis`` holds plain values by name, all of them optional. Of every fitter:
+``one_class`` (all dev predictions are one class), ``absent`` and ``single`` (classes of train
+without an example in the draw, and with just one). Of a solver: ``folds`` (where a draw allowed
+fewer than the default), ``converged``, ``iterations``, ``gradient``, ``tolerance``, ``strength``
+(of L2, the chosen one), ``edge`` (``strongest`` or ``weakest``, where that is an end of the path),
+``objective``, ``starts``, ``starts_gap`` (relative gap of the objective between the best and the
+worst start), ``strengths`` and ``strength_scores``.
+Of descent: ``best_is_last`` (the best dev score is that of the last step), ``falling`` (the loss
+still fell at the end), ``edge`` (``lowest`` or ``highest`` rate of a search).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import series
+from probekit.results.summaries.wording import numbers_text
+
+MARK = "*"
+"""What marks a row in a table whose runs have a trouble."""
+
+_PLACES = 4  # most settings that a line names; of more it says how many runs
+_GAP = 0.01  # from such a relative gap on, which start was drawn decided the outcome
+
+
+def _edge(record: Record) -> str | None:
+    edge = record.diagnosis.get("edge")
+    return f"best at the edge of the search ({edge})" if edge else None
+
+
+def _starts(record: Record) -> str | None:
+    gap = record.diagnosis.get("starts_gap")
+    return "starts ended apart" if isinstance(gap, int | float) and gap > _GAP else None
+
+
+def _selected(record: Record) -> str | None:
+    here = record.select == "dev" and record.test_score is None
+    return "selected on the reported split" if here else None
+
+
+def _flag(name: str, trouble: bool, text: str) -> Callable[[Record], str | None]:
+    """Return the check that says ``text`` where the diagnosis holds ``trouble`` under a name."""
+    return lambda record: text if record.diagnosis.get(name) is trouble else None
+
+
+_TROUBLES: Sequence[Callable[[Record], str | None]] = (
+    lambda record: "diverged" if record.diverged else None,
+    _flag("converged", False, "not converged"),
+    _edge,
+    _flag("one_class", True, "one class predicted"),
+    _starts,
+    _flag("best_is_last", True, "best score is that of the last step"),
+    _flag("falling", True, "loss still falling at the end"),
+    _selected,
+)
+
+
+def marks(records: Sequence[Record]) -> tuple[str, ...]:
+    """Return what is wrong with any of some records, each trouble once, in a fixed order."""
+    found = [{trouble(record) for record in records} for trouble in _TROUBLES]
+    return tuple(text for texts in found for text in sorted(filter(None, texts)))
+
+
+def notes(records: Sequence[Record]) -> list[str]:
+    """Return the lines under a table: what is wrong with its runs, and what a draw left out.
+
+    Nothing is said where nothing is wrong. A trouble is followed by the settings that have it and
+    their depths, as ``not converged: last at depth 3 (2 of 5 seeds)``; of many settings by how
+    many runs have it.
+
+    Args:
+        records: all that the table is made of.
+    """
+    troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
+    marked = f"{MARK} {troubles}" if troubles else ""
+    lines = [marked, drawn_text(records), same_text(records), _folds_text(records)]
+    return [line for line in lines if line]
+
+
+def _with_places(trouble: str, records: Sequence[Record]) -> str:
+    hit = [record for record in records if trouble in marks([record])]
+    if len(hit) == len(records):
+        return trouble if len(records) == 1 else f"{trouble} in all {len(records)} runs"
+    settings = series(records, given=["depth"])
+    found = {n: [r for r in own if trouble in marks([r])] for n, own in settings.items()}
+    alone = len(settings) == 1 and bool(_depths(records))  # a curve by itself needs no name
+    places = [
+        _place("" if alone else name, own, settings[name]) for name, own in found.items() if own
+    ]
+    if len(places) > _PLACES:
+        return f"{trouble} in {len(hit)} of {len(records)} runs"
+    return f"{trouble}{'' if alone else ':'} {', '.join(places)}"
+
+
+def _place(name: str, hit: Sequence[Record], members: Sequence[Record]) -> str:
+    """Return a setting with the depths at which it was hit, and how many seeds, if not all."""
+    at = {record.depth for record in hit}
+    there = [record for record in members if record.depth in at]
+    what = "seeds" if len(at) == 1 else "runs"
+    count = "" if len(hit) == len(there) else f"({len(hit)} of {len(there)} {what})"
+    head, _, others = name.partition(", ")
+    return " ".join(
+        part for part in (head, others and f"({others})", _depths_text(hit, members), count) if part
+    )
+
+
+def _depths_text(hit: Sequence[Record], members: Sequence[Record]) -> str:
+    """Return ``at depths 0 to 4``; nothing for a setting that was not run by depth."""
+    if not _depths(members):
+        return ""
+    found = _depths(hit)
+    parts = [f"depth{'s' * (len(found) > 1)} {numbers_text(found, _depths(members))}"]
+    whole = ["all layers"] * any(record.depth is None for record in hit)
+    return "at " + " and ".join((parts if found else []) + whole)
+
+
+def _depths(records: Sequence[Record]) -> list[int]:
+    return sorted({record.depth for record in records if record.depth is not None})
+
+
+def drawn_text(records: Sequence[Record]) -> str:
+    """Return which classes of train a draw left out, or has one example of; or nothing."""
+    parts = [
+        _classes_text(records, "absent", lambda classes, _: f"drawn without {classes}"),
+        _classes_text(records, "single", lambda classes, have: f"{classes} {have} one example"),
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _folds_text(records: Sequence[Record]) -> str:
+    """Return how many runs had fewer folds than the others, for want of examples; or nothing."""
+    counts = [_count(record.diagnosis, "folds") for record in records]
+    few = [count for count in counts if count]
+    if not few:
+        return ""
+    runs = f"{len(few)} of {len(counts)} runs"
+    return f"{_span(few)} folds in {runs}, whose draws have no class with more examples"
+
+
+def same_text(records: Sequence[Record]) -> str:
+    """Return which heads were solved on all of train, where no seed differs; or nothing."""
+    seeds: dict[str, set[int]] = {}
+    for record in records:
+        drawn = record.shots is not None or record.fraction not in (None, 1)
+        if record.fitter not in ("adam", "none") and not drawn:
+            seeds.setdefault(record.head, set()).add(record.seed)
+    heads = [head for head, found in seeds.items() if len(found) > 1]
+    return f"no seed differs from another: {', '.join(heads)} (solved on all of train)" * bool(
+        heads
+    )
+
+
+def _classes_text(
+    records: Sequence[Record], name: str, phrase: Callable[[str, str], str]
+) -> str | None:
+    counts = [_count(record.diagnosis, name) for record in records]
+    some = [count for count in counts if count]
+    if not some:
+        return None
+    one = max(some) == 1
+    text = phrase(f"{_span(some)} {'class' if one else 'classes'}", "has" if one else "have")
+    return text if len(some) == len(counts) else f"{text} in {len(some)} of {len(counts)} runs"
+
+
+def _span(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _count(diagnosis: Mapping[str, object], name: str) -> int:
+    value = diagnosis.get(name, 0)
+    return value if isinstance(value, int) else 0

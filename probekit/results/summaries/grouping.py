@@ -1,0 +1,173 @@
+"""Group records over seeds: which options differ, and which records belong to one mean."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+from probekit.base.registry import choose
+from probekit.errors import RecordError
+from probekit.results.record import Record
+from probekit.results.summaries.wording import entry_text, options_text, rates_text, settings_text
+
+Key = tuple[Any, ...]
+
+OPTIONS = (
+    "model",
+    "task",
+    "label",
+    "head",
+    "shots",
+    "fraction",
+    "depth",
+    "normalize",
+    "pooling",
+    "decoder",
+    "options",
+    "init",
+    "freeze",
+    "fitter",
+    "select",
+    "l2",
+    "epochs",
+    "evals",
+    "lr",
+    "rates",
+    "batch_size",
+    "optimizer",
+    "layers",
+    "protocol",
+    "metric",
+    "entry",
+    "labels_fingerprint",
+)
+"""The fields of a record that say what was run, except the seed; in the order of columns."""
+
+USUAL_EVALS = 10
+"""What the record of a training without ``evals`` had; a baseline has none."""
+
+HEAD_ORDER = (
+    "majority",
+    "memorised",
+    "last",
+    "mean",
+    "p32",
+    "scalar-mix",
+    "attention-fusion",
+    "concat",
+    "concat-ffn",
+    "dwatt",
+    "extra-layers",
+    "depth-lstm",
+    "laya",
+)
+"""Heads in the order of tables and legends; a head that is not listed comes after these."""
+
+
+def key_of(record: Record, names: Sequence[str]) -> Key:
+    """Return the record's values of the named fields."""
+    return tuple(option_of(record, name) for name in names)
+
+
+def option_of(record: Record, name: str) -> Any:
+    """Return a record's value of an option; hashable, and None if unset.
+
+    Settings are one text, and so are the rates of groups; an entry is what is unusual of it.
+    """
+    if name == "entry":
+        return entry_text(record.entry, record.seen)
+    if name == "evals" and record.evals is None:
+        return USUAL_EVALS if record.epochs else None
+    value = getattr(record, name)
+    if name == "rates":
+        return rates_text(value) or None
+    return (settings_text(value) or None) if name == "options" else value
+
+
+def grouped(records: Iterable[Record], names: Sequence[str]) -> dict[Key, list[Record]]:
+    """Return the records by their values of ``names``, in an order that depends on values alone.
+
+    Raises:
+        OptionError: a name is no option of a record; the message lists them.
+    """
+    for name in names:
+        choose("option", name, dict.fromkeys(OPTIONS))
+    groups: dict[Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key_of(record, names), []).append(record)
+    return {key: groups[key] for key in sorted(groups, key=lambda key: _rank(names, key))}
+
+
+def _rank(names: Sequence[str], key: Key) -> list[Any]:
+    """Sort heads as listed, raw layers before normalised ones, numbers by size, None last."""
+    return [_rank_one(name, value) for name, value in zip(names, key, strict=True)]
+
+
+def _rank_one(name: str, value: Any) -> tuple[int, Any]:
+    if value is None:
+        return (2, 0)
+    if name == "head" and value in HEAD_ORDER:
+        return (0, HEAD_ORDER.index(value))
+    if (name, value) == ("normalize", "none"):
+        return (0, 0)
+    return (1, value)
+
+
+def varying(records: Sequence[Record], names: Sequence[str] = OPTIONS) -> list[str]:
+    """Return those of ``names`` that have more than one value."""
+    return [name for name in names if len({option_of(record, name) for record in records}) > 1]
+
+
+def follows(pairs: Iterable[tuple[Hashable, Any]]) -> bool:
+    """Say whether the second of each pair is a function of the first."""
+    seen: dict[Hashable, Any] = {}
+    return all(seen.setdefault(given, value) == value for given, value in pairs)
+
+
+def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]:
+    """Return the options that, beside ``given``, tell records apart up to their seed.
+
+    An option that is settled by the ones before it is left out, such as a learning rate that
+    depends on the head alone.
+    """
+    needed: list[str] = []
+    for name in OPTIONS:
+        before = [*given, *needed]
+        pairs = ((key_of(record, before), option_of(record, name)) for record in records)
+        if name not in given and not follows(pairs):
+            needed.append(name)
+    return needed
+
+
+def series(records: Sequence[Record], given: Sequence[str] = ()) -> dict[str, list[Record]]:
+    """Return the records by curve (or row, or column), each under a name for a legend.
+
+    A curve is a head and whatever else must be said to tell records apart.
+
+    Args:
+        records: any records.
+        given: options that are shown otherwise: by the panel, or along an axis.
+    """
+    names = ["head", *distinguishing(records, ["head", *given])]
+    groups = grouped(records, names)
+    texts = [options_text(dict(zip(names, key, strict=True))) for key in groups]
+    if len(set(texts)) < len(texts):  # two models with one last name: write them in full
+        texts = [", ".join(map(str, key)) for key in groups]
+    return dict(zip(texts, groups.values(), strict=True))
+
+
+def check_seeds(records: Sequence[Record], what: str) -> None:
+    """Refuse a group in which a seed occurs twice: its mean would not be over seeds.
+
+    Args:
+        records: the group.
+        what: the group in words, for the message.
+
+    Raises:
+        RecordError: names the options that differ inside the group.
+    """
+    if len({record.seed for record in records}) == len(records):
+        return
+    differing = ", ".join(varying(records)) or "no option; remove the duplicates"
+    raise RecordError(
+        f"{what}: {len(records)} records share seeds, so a mean over seeds would mix runs; "
+        f"they differ in {differing}. Choose some (--where name=value), or group by these too."
+    )

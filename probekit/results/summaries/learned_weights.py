@@ -1,0 +1,78 @@
+"""The weight that heads gave each layer, over seeds."""
+
+from collections.abc import Mapping, Sequence
+
+from probekit.errors import RecordError
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import check_seeds
+from probekit.results.summaries.interval import Interval, interval
+
+_MIXTURES = ("p32", "scalar-mix")
+_SOLVERS = ("lbfgs", "ridge")
+
+
+def layer_weights(record: Record, raw: bool) -> Mapping[int, float]:
+    """Return a record's weights by layer, before (``raw``) or after the softmax; or none."""
+    return (record.raw_weights or {}) if raw else record.weights
+
+
+def with_weights(records: Sequence[Record], raw: bool) -> list[Record]:
+    """Return the records that hold weights; of full and truncated depths, the full ones.
+
+    Raises:
+        RecordError: no record holds weights.
+    """
+    held = [record for record in records if layer_weights(record, raw)]
+    if not held:
+        kind = "weights before the softmax" if raw else "layer weights"
+        raise RecordError(
+            f"none of {len(records)} records holds {kind}; run `probekit train` with a head that "
+            "weighs layers, such as --head p32 or --head attention-fusion."
+        )
+    return [record for record in held if record.depth is None] or held
+
+
+def weights_text(records: Sequence[Record], raw: bool) -> str:
+    """Return what the weights of some records are, and what they should not be taken for."""
+    if raw:
+        return "before the softmax"
+    parts = ["after the softmax"]
+    if any(record.head == "concat" for record in records):
+        parts.append("concat: share of the logits")
+    return "; ".join(parts)
+
+
+def caution_text(records: Sequence[Record]) -> str:
+    """Return why some weights say less than they seem to; or nothing.
+
+    A penalty on the norm of a map is a penalty on the scale of what it reads: of layers that are
+    not standardised, a solver's L2 prefers the large ones, whatever they know.
+    """
+    favoured = any(
+        record.head in _MIXTURES and record.fitter in _SOLVERS and record.normalize == "none"
+        for record in records
+    )
+    return "raw layers: L2 favours large ones" if favoured else ""
+
+
+def lost_weights(records: Sequence[Record], held: Sequence[Record]) -> list[Record]:
+    """Return the records that have no weights because they diverged, of the heads of ``held``."""
+    heads = {record.head for record in held}
+    return [r for r in records if r.diverged and not r.weights and r.head in heads]
+
+
+def mean_weights(records: Sequence[Record], raw: bool, what: str) -> dict[int, Interval]:
+    """Return every layer's mean weight over the seeds of one setting, by layer number.
+
+    Args:
+        records: records that differ in their seed alone.
+        raw: weights before the softmax.
+        what: the setting in words, for the message.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(records, what)
+    weights = [layer_weights(record, raw) for record in records]
+    layers = sorted({layer for one in weights for layer in one})
+    return {layer: interval(one[layer] for one in weights if layer in one) for layer in layers}

@@ -1,0 +1,73 @@
+"""Whose scores are shown: the best ones on dev, or those of the same checkpoints on test."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from probekit.base.registry import choose
+from probekit.errors import RecordError
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import check_seeds
+from probekit.results.summaries.interval import Interval, interval
+
+Scored = Literal["dev", "test"]
+
+SCORE_OF: dict[str, Literal["eval_score", "test_score"]] = {
+    "dev": "eval_score",
+    "test": "test_score",
+}
+"""The field of a record that holds the score on each split."""
+
+
+def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
+    """Return the records that have a score on a split.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        RecordError: there were records, and none of them has.
+    """
+    field = choose("split", split, SCORE_OF)
+    found = [record for record in records if getattr(record, field) is not None]
+    if records and not found:
+        raise RecordError(
+            f"none of {len(records)} records has a {split} score; extract the {split} split "
+            "(--split) and train again."
+        )
+    return found
+
+
+def shown(records: Sequence[Record], split: Scored | None) -> tuple[list[Record], Scored]:
+    """Return the records with a score on a split, and the split.
+
+    Unset it is test, which chose nothing, where all of them have a score there, else dev.
+    """
+    tested = [record.test_score is not None for record in records]
+    split = split or ("test" if tested and all(tested) else "dev")
+    return scored_on(records, split), split
+
+
+def has_two_scores(records: Sequence[Record]) -> bool:
+    """Say whether the best and the last dev score are two things in some of the records.
+
+    They are where they differ, and where descent chose its checkpoint on dev, so that they might
+    have. A solver's fit, or one whose last step is what is kept, has one dev score.
+    """
+    return any(
+        record.eval_last != record.eval_score
+        or (record.fitter == "adam" and record.select == "dev")
+        for record in records
+    )
+
+
+def mean_score(group: Sequence[Record], score: str, what: str) -> Interval:
+    """Return the mean over the seeds of one setting, as in the records.
+
+    Args:
+        group: records that differ in their seed alone.
+        score: the field that holds the score.
+        what: the setting in words, for the message.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(group, what)
+    return interval(getattr(record, score) for record in group)

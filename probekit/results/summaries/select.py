@@ -1,0 +1,105 @@
+"""Select records by the values of their options, such as ``shots=8,128`` and ``head=p32``."""
+
+import re
+from collections.abc import Sequence
+
+from probekit.base.registry import choose
+from probekit.errors import OptionError, RecordError
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import OPTIONS, grouped, option_of
+from probekit.results.summaries.wording import listed_text, model_text, value_text
+
+_NAMES = dict.fromkeys((*OPTIONS, "seed", "trial"))
+_PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
+_KEY_DIGITS = 8
+_BEGIN = re.compile(r"\s*\w+=")
+
+
+def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
+    """Return the records that meet every condition; trials of a search only if one asks for them.
+
+    Args:
+        records: any records.
+        conditions: each ``name=value`` or ``name=value,value``, or several of these with commas
+            between them; a value is written as tables print it (``all`` or ``none`` for an option
+            that was not set), a number in any notation, a model by its name or the last part of
+            it, an entry by the digits that ``probekit cache ls`` prints. A value that holds a comma
+            stands alone or in quotes. ``trial=yes`` is the trials.
+
+    Raises:
+        OptionError: a condition is malformed.
+        UnknownNameError: a name is no option of a record.
+        RecordError: no record is left; the message lists the values that occur.
+    """
+    separate = [one for text in conditions for one in _separate(text)]
+    kept = list(records)
+    if not any(one.startswith("trial=") for one in separate):
+        kept = _without_trials(kept)
+    for condition in separate:
+        name, equals, values = condition.partition("=")
+        if not equals or not values:
+            raise OptionError(f"condition {condition!r}: write name=value, such as shots=128.")
+        choose("option", name, _NAMES)
+        left = _with_values(kept, name, values)
+        if kept and not left:
+            raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
+        kept = left
+    return kept
+
+
+def _without_trials(records: Sequence[Record]) -> list[Record]:
+    kept = [record for record in records if not record.trial]
+    if records and not kept:
+        raise RecordError(
+            "all records are trials of a search that was not finished; run it again, or choose "
+            "them with --where trial=yes."
+        )
+    return kept
+
+
+def _separate(text: str) -> list[str]:
+    """Return the conditions in a text: after a comma, a name with ``=`` begins another one."""
+    found: list[str] = []
+    for piece in _PIECE.findall(text):
+        if found and not _BEGIN.match(piece):
+            found[-1] += f",{piece}"
+        else:
+            found.append(piece.strip())
+    return found or [text]
+
+
+def _with_values(records: Sequence[Record], name: str, values: str) -> list[Record]:
+    """Return the records with one of some values; all of the text may be a value with commas."""
+    whole = [record for record in records if _is(record, name, values.strip())]
+    if whole:
+        return whole
+    wanted = [_unquoted(value.strip()) for value in _PIECE.findall(values)]
+    if not all(any(_is(r, name, value) for r in records) for value in wanted):
+        return []  # a misspelt one must not pass unnoticed
+    return [r for r in records if any(_is(r, name, value) for value in wanted)]
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] in "'\"" else value
+
+
+def _is(record: Record, name: str, wanted: str) -> bool:
+    value = option_of(record, name)
+    if name == "entry":
+        return wanted == value or (len(wanted) >= _KEY_DIGITS and record.entry.startswith(wanted))
+    if value is None:
+        return wanted.lower() in ("all", "none", value_text(name, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return wanted == value_text(name, value) or float(wanted) == value
+        except ValueError:
+            return False
+    texts = [str(value), value_text(name, value)]
+    return wanted in ([*texts, model_text(value)] if name == "model" else texts)
+
+
+def _occurring(records: Sequence[Record], name: str) -> str:
+    if name in ("seed", "trial"):
+        values = sorted({getattr(record, name) for record in records})
+        return " or ".join(value_text(name, value) for value in values)
+    return " or ".join(listed_text(name, value) for (value,) in grouped(records, [name]))

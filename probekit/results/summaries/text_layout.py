@@ -1,0 +1,81 @@
+"""Columns of text, laid out for a terminal or as Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from probekit.results.summaries.interval import Interval
+
+NOTHING = "-"
+
+_LARGE = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading and its cells; words stand left, numbers right.
+
+    Attributes:
+        heading: the column's name.
+        cells: one text per row; the spaces in front of a number are kept in a terminal.
+        words: whether the cells are words.
+    """
+
+    heading: str
+    cells: Sequence[str]
+    words: bool = False
+
+    def padded(self) -> list[str]:
+        """Return the heading, a rule and the cells, all of one width."""
+        width = max(len(text) for text in (self.heading, *self.cells))
+        rows = [self.heading, "-" * width, *self.cells]
+        return [row.ljust(width) if self.words else row.rjust(width) for row in rows]
+
+
+def text_table(columns: Sequence[Column]) -> str:
+    """Return aligned columns, two spaces apart, with a rule under the headings."""
+    lines = zip(*(column.padded() for column in columns), strict=True)
+    return "".join("  ".join(line).rstrip() + "\n" for line in lines)
+
+
+def markdown_table(columns: Sequence[Column]) -> str:
+    """Return a Markdown table; a bar inside a cell is escaped."""
+    rules = [":---" if column.words else "---:" for column in columns]
+    cells = zip(*(column.cells for column in columns), strict=True)
+    lines = [[column.heading for column in columns], rules, *cells]
+    return "".join(_markdown_line(line) for line in lines)
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.strip().replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def interval_cells(values: Sequence[Interval | None], decimals: int) -> list[str]:
+    """Return ``mean ± half width`` with the signs one below the other; a dash for None."""
+    present = [value for value in values if value is not None]
+    halves = [_number(value.half, decimals) for value in present if value.half is not None]
+    width = max(map(len, halves), default=0)
+    return [_interval_cell(value, decimals, width) for value in values]
+
+
+def marked(cells: Sequence[str], marks: Sequence[str]) -> list[str]:
+    """Return the cells, each with its mark right after it; a dash gets none."""
+    width = max(map(len, marks), default=0)
+    return [
+        (cell.rstrip() + ("" if cell.strip() == NOTHING else mark)).ljust(len(cell) + width)
+        for cell, mark in zip(cells, marks, strict=True)
+    ]
+
+
+def _interval_cell(value: Interval | None, decimals: int, width: int) -> str:
+    room = width + 3 if width else 0
+    if value is None:
+        return NOTHING + " " * room
+    mean = _number(value.mean, decimals)
+    if value.half is None:
+        return mean + " " * room
+    return f"{mean} ± {_number(value.half, decimals):>{width}}"
+
+
+def _number(value: float, decimals: int) -> str:
+    """Return a number with some decimals; one of seven digits or more (a perplexity) as 6.2e+09."""
+    return f"{value:.1e}" if abs(value) >= _LARGE else f"{value:.{decimals}f}"

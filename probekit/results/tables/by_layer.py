@@ -1,0 +1,148 @@
+"""Tables with a row per layer: scores by depth, and layer weights."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from probekit.base.registry import choose
+from probekit.errors import RecordError
+from probekit.metrics.scale import scale_of
+from probekit.results.comparison import BestDepth, best_depths
+from probekit.results.record import Record
+from probekit.results.summaries.diagnosis import MARK, marks
+from probekit.results.summaries.grouping import grouped, series
+from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.learned_weights import mean_weights, with_weights
+from probekit.results.summaries.scored import has_two_scores, mean_score
+from probekit.results.summaries.text_layout import Column, interval_cells, marked
+from probekit.results.summaries.wording import layer_text
+from probekit.results.tables.styles import LAYOUTS, SCORE_TEXT, STYLES, Score, Style
+
+NEAR = "~"
+"""What marks the depths within noise of the best one."""
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """One column: values by layer, the troubles of their runs, and the best depth, if any."""
+
+    values: Mapping[int, Interval]
+    factor: float = 1.0
+    troubles: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    best: BestDepth | None = None
+
+    def mark(self, layer: int) -> str:
+        """Return what follows a cell."""
+        near = NEAR if self.best and layer in self.best.within else ""
+        return near + (MARK if self.troubles.get(layer) else "")
+
+    def to_json(self, layer: int) -> dict[str, Any]:
+        """Return a cell, its value as in the records."""
+        said: dict[str, Any] = {"marks": list(self.troubles.get(layer, ()))}
+        if self.best is not None:
+            said |= {"best": layer == self.best.best, "within_noise": layer in self.best.within}
+        return asdict(self.values[layer]) | said
+
+
+def depth_table(
+    records: Sequence[Record],
+    score: Score = "eval_score",
+    style: Style = "text",
+    best: Mapping[str, BestDepth] | None = None,
+) -> str:
+    """Return scores by depth: layers as rows (``0 = emb``), heads and their options as columns.
+
+    Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds. The
+    heading of the layers says which score it is; the last dev score stands beside the best one,
+    where they are two things. A ``~`` follows the scores of the depths that are within noise of the
+    best one on dev, whatever the score, and an asterisk those of runs with a trouble.
+
+    Args:
+        records: records; those that are not of a truncated depth are left out.
+        score: which score.
+        style: as for ``table``; ``jsonl`` gives one object per depth and column.
+        best: what ``best_depths`` returned for the records; None computes it.
+
+    Raises:
+        RecordError: no record has a depth, or a cell would average over more than seeds.
+    """
+    records = [r for r in records if r.depth is not None and getattr(r, score) is not None]
+    if not records:
+        raise RecordError(
+            f"no records with a depth and a {SCORE_TEXT[score]} score; run `probekit depth` first."
+        )
+    both = score == "eval_score" and has_two_scores(records)
+    columns = _depth_columns(records, ("eval_score", "eval_last") if both else (score,))
+    best = best_depths(records) if best is None else best
+    shown = {
+        (f"{name}: {SCORE_TEXT[one]}" if both else name): _Layers(
+            values=values,
+            factor=scale_of(members[0].metric).factor,
+            troubles=_troubles(members),
+            best=best.get(name) if one == score else None,
+        )
+        for (name, one), (values, members) in columns.items()
+    }
+    heading = "layer" if both else f"layer, {'dev' if score == 'eval_score' else SCORE_TEXT[score]}"
+    return _layer_table(shown, style, decimals=2, heading=heading)
+
+
+def _depth_columns(
+    records: Sequence[Record], scores: Sequence[Score]
+) -> dict[tuple[str, Score], tuple[dict[int, Interval], list[Record]]]:
+    """Return the mean scores by depth, and their records, by curve and kind of score."""
+    columns = {}
+    for name, members in series(records, given=["depth"]).items():
+        by_depth = grouped(members, ["depth"])
+        for score in scores:
+            means = {
+                depth: mean_score(group, score, f"{name}, depth {depth}")
+                for (depth,), group in by_depth.items()
+            }
+            columns[name, score] = means, members
+    return columns
+
+
+def _troubles(members: Sequence[Record]) -> dict[int, Sequence[str]]:
+    return {depth: marks(group) for (depth,), group in grouped(members, ["depth"]).items()}
+
+
+def weights_table(records: Sequence[Record], raw: bool = False, style: Style = "text") -> str:
+    """Return the weight of every layer: layers as rows (``0 = emb``), heads as columns.
+
+    An asterisk follows the weights of runs with a trouble.
+
+    Args:
+        records: records; those of heads without weights are left out.
+        raw: weights before the softmax.
+        style: as for ``table``; ``jsonl`` gives one object per layer and column.
+
+    Raises:
+        RecordError: no record has such weights, or a column would average over more than seeds.
+    """
+    columns = {}
+    for name, members in series(with_weights(records, raw)).items():
+        values = mean_weights(members, raw, name)
+        columns[name] = _Layers(values, troubles=dict.fromkeys(values, marks(members)))
+    return _layer_table(columns, style, decimals=3)
+
+
+def _layer_table(
+    columns: Mapping[str, _Layers], style: Style, decimals: int, heading: str = "layer"
+) -> str:
+    choose("table style", style, STYLES)
+    layers = sorted({layer for column in columns.values() for layer in column.values})
+    if style == "jsonl":
+        cells = [
+            {"series": name, "layer": layer, **column.to_json(layer)}
+            for name, column in columns.items()
+            for layer in sorted(column.values)
+        ]
+        return "".join(json.dumps(cell, ensure_ascii=False) + "\n" for cell in cells)
+    shown = [Column(heading, [layer_text(layer) for layer in layers], words=True)]
+    for name, column in columns.items():
+        found = [column.values.get(layer) for layer in layers]
+        texts = interval_cells([value and value.scaled(column.factor) for value in found], decimals)
+        shown.append(Column(name, marked(texts, [column.mark(layer) for layer in layers])))
+    return LAYOUTS[style](shown)

@@ -1,0 +1,73 @@
+"""The line below a table: what its numbers are, and what all its rows share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from probekit.metrics.scale import scale_of
+from probekit.results.record import Record
+from probekit.results.summaries.learned_weights import (
+    caution_text,
+    lost_weights,
+    weights_text,
+    with_weights,
+)
+from probekit.results.summaries.wording import metric_text, option_text
+from probekit.results.tables.summary import Row, summarise
+
+
+def caption(rows: Sequence[Row]) -> str:
+    """Return one line that says what the scores of a table are, and what all its rows share."""
+    names = {metric_text(row.metric, scale_of(row.metric).percent) for row in rows}
+    return f"{_shared_text(rows)}{' or '.join(sorted(names))}; {_over_seeds(rows)}"
+
+
+def weights_caption(records: Sequence[Record], raw: bool = False) -> str:
+    """Return one line that says what the weights of a table are.
+
+    Args:
+        records: as for ``weights_table``.
+        raw: weights before the softmax.
+    """
+    held = with_weights(records, raw)
+    rows = summarise([*held, *lost_weights(records, held)])
+    parts = [f"weight of each layer {weights_text(held, raw)}", caution_text(held)]
+    said = "; ".join(part for part in parts if part)
+    return f"{_shared_text(rows)}{said}; {_over_seeds(rows)}"
+
+
+def _over_seeds(rows: Sequence[Row]) -> str:
+    diverged = sum(row.diverged for row in rows)
+    note = f" {diverged} of {sum(row.n for row in rows)} runs diverged." if diverged else ""
+    if all(row.n == 1 for row in rows):
+        return f"one seed, hence no interval.{note}"
+    return f"mean ± half width of the 95 % interval over seeds (Student's t).{note}"
+
+
+def _shared_text(rows: Sequence[Row]) -> str:
+    """Return task, label, decoder and pooling where all rows share them, with a colon."""
+    task, label, decoder, pooling = (
+        _shared(name, rows) for name in ("task", "label", "decoder", "pooling")
+    )
+    named = bool(task and label) and not label[0].isdigit()  # a column of a user's file: 2
+    parts = [
+        f"{task} {label}" if named else task,
+        f"label {label}" if label and not named else None,
+        "control labels, random by word type" if _are_control(rows) else None,
+        decoder and f"decoder {decoder}",
+        pooling and option_text("pooling", pooling),
+    ]
+    text = ", ".join(part for part in parts if part)
+    return f"{text}: " if text else ""
+
+
+def _shared(name: str, rows: Sequence[Row]) -> Any:
+    """Return the value of an option that all rows share, if any; a guess has no decoder."""
+    values = {row.options.get(name) for row in rows}
+    if name == "decoder" and len(values) > 1:
+        values.discard("none")
+    return values.pop() if len(values) == 1 else None
+
+
+def _are_control(rows: Sequence[Row]) -> bool:
+    """Say whether all rows are runs on control labels, whose label is ``ner (control 0)``."""
+    return bool(rows) and all(" (control " in str(row.options.get("label")) for row in rows)

@@ -1,0 +1,67 @@
+"""The published files of a task: where each split lies in the user's folder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from probekit.errors import MissingFileError, OptionError
+from probekit.tasks.hub.load import read_hub
+from probekit.tasks.hub.repository import HubSource
+from probekit.tasks.sentences import Sentences
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A task's source: published files in a folder, or the Hub when no folder is given.
+
+    Attributes:
+        task: the task's name.
+        files: split to the file names that are tried in this order.
+        parse: reads one file (or, for formats of parallel files, one folder).
+        obtain: where the files come from, for the message when no Hub repository is known.
+        folders: sub-folders that are tried after the folder itself ("de").
+        hub: Hub repositories in the order in which they are tried.
+    """
+
+    task: str
+    files: Mapping[str, Sequence[str]]
+    parse: Callable[[Path], Sentences]
+    obtain: str
+    folders: Sequence[str] = ()
+    hub: Sequence[HubSource] = ()
+
+    def __call__(self, split: str, data: Path | None) -> Sentences:
+        """Read ``split`` from ``data``, or from the Hub."""
+        if data is not None:
+            return self.parse(find_file(self.task, split, data, self.files[split], self.folders))
+        if not self.hub:
+            raise OptionError(
+                f"{self.task} needs --data DIR: no Hub repository of it is known to load. "
+                f"Get the files from {self.obtain}."
+            )
+        return read_hub(self.task, split, self.hub)
+
+
+def find_file(
+    task: str, split: str, data: Path, names: Sequence[str], folders: Sequence[str] = ()
+) -> Path:
+    """Return the first of ``names`` that exists in ``data`` or in its sub-folders.
+
+    Raises:
+        MissingFileError: the folder, or all of the names, do not exist.
+    """
+    if not data.is_dir():
+        what = "is a file, not a folder" if data.is_file() else "no such folder"
+        raise MissingFileError(f"{data}: {what}; --data names the folder with the files of {task}.")
+    tried = [f"{folder}/{name}" if folder else name for folder in ("", *folders) for name in names]
+    for name in tried:
+        if (data / name).exists():
+            return data / name
+    raise MissingFileError(
+        f"no file for split {split!r} of {task} in {data}; tried: {', '.join(tried)}."
+    )
+
+
+def origin_of(path: Path) -> str:
+    """Return how the manifest names a file: "eng.train in DIR"."""
+    return f"{path.name} in {path.parent.resolve()}"

@@ -1,0 +1,116 @@
+"""Universal Dependencies: parts of speech of one treebank."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from probekit.base.kinds import SPLITS
+from probekit.errors import HubError, MissingFileError, UnknownNameError
+from probekit.tasks.corpora.published import Published
+from probekit.tasks.formats.conllu import parse_conllu
+from probekit.tasks.hub.load import list_configurations
+from probekit.tasks.hub.repository import HubSource
+from probekit.tasks.sentences import Sentences
+from probekit.tasks.task import Task
+
+COLUMNS = ("upos", "xpos")
+REPO = "universal-dependencies/universal_dependencies"
+# The published label names, in the Hub's order.
+_UPOS = "NOUN PUNCT ADP NUM SYM SCONJ ADJ PART DET CCONJ PROPN PRON X _ ADV INTJ VERB AUX"
+UPOS = tuple(_UPOS.split(" "))
+_MOST = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Treebank:
+    """The source of one treebank; one that is not there is told with those that are.
+
+    Attributes:
+        name: "en_ewt".
+        published: reads its files, or the Hub.
+    """
+
+    name: str
+    published: Published
+
+    def __call__(self, split: str, data: Path | None) -> Sentences:
+        """Read ``split`` from ``data``, or from the Hub.
+
+        Raises:
+            UnknownNameError: there are treebanks, and none has this name.
+            MissingFileError: the folder, or the split's file, is not there.
+            HubError: the Hub does not give it.
+        """
+        try:
+            return self.published(split, data)
+        except (MissingFileError, HubError) as error:
+            known = _there(data)
+            if not known or self.name in known:
+                raise
+            where = "on the Hub" if data is None else f"in {data}"
+            listed = "`probekit tasks ud" + ("" if data is None else f" --data {data}") + "`"
+            near = [f"ud/{name}" for name in _near(self.name, known)]
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise UnknownNameError(
+                f"no treebank {self.name!r} {where}.{hint} {listed} lists the {len(known)} there."
+            ) from error
+
+
+def treebanks(data: Path | None) -> list[str]:
+    """Return the names of the treebanks of a folder, or of the Hub.
+
+    Raises:
+        MissingFileError: there is no such folder, or no treebank in it.
+        HubError: the Hub cannot be asked.
+    """
+    if data is None:
+        return list_configurations(HubSource(repo=REPO, labels={}))
+    if not data.is_dir():
+        raise MissingFileError(f"{data}: no such folder; --data names one with .conllu files.")
+    found = sorted({file.name.partition("-ud-")[0] for file in data.glob("*-ud-*.conllu")})
+    if not found:
+        raise MissingFileError(f"{data}: no file is called as treebanks are (NAME-ud-dev.conllu).")
+    return found
+
+
+def _there(data: Path | None) -> list[str]:
+    """Return the treebanks that there are, none where they cannot be listed."""
+    try:
+        return treebanks(data)
+    except (MissingFileError, HubError):
+        return []
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    """Return the treebanks whose language or own name this is ("ewt"), else those like it."""
+    parts = [one for one in known if name.lower() in one.lower().split("_")]
+    near = difflib.get_close_matches(name.lower(), known, n=_MOST, cutoff=0.5)
+    return parts[:_MOST] or near
+
+
+def ud(treebank: str) -> Task:
+    """Return the task ``ud/<treebank>`` ("ud/en_ewt")."""
+    name = f"ud/{treebank}"
+    source = HubSource(
+        repo=REPO,
+        config=treebank,
+        labels={"upos": "upos", "xpos": "xpos"},
+        ids=("sent_id", "idx"),
+        names={"upos": UPOS},
+    )
+    published = Published(
+        task=name,
+        files={split: (f"{treebank}-ud-{split}.conllu",) for split in SPLITS},
+        parse=partial(parse_conllu, columns=COLUMNS),
+        obtain="https://universaldependencies.org",
+        hub=(source,),
+    )
+    return Task(
+        name=name,
+        columns=COLUMNS,
+        metrics=dict.fromkeys(COLUMNS, "accuracy"),
+        splits=SPLITS,
+        source=Treebank(name=treebank, published=published),
+    )

@@ -1,0 +1,1 @@
+"""File formats of examples: what lies where in a file, and where it is broken."""

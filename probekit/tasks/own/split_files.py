@@ -1,0 +1,118 @@
+"""The files of the user's own folder by split: one each, or shards as the Hub names them."""
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from probekit.base.kinds import ALIASES, SPLITS
+from probekit.errors import DataError, MissingFileError
+from probekit.tasks.formats.extensions import RUNNING, format_of, is_saved, stem_of
+
+_SHARD = re.compile(
+    r"((?P<name>.+?)[-_.])?(?P<number>\d+)(-of-(?P<total>\d+)(-[0-9a-f]{16})?)?", re.ASCII
+)
+
+
+def split_files(path: Path, formats: Collection[str]) -> dict[str, tuple[Path, ...]]:
+    """Return split to its files, in the order train, dev, test and of the shards' numbers.
+
+    A file alone is the split that its name says, else train. A folder has a file per split, or
+    shards ("train-00000-of-00002.parquet"), or a folder of that name per split, itself or in its
+    sub-folder "data"; or it is what ``save_to_disk`` wrote.
+
+    Args:
+        path: a file or folder.
+        formats: those that are read; others in a folder are left out.
+
+    Raises:
+        MissingFileError: nothing lies at ``path``.
+        DataError: the folder has no file that is named after a split, two files of different
+            kinds for one split, or only some of its shards.
+    """
+    if is_saved(path):
+        state = json.loads((path / "state.json").read_text("utf-8"))
+        return {split_of(str(state.get("_split"))) or split_of(path.name) or "train": (path,)}
+    if path.is_file():
+        return {split_of(_whole(path)) or "train": (path,)}
+    if not path.is_dir():
+        raise MissingFileError(f"{path}: no such file or folder.")
+    found = _of_folder(path, formats)
+    if not found and (path / "data").is_dir():
+        found = _of_folder(path / "data", formats)
+    if not found:
+        raise _without_splits(path, formats)
+    return {split: found[split] for split in SPLITS if split in found}
+
+
+def split_of(name: str) -> str | None:
+    """Return the split that a name says: "dev", "en_ewt-ud-dev", "Validation"."""
+    return ALIASES.get(name.rpartition("-ud-")[2].lower())
+
+
+def _without_splits(path: Path, formats: Collection[str]) -> DataError:
+    """Say what a folder should hold, and what in it comes near."""
+    listed = ", ".join(form for form in formats if form.startswith("."))
+    inside = sorted(path.iterdir())
+    others = [file.name for file in inside if file.is_file() and split_of(_whole(file))]
+    below = [file for file in inside if file.is_dir() and _of_folder(file, formats)]
+    hint = f" {others[0]} has another format, or is of another --kind." if others else ""
+    hint = f" Did you mean {below[0]}?" if below else hint
+    return DataError(
+        f"{path}: no file is named after a split; expected {', '.join(ALIASES)} with one of "
+        f"{listed} (or shards, such as train-00000-of-00002.parquet).{hint}"
+    )
+
+
+def _of_folder(folder: Path, formats: Collection[str]) -> dict[str, tuple[Path, ...]]:
+    found: dict[str, list[Path]] = {}
+    for file in sorted(folder.iterdir()):
+        split = split_of(_whole(file))
+        if split is not None and (format_of(file) in formats or _holds_files(file, formats)):
+            found.setdefault(split, []).append(file)
+    return {split: _files(folder, split, files, formats) for split, files in found.items()}
+
+
+def _files(
+    folder: Path, split: str, files: Sequence[Path], formats: Collection[str]
+) -> tuple[Path, ...]:
+    """Return the files of one split in order; refuse two that are no shards of one whole."""
+    # Treebanks have their running text beside the annotated files, under the same names.
+    chosen = [file for file in files if format_of(file) != RUNNING] or list(files)
+    if len(chosen) == 1 and chosen[0].is_dir() and not is_saved(chosen[0]):
+        inner = [file for file in sorted(chosen[0].iterdir()) if format_of(file) in formats]
+        return _files(chosen[0], split, inner, ())
+    wholes = {(_whole(file), format_of(file)) for file in chosen}
+    shards = [match for file in chosen if (match := _SHARD.fullmatch(stem_of(file)))]
+    if len(wholes) > 1 or len(shards) < len(chosen) > 1:
+        raise DataError(f"{folder}: {chosen[0].name} and {chosen[1].name} are both {split!r}.")
+    if shards:
+        _check_complete(folder, chosen, shards)
+    numbers = {file: int(shard["number"]) for file, shard in zip(chosen, shards, strict=False)}
+    return tuple(sorted(chosen, key=lambda file: numbers.get(file, 0)))
+
+
+def _check_complete(folder: Path, files: Sequence[Path], shards: Sequence[re.Match[str]]) -> None:
+    """Refuse shards of which one is missing, or there twice; without a total, they count on."""
+    total = max(int(shard["total"] or 0) for shard in shards)
+    numbers = sorted(int(shard["number"]) for shard in shards)
+    first = 0 if total else min(numbers[0], 1)
+    expected = list(range(first, first + (total or len(numbers))))
+    if numbers != expected and (total or len(files) > 1):
+        lacking = sorted(set(expected) - set(numbers))
+        which = f"number {lacking[0]} is missing" if lacking else "one number is there twice"
+        raise DataError(
+            f"{folder}: {files[0].name} is one of {len(expected)} shards, of which {which}; all "
+            "are needed, each once."
+        )
+
+
+def _holds_files(path: Path, formats: Collection[str]) -> bool:
+    return path.is_dir() and any(format_of(file) in formats for file in path.iterdir())
+
+
+def _whole(path: Path) -> str:
+    """Return a file's name without suffix and shard number: "train" of "train-00000-of-00002"."""
+    stem = path.name if path.is_dir() else stem_of(path)
+    shard = _SHARD.fullmatch(stem)
+    return shard["name"] or "" if shard else stem

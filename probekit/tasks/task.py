@@ -1,0 +1,87 @@
+"""A task: a text set with its label columns, splits and metrics."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from probekit.base.kinds import KindName, Metric
+from probekit.base.registry import choose
+from probekit.tasks.assemble import assemble
+from probekit.tasks.own.unlabelled import settle_labels
+from probekit.tasks.schemes import turn_to_bio
+from probekit.tasks.sentences import Source
+from probekit.tasks.split import Example, Split
+
+__all__ = ["Example", "KindName", "Metric", "Split", "Task", "slugify"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A text set with its label columns, splits and metrics.
+
+    Attributes:
+        name: as the user types it ("wikiann/de", "data/mine.conll").
+        columns: the label columns, the default first; empty for unlabelled text.
+        metrics: column to the metric that scores it.
+        splits: the names of its splits.
+        source: finds and reads one split.
+        kind: the kind of its text: words for tagging, whole texts for the others.
+        slug: the name as a folder's name.
+        kinds: column to its kind, for columns whose kind is not the text's (a label per sentence
+            of words); filled up to all columns.
+        any_scheme: whether tags of spans may come in any scheme, and are turned into BIO.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    metrics: Mapping[str, Metric]
+    splits: tuple[str, ...]
+    source: Source = field(repr=False)
+    kind: KindName = "tagging"
+    slug: str = ""
+    kinds: Mapping[str, KindName] = field(default_factory=dict)
+    any_scheme: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.slug:
+            object.__setattr__(self, "slug", slugify(self.name))
+        kinds = {column: self.kinds.get(column, self.kind) for column in self.columns}
+        object.__setattr__(self, "kinds", kinds)
+
+    def kind_of(self, column: str) -> KindName:
+        """Return the kind of a label column.
+
+        Raises:
+            UnknownNameError: the task has no such column.
+        """
+        return choose(f"label column of {self.name}", column, self.kinds)
+
+    def read(self, split: str, data: Path | None = None) -> Split:
+        """Read one split.
+
+        Args:
+            split: one of ``splits``.
+            data: the folder with the published files; None reads from the Hub (or from where the
+                user's own files lie).
+
+        Raises:
+            UnknownNameError: there is no such split.
+            MissingFileError: the folder or the split's file is not there.
+            DataError: the file does not hold what its format promises.
+            HubError: no Hub repository gave the data.
+            OptionError: the task needs a folder and none was given.
+        """
+        choose(f"split of {self.name}", split, dict.fromkeys(self.splits))
+        spans = [column for column in self.columns if self.metrics[column] == "span-f1"]
+        of_words = [column for column, kind in self.kinds.items() if kind == "tagging"]
+        found = settle_labels(self.source(split, data), of_words)
+        if self.any_scheme:
+            for column in spans:
+                found = turn_to_bio(found, column, self.name)
+        return assemble(self.name, split, found, kind=self.kind, kinds=self.kinds, spans=spans)
+
+
+def slugify(name: str) -> str:
+    """Return ``name`` as a file name: ASCII letters, digits, ".", "_" and "-" ("wikiann-de")."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "task"

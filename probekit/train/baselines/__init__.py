@@ -1,0 +1,5 @@
+"""What a probe's score must be held against: no model, no training, no structure, no meaning."""
+
+from probekit.train.baselines.run import Baselines, check_plan, run_baselines
+
+__all__ = ["Baselines", "check_plan", "run_baselines"]

@@ -1,0 +1,222 @@
+"""Run the baselines of some heads, and put their scores beside those of the heads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from probekit.base.kinds import KINDS
+from probekit.errors import DataError, EntryNotFoundError, OptionError
+from probekit.features import Location, Splits
+from probekit.results import Record
+from probekit.store.entry import read_manifest
+from probekit.store.layout import list_entries
+from probekit.tasks import KindName
+from probekit.train.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
+from probekit.train.sweeps import sweep
+from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.specs import TrainSpec
+from probekit.train.sweeps.start import open_splits, saved_classes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baselines:
+    """Heads with what they are held against.
+
+    Attributes:
+        heads: the heads' records, with what the baselines say of each among the ``scores``:
+            ``accuracy``, ``control/accuracy`` (of the same head on control labels),
+            ``selectivity`` (their difference; all three on test, or on dev without a test split),
+            ``bits per label`` and ``compression`` of the online code.
+        guesses: records of the baselines without features, ``majority`` and ``memorised``, one per
+            drawn sample.
+        random: records of the same heads on randomly initialised backbones of the same shape.
+        notes: what could not be had, and how to have it.
+    """
+
+    heads: Sequence[Record]
+    guesses: Sequence[Record]
+    random: Sequence[Record]
+    notes: Sequence[str]
+
+
+def run_baselines(
+    plan: Sequence[TrainSpec],
+    *,
+    out: str | Path,
+    location: Location,
+    workers: int = 1,
+    memory: int | None = None,
+    device: str = "auto",
+    save: str | Path | None = None,
+    predictions: bool = False,
+    progress: bool = False,
+) -> Baselines:
+    """Train the heads of a plan and everything that they should be compared with.
+
+    All records are appended to ``out``; what is there is not trained again.
+
+    Args:
+        plan: the runs: one model, task and label column, on its real labels.
+        out: the records file.
+        location: where entries and labels lie.
+        workers: worker processes.
+        memory: bytes to use.
+        device: what computes.
+        save: folder for the trained heads of the plan, as in `sweep`.
+        predictions: write the predictions of the plan's runs beside ``out``.
+        progress: show progress on stderr.
+
+    Raises:
+        OptionError: an option cannot be used, or `check_plan` refuses the plan.
+        MissingFileError: no saved head lies where a run should go on from one.
+        RecordError: it is damaged.
+        EntryNotFoundError: the cache does not hold the features.
+        DataError: labels are missing, or do not fit.
+        StorageError: records, predictions or heads cannot be written.
+        EngineError: a worker process died.
+    """
+    check_plan(plan)
+    train = partial(
+        sweep, out=out, workers=workers, memory=memory, device=device, progress=progress
+    )
+    splits = open_splits(plan[0], location)
+    # Two specs may be one run: a learning rate that was given, and the published one.
+    runs = list({run.options.key: run for run in (resolve(spec, splits) for spec in plan)}.values())
+    plan = [run.spec for run in runs]
+    heads = train(plan, location=location, save=save, predictions=predictions)
+    ledger = Ledger(Path(out))
+    notes = _undefined(splits.kind)
+    none: list[Record | None] = [None] * len(plan)
+    controls, codes = none, none
+    if KINDS[splits.kind].per == "word":
+        controls = [*train([replace(one, control=one.seed) for one in plan], location=location)]
+    if KINDS[splits.kind].targets == "classes":
+        codes = [*code_records(runs, splits, ledger, device=device, memory=memory)]
+    random, missing = _random(plan, splits, location, train)
+    return Baselines(
+        heads=[
+            _held_against(record, control, code)
+            for record, control, code in zip(heads, controls, codes, strict=True)
+        ],
+        guesses=guess_records(runs, splits, ledger),
+        random=random,
+        notes=[*notes, *missing],
+    )
+
+
+def _undefined(kind: KindName) -> list[str]:
+    """Say which baselines are not defined for a kind of label."""
+    notes = []
+    if KINDS[kind].per != "word":
+        notes.append(f"no control task: it gives word types random labels ({kind} here).")
+    if KINDS[kind].targets != "classes":
+        notes.append(f"no code length: it is defined for classes ({kind} here).")
+    return notes
+
+
+def _random(
+    plan: Sequence[TrainSpec],
+    splits: Splits,
+    location: Location,
+    train: Callable[..., list[Record]],
+) -> tuple[list[Record], list[str]]:
+    """Train the plan on every random version of the backbone; say what could not be trained."""
+    records: list[Record] = []
+    notes: list[str] = []
+    first = plan[0]
+    models = random_models(first.model, splits, location)
+    # --entry chooses among the entries of the model itself
+    own = replace(location, entry=None, identity=None)
+    for model in models:
+        try:
+            records += train([replace(spec, model=model) for spec in plan], location=own)
+        except (DataError, EntryNotFoundError, OptionError) as error:
+            notes.append(f"no scores of {model}: {error}")
+    if not models:
+        notes.append(
+            "no randomly initialised backbone: cache its features with `probekit extract "
+            f"{first.model} {first.task} --random-init 0` and the options of the first extraction."
+        )
+    return records, notes
+
+
+def check_plan(plan: Sequence[TrainSpec]) -> None:
+    """Refuse runs that cannot be held against one set of baselines.
+
+    Raises:
+        OptionError: there are several label columns, or control labels, which are a baseline
+            themselves, or runs that train nothing, or whose rate is to be searched, or that go on
+            from heads with other labels.
+        MissingFileError: no saved head lies where a run should go on from one.
+        RecordError: it is damaged.
+    """
+    labels = dict.fromkeys(spec.label for spec in plan)
+    if len(labels) > 1:
+        raise OptionError(
+            f"--baselines are those of one label column; {len(labels)} were given "
+            f"({', '.join(map(str, labels))}). Run each by itself: --label {plan[0].label}."
+        )
+    if any(spec.control is not None for spec in plan):
+        raise OptionError(
+            "--control and --baselines were both given; the baselines include a control task for "
+            "every seed, so leave --control out."
+        )
+    if any(spec.searched for spec in plan):
+        raise OptionError(
+            "--baselines train with the rate of the heads that they are held against, so it must "
+            "be known: search it first, without --baselines, and give what was found."
+        )
+    if any(spec.untrained for spec in plan):
+        raise OptionError(
+            "--baselines are trained on what the heads are trained on, and a saved head that is "
+            "scored as it is (--shots 0, --fraction 0) has nothing; run it without them."
+        )
+    if len({saved_classes(spec) for spec in plan}) > 1:
+        raise OptionError(
+            "--baselines are those of heads with the same labels, and these go on from saved heads "
+            "with different ones, or some of them from none; run each by itself."
+        )
+
+
+def random_models(model: str, splits: Splits, location: Location) -> list[str]:
+    """Return the names of randomly initialised versions of a model that the cache has features of.
+
+    Args:
+        model: the backbone, as in ``probekit extract``.
+        splits: its features.
+        location: the cache.
+    """
+    own = splits.manifest.request
+    found = set()
+    for folder in list_entries(location.root):
+        if not folder.complete or folder.split != splits.fit_on:
+            continue
+        request = read_manifest(folder.path).request
+        if request["text"] == own["text"] and _is_random(request["model"], own["model"]):
+            found.add(folder.model)
+    return sorted(found)
+
+
+def _is_random(identity: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Say whether a model is another with random weights; that one may itself be such a model."""
+    drawn = {"weights": None, "adapter": None, "random_init": None}
+    same = {**identity, **drawn} == {**own, **drawn}
+    return same and identity["random_init"] is not None and identity != own
+
+
+def _held_against(record: Record, control: Record | None, code: Record | None) -> Record:
+    """Return a head's record with the scores of its baselines among its own.
+
+    It counts as diverged where one of them did.
+    """
+    scores = dict(record.scores)
+    split = "test" if record.test_score is not None else "dev"
+    if control is not None:
+        real, random = record.scores[f"{split}/accuracy"], control.scores[f"{split}/accuracy"]
+        scores |= {"accuracy": real, "control/accuracy": random, "selectivity": real - random}
+    if code is not None:
+        scores |= {name: code.scores[name] for name in CODE_SCORES}
+    held = [one for one in (record, control, code) if one is not None]
+    return replace(record, scores=scores, diverged=any(one.diverged for one in held))

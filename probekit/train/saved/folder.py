@@ -1,0 +1,192 @@
+"""Saved heads: a folder with model.safetensors and config.json."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from probekit.base.messages.reasons import reason_of
+from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
+from probekit.store.files import nearest
+from probekit.tasks import folder_name
+from probekit.train.result import FitResult
+from probekit.version import __version__
+
+FORMAT_VERSION = 1
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+MOST_LISTED = 20
+
+
+def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path:
+    """Write a trained head to a folder, config.json last.
+
+    Args:
+        folder: created when it does not exist; a head in it is replaced.
+        result: what training returned.
+        about: the rest of config.json (``describe_training``); it must hold ``labels`` and
+            ``features`` with ``dim``.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    config = {
+        "format_version": FORMAT_VERSION,
+        "probekit": __version__,
+        **{name: dict(form) for name, form in result.modules.items()},
+        "layers": list(result.layers),
+        "n_params": result.n_params,
+        **about,
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = folder / f"{WEIGHTS}.partial"
+        save_file(dict(result.state), beside)
+        (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
+        os.replace(beside, folder / WEIGHTS)
+        beside = folder / f"{CONFIG}.partial"
+        text = json.dumps(config, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        beside.write_text(text, "utf-8")
+        os.replace(beside, folder / CONFIG)
+    except (OSError, SafetensorError) as error:
+        raise StorageError(
+            f"{folder}: cannot save the head ({error}). Choose another folder with --save."
+        ) from error
+    return folder
+
+
+def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, head: str) -> None:
+    """Refuse a folder that cannot be written, or where a run would overwrite another kind of thing.
+
+    A head of the same task, label and head name may be replaced, and so may a damaged one.
+
+    Args:
+        folder: where the run is to be saved; it need not exist.
+        key: record key of the run.
+        task: its task, as the user names it.
+        label: its label column.
+        head: name of its head.
+
+    Raises:
+        OptionError: the folder holds the head of another task, label or head, or a config.json
+            that is no saved head's (that of a model).
+        StorageError: the folder cannot be made or written.
+    """
+    _check_writable(folder)
+    try:
+        config = json.loads((folder / CONFIG).read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return
+    if not _is_saved(config):
+        raise OptionError(
+            f"--save {folder}: its {CONFIG} is no saved head's, perhaps a model's. Choose another "
+            "folder."
+        )
+    found = (config.get("task"), config.get("label"), _name_of(config))
+    same = found[1:] == (label, head) and folder_name(str(found[0])) == folder_name(task)
+    if config.get("key") != key and not same:
+        raise OptionError(
+            f"--save {folder}: a head of another run is saved there (task {found[0]}, label "
+            f"{found[1]}, head {found[2]}; this one: {task}, {label}, {head}). Choose another "
+            "folder, or remove that one."
+        )
+
+
+def _check_writable(folder: Path) -> None:
+    there = nearest(folder)
+    if not there.is_dir():
+        raise StorageError(f"--save {folder}: {there} is a file. Choose another folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
+
+
+def _name_of(config: Mapping[str, Any]) -> str | None:
+    head = config.get("head")
+    return head.get("name") if isinstance(head, Mapping) else None
+
+
+def saved_key(folder: Path) -> str | None:
+    """Return the record key of the run whose head a folder holds, or None without a sound one."""
+    try:
+        return _read_config(folder).get("key")
+    except (MissingFileError, RecordError):
+        return None
+
+
+def read_saved(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return a saved head's config and tensors, without building its modules.
+
+    Raises:
+        MissingFileError: the folder holds no saved head.
+        RecordError: its files are damaged, or of a newer format, or its run diverged.
+    """
+    config = _read_config(folder)
+    missing = {"head", "decoder", "normalization", "layers", "labels", "features"} - set(config)
+    if missing:
+        raise RecordError(damaged(folder, f"{CONFIG} lacks {sorted(missing)[0]!r}"))
+    try:
+        state = load_file(folder / WEIGHTS)
+    except FileNotFoundError:
+        raise MissingFileError(f"{folder}: no saved head here ({WEIGHTS} is missing).") from None
+    except (SafetensorError, ValueError) as error:
+        raise RecordError(damaged(folder, reason_of(error))) from None
+    endless = [name for name, value in state.items() if not torch.isfinite(value).all()]
+    if endless:
+        raise RecordError(
+            f"{folder}: {endless[0]} of the saved head is not finite, so its run diverged. Train "
+            "it again with a lower --lr or with --normalize."
+        )
+    return config, state
+
+
+def damaged(folder: Path, reason: str) -> str:
+    """Return the message for a saved head that cannot be read."""
+    return f"{folder}: the saved head is damaged ({reason}). Train it again with --save."
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingFileError(_none_here(folder, f"no {CONFIG}")) from None
+    except ValueError as error:
+        raise RecordError(f"{path} is not JSON ({error}). Train the head again.") from None
+    if not _is_saved(config):
+        reason = f"its {CONFIG} is no saved head's, perhaps a model's"
+        raise MissingFileError(_none_here(folder, reason))
+    version = config["format_version"]
+    if version != FORMAT_VERSION:
+        remedy = "upgrade probekit" if isinstance(version, int) else "train the head again"
+        raise RecordError(
+            f"{path}: format version {version}, this probekit reads {FORMAT_VERSION}; {remedy}."
+        )
+    return dict(config)
+
+
+def _is_saved(config: object) -> bool:
+    """Say whether the content of a config.json is that of a saved head, of whatever version."""
+    return isinstance(config, dict) and "format_version" in config
+
+
+def _none_here(folder: Path, reason: str) -> str:
+    """Say that a folder is no saved head, and which of its folders are."""
+    below = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if _holds_saved(path))
+    if not below:
+        return f"{folder}: no saved head here ({reason}). `probekit train --save DIR` makes one."
+    more = f" and {len(below) - MOST_LISTED} more" if len(below) > MOST_LISTED else ""
+    listed = ", ".join(below[:MOST_LISTED])
+    return f"{folder}: no saved head here, but in its folders: {listed}{more}. Give one of them."
+
+
+def _holds_saved(path: Path) -> bool:
+    try:
+        return _is_saved(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,135 @@
+"""A trained head with its decoder and normalisation, ready to predict."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from probekit.base.messages.reasons import reason_of
+from probekit.errors import OptionError, ProbekitError, RecordError
+from probekit.probe.decoders import decoder_from_json
+from probekit.probe.heads import HeadInput, TokenStates, head_from_json
+from probekit.probe.heads.contract import Reads
+from probekit.probe.normalization.norms import Normalization, normalization_from_json
+from probekit.train.probe import Probe, load_under
+from probekit.train.saved.folder import damaged, read_saved
+
+
+class TrainedHead:
+    """A trained head with its decoder and normalisation, ready to predict.
+
+    Attributes:
+        config: everything in ``config.json``.
+        state: the saved tensors: ``head.*``, ``decoder.*``, ``normalization.*``.
+        layers: layers that ``predict`` wants along axis 1, ascending.
+        labels: name of each class.
+    """
+
+    def __init__(self, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
+        """Rebuild the modules and load their tensors."""
+        self.config = dict(config)
+        self.state = dict(state)
+        self.layers = tuple(config["layers"])
+        self.labels = tuple(config["labels"])
+        dim, seed = int(config["features"]["dim"]), torch.Generator()
+        head = head_from_json(config["head"]).build(self.layers, dim, seed)
+        decoder = decoder_from_json(config["decoder"]).build(head.width, len(self.labels), seed)
+        self._probe = Probe(head, decoder)
+        self._normalization: Normalization = normalization_from_json(
+            config["normalization"], len(self.layers), dim
+        )
+        load_under("head.", state, head)
+        load_under("decoder.", state, decoder)
+        load_under("normalization.", state, self._normalization)
+        self._probe.eval().requires_grad_(False)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """Load the head that ``save_head`` wrote.
+
+        Raises:
+            MissingFileError: the folder holds no saved head.
+            OptionError: it predicts tokens, for which it needs the cache.
+            RecordError: its files are damaged, or of a newer format.
+        """
+        path = Path(folder)
+        config, state = read_saved(path)
+        if config["features"].get("kind") == "language-modelling":
+            raise OptionError(
+                f"{path}: this head predicts tokens with its backbone's output head, which stays "
+                "in the cache; a run can start from it (--fusion-from, --init-from), but it labels "
+                "no text."
+            )
+        try:
+            return cls(config, state)
+        except ProbekitError:
+            raise
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise RecordError(damaged(path, reason_of(error))) from None
+
+    @property
+    def kind(self) -> str:
+        """What it predicts: labels of words, of whole texts, of pairs, or a number."""
+        return str(self.config["features"].get("kind", "tagging"))
+
+    @property
+    def text_kind(self) -> str:
+        """What it reads: words (tagging), running texts (sentence), or pairs.
+
+        The first saved regressions do not tell which of the last two: regression.
+        """
+        return str(self.config["features"].get("text_kind", self.kind))
+
+    @property
+    def array(self) -> str:
+        """The cache's array that its rows come from; ``words`` in the first saved heads."""
+        return str(self.config["features"].get("array", "words"))
+
+    @property
+    def reads(self) -> Reads:
+        """Whether it reads those rows, or the subwords that they are made of."""
+        return self._probe.head.reads
+
+    def predict(
+        self, z: HeadInput, offsets: Int64[Tensor, " bounds"] | None = None
+    ) -> list[str] | list[float]:
+        """Return the label name of each row, or its number.
+
+        Args:
+            z: the hidden states of ``layers``, in that order, as the cache would hold them; or the
+                subwords of whole windows, as ``reads`` says.
+            offsets: bounds of the sentences within the rows; one sentence if not given.
+
+        Raises:
+            OptionError: states of other layers or another width.
+        """
+        n_rows = z.n_rows if isinstance(z, TokenStates) else len(z)
+        treated = self._treat(z)
+        if not n_rows:
+            return []
+        if offsets is None:
+            offsets = torch.tensor([0, n_rows])
+        found = self._probe.predict(treated, offsets)
+        if found.is_floating_point():
+            return [float(value) for value in found]
+        return [self.labels[number] for number in found.tolist()]
+
+    def _treat(self, z: HeadInput) -> HeadInput:
+        """Return the states in float32, each layer treated as in training."""
+        if isinstance(z, TokenStates):
+            self._check(1, z.hidden.shape[1])
+            hidden = self._normalization(z.hidden.float().unsqueeze(1)).squeeze(1)
+            return replace(z, hidden=hidden)
+        self._check(z.shape[1], z.shape[2])
+        return self._normalization(z.transpose(0, 1).float().contiguous().transpose(0, 1))
+
+    def _check(self, n_layers: int, dim: int) -> None:
+        if (n_layers, dim) != (len(self.layers), self._probe.head.dim):
+            raise OptionError(
+                f"this head reads {len(self.layers)} layers of width {self._probe.head.dim}; "
+                f"found {n_layers} layers of width {dim}."
+            )

@@ -1,0 +1,1 @@
+"""Fits solved for their optimum."""

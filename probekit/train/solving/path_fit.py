@@ -1,0 +1,347 @@
+"""Solve along the path of strengths, and choose one of them: what all fits to the optimum share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+
+from probekit.features import FeatureView
+from probekit.metrics import Metric, Scorer
+from probekit.probe.decoders.regression import RegressionDecoder
+from probekit.probe.fitters.chains import ChainLoss
+from probekit.probe.fitters.linear_problems import Problems
+from probekit.probe.fitters.losses import Binary, Loss, Softmax, Squares
+from probekit.probe.fitters.minimise import Evaluation, Minimisation, Minimum, Request
+from probekit.probe.fitters.path import TRANSITIONS, first_strengths, weaker_strengths
+from probekit.train.member import Member
+from probekit.train.parts import Parts, check_two_classes, make_parts
+from probekit.train.scoring import ScoredSplit, gold_of
+from probekit.train.solving.solver import SplitRows, Visit, Visits, offsets_of
+
+
+@runtime_checkable
+class Sums(Protocol):
+    """An evaluation that is summed up over blocks of rows."""
+
+    def add(self, rows: slice, z: Tensor, /) -> None:
+        """Add some rows."""
+
+    def finish(self) -> Evaluation:
+        """Return the evaluation over all rows that were added."""
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """What is minimised."""
+
+    def begin(self, request: Request) -> Sums:
+        """Return an evaluation to which rows can be added."""
+
+    def predict(self, points: Tensor, z: Tensor, offsets: Tensor) -> Tensor:
+        """Return what some problems predict of rows, shape (some, n)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """The problems of one stretch of the path, and their solutions.
+
+    Attributes:
+        strengths: of L2, falling.
+        objective: of all problems: part by part, and strength by strength in each.
+        minimum: where they ended.
+    """
+
+    strengths: tuple[float, ...]
+    objective: Objective
+    minimum: Minimum
+
+
+class Target:
+    """What is fitted: the classes that were drawn, or numbers in standard units.
+
+    Attributes:
+        loss: of the drawn rows.
+        values: number of each row's class among those that were drawn, or its number.
+    """
+
+    def __init__(self, member: Member, rows: SplitRows) -> None:
+        """Look at the drawn targets.
+
+        Raises:
+            OptionError: one class was drawn.
+        """
+        view, device = rows.view("train"), rows.device
+        self._decoder = member.probe.decoder
+        targets = torch.from_numpy(view.targets).to(device)
+        self._present = targets[:0]
+        self.loss: Loss
+        if isinstance(self._decoder, RegressionDecoder):
+            self.values = (targets - self._decoder.mean) / self._decoder.deviation
+            self.loss = Squares(self.values)
+            return
+        check_two_classes(view)
+        self._present, self.values = torch.unique(targets, return_inverse=True)
+        self._chain = member.spec.decoder.objective == "chain"
+        self.loss = self._of(view, self.values)
+
+    def _of(self, view: FeatureView, values: Int64[Tensor, " n"]) -> Loss:
+        n_classes = len(self._present)
+        if self._chain:
+            return ChainLoss(values, n_classes, torch.from_numpy(view.offsets).to(values.device))
+        return Binary(values) if n_classes == 2 else Softmax(values, n_classes)
+
+    def elsewhere(self, view: FeatureView) -> tuple[Loss, Float[Tensor, "1 n"]]:
+        """Return the loss of the examples of a split whose classes were all drawn.
+
+        Beside it the weight of each row in their mean: the cost of a class that was not drawn is
+        no different from strength to strength.
+        """
+        targets = torch.from_numpy(view.targets).to(self._present.device)
+        values = torch.searchsorted(self._present, targets).clamp(max=len(self._present) - 1)
+        known = self._present[values] == targets
+        if self._chain:  # a sentence counts as a whole
+            missed = np.concatenate([[0], np.cumsum(~known.cpu().numpy())])[view.offsets]
+            shown = np.repeat(np.diff(missed) == 0, view.lengths)
+            known = torch.from_numpy(shown).to(targets.device)
+        weights = known.float()
+        return self._of(view, values), (weights / weights.sum().clamp(min=1)).unsqueeze(0)
+
+    def named(self, predicted: Tensor) -> np.ndarray:
+        """Return predictions as metrics take them: class numbers, or numbers in their unit."""
+        if isinstance(self._decoder, RegressionDecoder):
+            values = predicted.double() * self._decoder.deviation + self._decoder.mean
+            return np.asarray(values.cpu().numpy())
+        return np.asarray(self._present[predicted].cpu().numpy())
+
+    def load(
+        self,
+        weight: Float64[Tensor, "k w"],
+        bias: Float64[Tensor, " k"],
+        extra: Float64[Tensor, " extra"],
+    ) -> None:
+        """Put a solution for rows as they came into the member's decoder."""
+        if isinstance(self.loss, Binary):
+            weight, bias = torch.cat([-weight, weight]) / 2, torch.cat([-bias, bias]) / 2
+        chain: Sequence[Tensor] = ()
+        if isinstance(self.loss, ChainLoss):
+            chain = [part[0] for part in self.loss.split(extra.unsqueeze(0))]
+        self._decoder.load(weight, bias, self._present, chain)
+
+
+class PathFit(ABC):
+    """One member solved for all strengths of the path; its selection chooses one.
+
+    Attributes:
+        member: what is fitted.
+        rows: what it reads of train and of what judges.
+        target: what is predicted.
+        row_parts: the part that judges each drawn row.
+    """
+
+    def __init__(
+        self, member: Member, rows: SplitRows, *, metric: Metric, judge: ScoredSplit
+    ) -> None:
+        """Prepare the problems.
+
+        Args:
+            member: what is fitted.
+            rows: what it reads of train and of what judges.
+            metric: chooses among the strengths.
+            judge: the split that chooses where the member's selection says that one does.
+
+        Raises:
+            OptionError: there is nothing to tell apart, or nothing that can choose.
+        """
+        self.member, self.rows = member, rows
+        self._metric, self._judge = metric, judge
+        self.target = Target(member, rows)
+        view = rows.view("train")
+        self._parts: Parts = make_parts(view, member.spec.select)
+        self.row_parts = torch.from_numpy(np.repeat(self._parts.judged, view.lengths))
+        self._scores: list[float] = []
+        self._stretches: list[Solved] = []
+
+    @abstractmethod
+    def prepare(self) -> Visits:
+        """Look at the rows, and turn them into a basis."""
+
+    @abstractmethod
+    def objective(self, loss: Loss, problems: Problems, extra_l2: float = TRANSITIONS) -> Objective:
+        """Return what is minimised: a loss, with L2 of some strength on values of its own."""
+
+    @abstractmethod
+    def solve(self, problems: Problems) -> Generator[Visit, None, tuple[Objective, Minimum]]:
+        """Solve some problems."""
+
+    @abstractmethod
+    def load(self, solved: Solved, place: int) -> None:
+        """Put a solution into the member.
+
+        Args:
+            solved: a stretch.
+            place: of the strength in it.
+        """
+
+    def refine(
+        self, solved: Solved, place: int
+    ) -> Generator[Visit, None, tuple[Solved, int, dict[str, Any]]]:
+        """Look for a better solution of the strength that was chosen.
+
+        Args:
+            solved: a stretch.
+            place: of the strength in it.
+
+        Returns:
+            What is to be loaded, and what else a record says of it.
+        """
+        yield from ()
+        return solved, place, {}
+
+    def visits(self) -> Visits:
+        """Solve along the path until the best strength is not its last, and load that one."""
+        yield from self.prepare()
+        fixed = self.member.spec.l2
+        strengths = first_strengths() if fixed is None else (fixed,)
+        while strengths:
+            objective, minimum = yield from self.solve(self.problems(strengths))
+            solved = Solved(strengths, objective, minimum)
+            self._stretches.append(solved)
+            self._scores += yield from self.score(solved)
+            goes_on = fixed is None and self.best_of(self._scores) == len(self._tried) - 1
+            strengths = weaker_strengths(self._tried) if goes_on else ()
+        place = self.best_of(self._scores)
+        for solved in self._stretches:
+            if place < len(solved.strengths):
+                break
+            place -= len(solved.strengths)
+        solved, place, beside = yield from self.refine(solved, place)
+        self.load(solved, place)
+        self.member.solved = self._diagnosis(solved.minimum, place) | beside
+
+    def problems(self, strengths: tuple[float, ...]) -> Problems:
+        """Return the problems of all parts for some strengths."""
+        lengths = self.rows.view("train").lengths
+        seen = torch.from_numpy(self._parts.seen.repeat(lengths, axis=1)).float()
+        return Problems.of(strengths, seen.to(self.rows.device))
+
+    def score(self, solved: Solved) -> Generator[Visit, None, list[float]]:
+        """Return the score of each solution on what chooses; 0 where there is nothing to choose."""
+        select = self.member.spec.select
+        if select is None:
+            return [0.0] * len(solved.strengths)
+        if self._metric.consumes == "losses":
+            return (yield from self._losses(solved))
+        if select.by_split:
+            found = _Predicted(self, solved, self.rows.view("judge"))
+            yield Visit("judge", found.add_all)
+            return found.scores(self._judge.scorer, self._metric)
+        view = self.rows.view("train")
+        judges = np.flatnonzero(self._parts.judged)
+        found = _Predicted(self, solved, view)
+        yield Visit("train", found.add_judged)
+        scorer = self._metric.prepare(gold_of(view.take(judges), self._metric))
+        return found.scores(scorer, self._metric, view.places(judges))
+
+    def _losses(self, solved: Solved) -> Generator[Visit, None, list[float]]:
+        """Return the mean loss of what judges under each solution."""
+        loss, parts = self.target.elsewhere(self.rows.view("judge"))
+        points = solved.minimum.points[: len(solved.strengths)]
+        which = torch.arange(len(points), device=points.device)
+        problems = Problems(0.0 * points[:, 0], torch.zeros_like(which), parts)
+        found = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
+        yield Visit("judge", found.add)
+        values: list[float] = found.finish().value.tolist()
+        return values
+
+    @property
+    def best_score(self) -> float | None:
+        """The best score so far on what chooses; None before the first, or without any."""
+        if not self._scores or self.member.spec.select is None:
+            return None
+        return self._scores[self.best_of(self._scores)]
+
+    @property
+    def _tried(self) -> list[float]:
+        return [one for solved in self._stretches for one in solved.strengths]
+
+    def best_of(self, scores: Sequence[float]) -> int:
+        """Return the place of the best score, the first of equals."""
+        sign = 1 if self._metric.greater_is_better else -1
+        return int(np.argmax([sign * score for score in scores]))
+
+    def _diagnosis(self, minimum: Minimum, place: int) -> dict[str, Any]:
+        """Return what a record says of the fit."""
+        strengths, best = self._tried, self.best_of(self._scores)
+        found: dict[str, Any] = {
+            "converged": bool(minimum.converged[place]),
+            "iterations": int(minimum.iterations[place]),
+            "gradient": float(minimum.gradient[place]),
+            "tolerance": float(minimum.tolerance[place]),
+            "objective": float(minimum.value[place]),
+            "strength": strengths[best],
+        }
+        if self.member.spec.select is None:
+            return found
+        ends = {0: "strongest", len(strengths) - 1: "weakest"}
+        if best in ends and self._scores.count(self._scores[best]) == 1:
+            found["edge"] = ends[best]
+        scores = {"strengths": strengths, "strength_scores": self._scores}
+        return found | scores | {"selection_score": self._scores[best]}
+
+
+class _Predicted:
+    """What the solutions of a stretch predict of a split, block by block."""
+
+    def __init__(self, fit: PathFit, solved: Solved, view: FeatureView) -> None:
+        self._fit, self._solved, self._view = fit, solved, view
+        self._parts: list[Tensor] = []
+
+    def add_all(self, rows: slice, z: Tensor) -> None:
+        """Add rows of a split that no part saw."""
+        points = self._solved.minimum.points[: len(self._solved.strengths)]
+        self._parts.append(self._predict(points, rows, z))
+
+    def add_judged(self, rows: slice, z: Tensor) -> None:
+        """Add drawn rows: each is predicted by the part that did not see it."""
+        n_strengths = len(self._solved.strengths)
+        found = self._predict(self._solved.minimum.points, rows, z)
+        judged = self._fit.row_parts[rows].to(found.device)
+        by_part = found.view(-1, n_strengths, found.shape[1])
+        self._parts.append(by_part.gather(0, judged.expand(1, n_strengths, -1)).squeeze(0))
+
+    def _predict(self, points: Tensor, rows: slice, z: Tensor) -> Tensor:
+        offsets = offsets_of(self._view, rows, z.device)
+        return self._solved.objective.predict(points, z, offsets)
+
+    def scores(
+        self, scorer: Scorer, metric: Metric, places: Int64[np.ndarray, " some"] | None = None
+    ) -> list[float]:
+        """Return the score of every strength, over some of the rows that were added."""
+        predicted = torch.cat(self._parts, 1)
+        chosen = predicted if places is None else predicted[:, torch.from_numpy(places)]
+        return [scorer.score(self._fit.target.named(own))[metric.name] for own in chosen]
+
+
+def drive(
+    minimisation: Minimisation, begin: Callable[[Request], Sums]
+) -> Generator[Visit, None, Minimum]:
+    """Run a minimisation, each of its evaluations a visit to the rows of train.
+
+    Args:
+        minimisation: asks for evaluations.
+        begin: returns an evaluation to which rows can be added.
+    """
+    try:
+        request = next(minimisation)
+        while True:
+            found = begin(request)
+            yield Visit("train", found.add)
+            request = minimisation.send(found.finish())
+    except StopIteration as end:
+        minimum: Minimum = end.value
+        return minimum

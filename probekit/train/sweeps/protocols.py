@@ -1,0 +1,84 @@
+"""Named presets of training options: how the papers train, as far as frozen features allow.
+
+A preset only fills in options that were not given, so any of them can be overridden; a record
+holds the options themselves, not the preset's name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from probekit.base.registry import choose
+from probekit.base.selection import PUBLISHED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """A preset.
+
+    Attributes:
+        summary: what it sets, in a line for people.
+        source: paper and section.
+        heads: heads that the paper compares; the last one is the paper's own.
+        seeds: how many seeds it averages over.
+        decoders: decoder by kind of label, where it is not the default.
+        options: other fields of ``TrainSpec``.
+    """
+
+    summary: str
+    source: str
+    heads: tuple[str, ...]
+    seeds: int
+    decoders: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+_AS_PUBLISHED: Mapping[str, Any] = {"as_published": True, "rate_from": PUBLISHED}
+"""The papers give all parameters of a head and its decoder one rate."""
+
+PROTOCOLS: Mapping[str, Protocol] = {
+    "dwatt": Protocol(
+        summary="AdamW with linear decay, 5e-5 for every head, batches of 16, best dev score of 50 "
+        "epochs, 5 seeds; choose --shots",
+        source="DWAtt, sections 5.2 and 9.1, Table 2 (batches of 8 on WikiText-2)",
+        heads=("last", "mean", "extra-layers", "concat", "dwatt"),
+        seeds=5,
+        options={"select": "dev", **_AS_PUBLISHED, "lr": 5e-5, "epochs": 50, "batch_size": 16},
+    ),
+    "attention-fusion": Protocol(
+        summary="Adam at a constant 2e-3, two hidden layers of 256 for whole texts and a CRF for "
+        "words, batches of 32, 3 seeds",
+        source="attention fusion, section 4 (batches of 16 to 64; epochs not given: 20 here; it "
+        "leaves open whether the hidden layers are under the CRF too: crf:hidden=256)",
+        heads=("last", "scalar-mix", "concat-ffn", "attention-fusion"),
+        seeds=3,
+        decoders={"sentence": "mlp", "pair": "mlp", "tagging": "crf"},
+        options={
+            "select": "dev",
+            **_AS_PUBLISHED,
+            "lr": 2e-3,
+            "epochs": 20,
+            "batch_size": 32,
+            "optimizer": "adam",
+            "schedule": "constant",
+        },
+    ),
+    "p32": Protocol(
+        summary="P-32 and average pooling against the last layer: AdamW with linear decay, 2e-3, "
+        "batches of 16, 20 epochs, 5 seeds",
+        source="P-32 compares these heads on GLUE; it fine-tunes, and gives no hyper-parameters: "
+        "these are ours",
+        heads=("last", "mean", "p32"),
+        seeds=5,
+        options={"select": "dev", **_AS_PUBLISHED, "lr": 2e-3, "epochs": 20, "batch_size": 16},
+    ),
+}
+
+
+def get_protocol(name: str) -> Protocol:
+    """Return the preset of a name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    return choose("protocol", name, PROTOCOLS)

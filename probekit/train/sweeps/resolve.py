@@ -1,0 +1,369 @@
+"""Settle the open choices of a spec against the data."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Int64
+from torch import Tensor
+
+from probekit.base.fingerprint import digest
+from probekit.base.kinds import KINDS, POOLED
+from probekit.base.layers import parse_layers, up_to_depth
+from probekit.base.registry import parse
+from probekit.base.selection import HELD_OUT, Selection
+from probekit.errors import DataError, OptionError
+from probekit.features import (
+    FeatureView,
+    Splits,
+    choose_array,
+    missing_array,
+    settled_array,
+)
+from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
+from probekit.probe.fitters import FITTERS, SOLVERS
+from probekit.probe.heads import HEADS, BackboneFacts, HeadSpec
+from probekit.tasks import is_own
+from probekit.train import MemberSpec
+from probekit.train.order import steps_per_epoch
+from probekit.train.parts import check_two_classes, class_counts, held_out
+from probekit.train.sampling import count_classes, draw, hold_out
+from probekit.train.sweeps.fitting import settle_fit
+from probekit.train.sweeps.size import count_trained, trains_linear_layer
+from probekit.train.sweeps.specs import DEFAULT_BATCH_SIZE, ResolvedOptions, TrainSpec
+from probekit.train.sweeps.start import open_start, read_config
+
+MEMBER_DESCENT = ("lr", "rates", "optimizer", "schedule", "weight_decay")
+"""The options of descent that are a member's own; the others are its stream's."""
+
+SOLVER_STEPS = 100
+"""What a solver's work counts on a progress bar."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run of a sweep, settled, with what planning needs to know of it.
+
+    Attributes:
+        options: what the record's key hashes.
+        member: the head, ready to train.
+        n_sentences: drawn sentences that are fitted on.
+        n_params: estimate of the trained values, head and decoder together.
+        linear: whether a linear layer is all that is trained.
+        n_values: rows x layers x width that are fitted on.
+        n_scored: how many batches of training the rows that are scored would make, each as often
+            as it is scored; an estimate.
+        init: what the saved head that it starts from was trained on, if there is one.
+        classes: label names that its decoder knows.
+    """
+
+    options: ResolvedOptions
+    member: MemberSpec = field(compare=False)
+    n_sentences: int
+    n_params: int
+    linear: bool = False
+    n_values: int = 0
+    n_scored: float = 0.0
+    init: str | None = None
+    classes: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> TrainSpec:
+        """The options, filled in."""
+        return self.options.spec
+
+    @property
+    def same_for_all_seeds(self) -> bool:
+        """Whether no seed differs from another: a solver on all of train draws nothing."""
+        spec = self.spec
+        return spec.fit in SOLVERS and not spec.shots and spec.fraction in (None, 1)
+
+    @property
+    def steps(self) -> int:
+        """Training steps; of a solver, a fixed number that stands for all its work."""
+        spec = self.spec
+        if spec.epochs is None or spec.batch_size is None:
+            return SOLVER_STEPS
+        return spec.epochs * steps_per_epoch(self.n_sentences, spec.batch_size)
+
+
+def resolve(spec: TrainSpec, splits: Splits) -> Run:
+    """Fill in a spec's open choices.
+
+    Raises:
+        OptionError: a layer or depth that the model does not have, or more shots than train holds.
+        UnknownNameError: no decoder has this name.
+        DataError: there is no dev split to score, and no hold-out was asked for.
+    """
+    if "dev" not in splits.labels and spec.hold_out is None:
+        raise DataError(splits.missing_dev)
+    _check_kind(spec, splits)
+    head = bind_head(spec.head, splits)
+    layers = choose_layers(spec, head, splits.n_blocks)
+    drawn = sample(spec, splits)
+    n_values = count_values(len(drawn), len(layers), splits)
+    filled = _fill(spec, head, n_values, splits)
+    filled = replace(filled, select=_check_draw(spec, filled, splits, drawn))
+    used = tuple(splits.labels)
+    _check_stored(layers, head, splits, filled.pooling, used)
+    assert filled.decoder is not None and filled.normalize is not None
+    decoder = parse("decoder", filled.decoder, DECODERS)
+    start = open_start(filled, head, decoder, layers, splits)
+    options = ResolvedOptions(
+        spec=filled,
+        task=splits.task.slug if is_own(splits.task) else spec.task,
+        layers=layers,
+        metric=splits.metric,
+        entries={split: splits.keys[split] for split in used},
+        labels_fingerprint=digest({split: splits.labels[split].fingerprint for split in used}),
+        numerics=FITTERS[filled.fit].numerics,
+        start=None if start is None else start.fingerprint,
+    )
+    bound = decoder.bind(splits.entries["train"].backbone)
+    member = _member(options, head, bound, None if start is None else start.state)
+    return Run(
+        options=options,
+        member=member,
+        n_sentences=len(fitted_and_judging(filled, drawn)[0]),
+        n_params=count_trained(member, filled.decoder, splits),
+        linear=trains_linear_layer(member, splits.manifest.dim),
+        n_values=n_values,
+        n_scored=count_scored(filled, splits),
+        init=None if start is None else start.name,
+        classes=splits.label_map.names,
+    )
+
+
+def _check_draw(
+    spec: TrainSpec, filled: TrainSpec, splits: Splits, drawn: Int64[np.ndarray, " drawn"]
+) -> str | None:
+    """Return what chooses, as far as the drawn examples allow; fewer folds, if none were asked for.
+
+    Raises:
+        OptionError: a solver would have one class, or no class has an example for every fold.
+    """
+    if filled.fit not in SOLVERS or KINDS[splits.kind].targets != "classes":
+        return filled.select
+    select = None if filled.select is None else Selection.parse(filled.select)
+    most = _most_frequent(splits, filled.pooling, drawn.tobytes())
+    if select is not None and select.folds > most and spec.select is None:
+        return str(replace(select, folds=most, default=select.folds)) if most > 1 else "dev"
+    if select is not None:
+        select.check_classes(most)
+    return filled.select
+
+
+@lru_cache(maxsize=64)
+def _most_frequent(splits: Splits, pooling: str | None, drawn: bytes) -> int:
+    """Return how many of the drawn examples have the most frequent class.
+
+    Raises:
+        OptionError: they have one class.
+    """
+    view = train_view(splits, pooling).take(np.frombuffer(drawn, np.int64))
+    check_two_classes(view)
+    return max(class_counts(view).values(), default=0)
+
+
+@lru_cache(maxsize=2)
+def train_view(splits: Splits, pooling: str | None) -> FeatureView:
+    """Return the rows of train that take part in training; kept for the runs of a sweep."""
+    return splits.view("train", pooling=pooling, valid_only=True)
+
+
+def _fill(spec: TrainSpec, head: HeadSpec, n_values: int, splits: Splits) -> TrainSpec:
+    """Return the spec with every default written out."""
+    decoder = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
+    parsed = parse("decoder", decoder, DECODERS)
+    check_decoder(parsed.name, splits.kind)
+    return replace(
+        settle_fit(spec, head, parsed, values=n_values, splits=splits),
+        label=splits.column,
+        decoder=decoder,
+        pooling=text_array(replace(spec, decoder=decoder), splits),
+    )
+
+
+def _member(
+    options: ResolvedOptions,
+    head: HeadSpec,
+    decoder: DecoderSpec,
+    start: Mapping[str, Tensor] | None,
+) -> MemberSpec:
+    spec = options.spec
+    assert spec.normalize is not None
+    descent = {name: getattr(spec, name) for name in MEMBER_DESCENT}
+    return MemberSpec(
+        head=head,
+        decoder=decoder,
+        layers=options.layers,
+        normalize=spec.normalize,
+        fitter=spec.fit,
+        select=None if spec.select is None else Selection.parse(spec.select),
+        l2=spec.l2,
+        start=start,
+        freeze_head=spec.freeze_fusion,
+        **{name: value for name, value in descent.items() if value is not None},
+    )
+
+
+def bind_head(name: str, splits: Splits) -> HeadSpec:
+    """Return the head of a name with settings, fitted to the backbone of the features.
+
+    Raises:
+        OptionError: a setting that the head does not have, or a backbone that does not suit it.
+    """
+    manifest = splits.manifest
+    facts = BackboneFacts(
+        n_blocks=manifest.n_blocks, dim=manifest.dim, config=read_config(splits.entries["train"])
+    )
+    return parse("head", name, HEADS).bind(facts)
+
+
+def default_decoder(head: HeadSpec, splits: Splits, *, as_published: bool = False) -> str:
+    """Return the head's published decoder where it fits, else the default of the labels' kind.
+
+    As the papers do, whole texts of encoders have a pooler, which BERT's pretraining trains in.
+    """
+    published = head.default_decoder
+    if published is not None and splits.kind in DECODERS[published].kinds:
+        return published
+    if as_published and splits.kind in ("sentence", "pair") and not splits.manifest.causal:
+        return "pooler"
+    return KINDS[splits.kind].decoder
+
+
+def text_array(spec: TrainSpec, splits: Splits) -> str | None:
+    """Return the array that stands for whole texts; None for labels with rows of their own.
+
+    Of an encoder's text the papers read the first token, and so does BERT's pooler.
+    """
+    published = spec.as_published or (spec.decoder or "").partition(":")[0] == "pooler"
+    by_first = published and not splits.manifest.causal and KINDS[splits.kind].per == "text"
+    pooling = spec.pooling or ("cls" if by_first else None)
+    array = choose_array(splits.entries["train"], splits.kind, pooling)
+    return array if array in POOLED else None
+
+
+def _check_kind(spec: TrainSpec, splits: Splits) -> None:
+    if spec.shots is not None and KINDS[splits.kind].targets != "classes":
+        raise OptionError(
+            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
+            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
+        )
+
+
+def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
+    """Return about how many values the rows of drawn examples hold in the layers that are read."""
+    n_rows = splits.n_rows("train") * n_drawn / splits.n_train
+    return math.ceil(n_rows * n_layers * splits.manifest.dim)
+
+
+def count_scored(spec: TrainSpec, splits: Splits) -> float:
+    """Return how many batches the rows make that a run scores, each as often as it does."""
+    rows = {name: splits.n_rows(name) for name in splits.labels}
+    train = rows.pop("train")
+    judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
+    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
+    return ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)
+
+
+def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:
+    """Return the layers that a head reads: published or asked for, cut to the depth.
+
+    Raises:
+        OptionError: the model has no such layer or depth, or none of the layers asked for is left.
+    """
+    layers = parse_layers(spec.layers or head.default_layers, n_blocks)
+    if spec.depth is None:
+        return layers
+    if spec.depth > n_blocks:
+        raise OptionError(
+            f"--depth {spec.depth}: this model has {n_blocks} blocks; give 0 to {n_blocks}."
+        )
+    if spec.layers is not None and min(layers) > spec.depth:
+        raise OptionError(f"--depth {spec.depth} leaves none of --layers {spec.layers}.")
+    return up_to_depth(layers, spec.depth)
+
+
+def _check_stored(
+    layers: tuple[int, ...],
+    head: HeadSpec,
+    splits: Splits,
+    pooling: str | None,
+    used: tuple[str, ...],
+) -> None:
+    array = "tokens" if head.reads == "tokens" else settled_array(splits.kind, pooling)
+    for entry in (splits.entries[split] for split in used):
+        if array not in entry.arrays:
+            raise DataError(f"head {head.name} reads {array!r}: {missing_array(entry, array)}")
+        stored = entry.manifest.array(array).layers
+        absent = sorted(set(layers) - set(stored))
+        if absent and array == "tokens":
+            raise OptionError(
+                f"head {head.name} reads subwords, which the cache has of the last layer alone "
+                f"({stored[0]}), not of layer {absent[0]}. Give it neither --depth nor --layers."
+            )
+        if absent:
+            raise OptionError(
+                f"the head reads layer {absent[0]}, but {array!r} of {entry.path} holds layers "
+                f"{list(stored)}. Extract with all layers, or choose others with --layers."
+            )
+
+
+def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
+    """Return the positions of the train sentences that a run sees, ascending.
+
+    Raises:
+        OptionError: more shots than there are sentences.
+    """
+    pool, _ = part(spec, splits)
+    drawn = draw(
+        len(pool),
+        n_classes=count_classes(splits.train_classes.names),
+        shots=spec.shots,
+        fraction=spec.fraction,
+        seed=spec.seed,
+    )
+    return pool[drawn]
+
+
+def fitted_and_judging(
+    spec: TrainSpec, drawn: Int64[np.ndarray, " drawn"]
+) -> tuple[Int64[np.ndarray, " fitted"], Int64[np.ndarray, " judging"] | None]:
+    """Return the drawn positions to fit on, and those that choose a checkpoint, if some do.
+
+    A solver fits on all of them in the end, and makes its own parts.
+    """
+    select = None if spec.select is None else Selection.parse(spec.select)
+    if spec.fit in SOLVERS or select is None or select.kind != "hold-out":
+        return drawn, None
+    held = held_out(len(drawn), select.share)
+    return np.delete(drawn, held), drawn[held]
+
+
+def part(
+    spec: TrainSpec, splits: Splits
+) -> tuple[Int64[np.ndarray, " kept"], Int64[np.ndarray, " held"]]:
+    """Return the positions of train that can be drawn, and those that are held out."""
+    pool = splits.drawable
+    if spec.hold_out is None:
+        return pool, pool[:0]
+    kept, held = hold_out(len(pool), spec.hold_out)
+    return pool[kept], pool[held]
+
+
+def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
+    """Return what a run is scored on: dev, what is held out beside it, and all other splits.
+
+    Where there is no dev split, what is held out is dev.
+    """
+    pooling = text_array(spec, splits)
+    names = [split for split in splits.labels if split != "train"]
+    found = {split: splits.view(split, pooling=pooling) for split in names}
+    if spec.hold_out is not None:
+        held = splits.view("train", pooling=pooling).take(part(spec, splits)[1])
+        found |= {HELD_OUT if "dev" in found else "dev": held}
+    return found

@@ -1,0 +1,135 @@
+"""Divide the runs of a sweep into groups that share reads, fit memory and keep workers busy."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from probekit.probe.fitters import SOLVERS
+from probekit.train.sweeps.resolve import Run
+
+T = TypeVar("T")
+
+_MOST_MEMBERS = 32
+_COPIES = 5
+"""Copies of a head's values: the values, gradients, two moments, the best checkpoint."""
+
+_PER_WORKER = 2
+"""Groups per worker, so that one that ends early finds more work."""
+
+_OVERHEAD = 200_000
+"""What the calls of a step cost, in values."""
+
+_LINEAR_OVERHEAD = 20_000
+"""The same for a linear probe, which steps with others (one with so many values that it does not
+is dear by its values): 0.2 ms per probe and step of ``benchmarks/depth_sklearn.py``, all of its
+time counted, where a step of its own took 1.2 ms, in fewer steps and with dropout."""
+
+_SOLVED, _MIXTURE = 60, 150
+"""What a solver's passes cost for a value that it reads and a part of the rows: in the demo 2 to
+9 s of a linear decoder, 24 to 56 s of a mixture, where dwatt takes 8 s."""
+
+_OF_TOKENS = 4
+"""What a value of a head over subwords costs, in values of a head over words: there are more rows,
+and attention between them (of the same size, 912 s against 211 s of dwatt, mean over decoders and
+seeds: MPNet in ``analyses/results/heads_conll.jsonl``)."""
+
+MOST_COST = 1.5e10
+"""Cost of a group, which is what a sweep that is killed loses: two to seven minutes of one core
+without bfloat16 instructions (dwatt on MPNet, 1.3e10: 80 to 109 s with a linear decoder and 309 to
+348 s with a CRF, in the same file)."""
+
+
+def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[Run]]:
+    """Divide runs into groups; the costliest come first.
+
+    Runs of one group read the same entries and labels. Runs of one stream (same sample, same
+    order) stay together as far as possible, since they share every batch.
+
+    Args:
+        runs: what is to be trained.
+        workers: how many groups run at once.
+        memory: bytes that the members of one group may take.
+    """
+    share = MOST_COST
+    bundles = [bundle for same in _by(runs, data_key) for bundle in _by(same, fit_key)]
+    if workers > 1:
+        share = min(share, sum(cost(one) for one, *_ in bundles) / (workers * _PER_WORKER))
+    groups: list[list[list[Run]]] = []
+    for same in _by(bundles, lambda bundle: data_key(bundle[0])):
+        ordered = sorted(same, key=lambda bundle: stream_key(bundle[0]))
+        groups.extend(_fill(ordered, share, memory))
+    groups.sort(key=lambda group: -sum(cost(one) for one, *_ in group))
+    return [[run for bundle in group for run in bundle] for group in groups]
+
+
+def _fill(bundles: Sequence[list[Run]], share: float, memory: int) -> list[list[list[Run]]]:
+    """Divide bundles of runs that are one fit each."""
+    groups: list[list[list[Run]]] = [[]]
+    for bundle in bundles:
+        group, run = groups[-1], bundle[0]
+        full = (
+            len(group) >= _MOST_MEMBERS
+            or sum(member_bytes(one) for one, *_ in group) + member_bytes(run) > memory
+            or sum(cost(one) for one, *_ in group) + cost(run) / 2 > share
+        )
+        if group and full:
+            groups.append([])
+        groups[-1].append(bundle)
+    return groups
+
+
+def fit_key(run: Run) -> Hashable:
+    """Return what runs share that are one and the same fit, as its seed decides nothing."""
+    return replace(run.spec, seed=0) if run.same_for_all_seeds else id(run)
+
+
+def data_key(run: Run) -> tuple[Hashable, ...]:
+    """Return what runs must share to be in one group: the data, and what a decoder predicts."""
+    spec = run.spec
+    data = spec.model, spec.task, spec.label, spec.hold_out, spec.pooling, spec.control, spec.fit_on
+    return *data, run.classes, spec.fit in SOLVERS  # a solver wants the memory for its own rows
+
+
+def stream_key(run: Run) -> tuple[int, float, int, int, int, int, str, str]:
+    """Return what runs must share to take the same batches, in an order that can be sorted."""
+    spec = run.spec
+    return (
+        -1 if spec.shots is None else spec.shots,
+        -1.0 if spec.fraction is None else spec.fraction,
+        0 if run.same_for_all_seeds else spec.seed,
+        spec.epochs or 0,
+        spec.batch_size or 0,
+        spec.evals or 0,
+        spec.fit,
+        spec.select or "",
+    )
+
+
+def member_bytes(run: Run) -> int:
+    """Return the bytes that a head in training takes."""
+    return run.n_params * 4 * _COPIES
+
+
+def cost(run: Run) -> float:
+    """Return the work of a run, in arbitrary units: values used per step, plus overhead.
+
+    Rows that are scored go forward alone, a third of a step's work, and in blocks that hardly feel
+    the overhead.
+    """
+    if run.spec.fit in SOLVERS:
+        select = run.member.select
+        parts = 1 if select is None else 1 + select.folds + (select.kind == "hold-out")
+        return run.n_values * parts * (_SOLVED if run.linear else _MIXTURE)
+    head, n_layers = run.member.head, len(run.options.layers)
+    overhead = _LINEAR_OVERHEAD if run.linear else _OVERHEAD
+    per_token = _OF_TOKENS if head.reads == "tokens" else 1
+    values = run.n_params * per_token * (n_layers if head.recurrent else 1)
+    used = values + n_layers * 20_000
+    return run.steps * (used + overhead) + run.n_scored * used / 3
+
+
+def _by(items: Sequence[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    found: dict[Hashable, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return list(found.values())

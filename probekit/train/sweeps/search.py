@@ -1,0 +1,261 @@
+"""Search learning rate and weight decay in half decades, each head by itself, on seeds of its own.
+
+First five half decades around the default are tried. While the best of them lies at an end, one
+more is tried beyond it, so that the best lies strictly inside in the end, or at an edge that the
+records name.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from probekit.base.registry import parse
+from probekit.base.selection import SEARCHED
+from probekit.metrics.scale import scale_of
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
+from probekit.results import Record
+from probekit.train.sweeps.rates import default_rate
+from probekit.train.sweeps.specs import DEFAULT_WEIGHT_DECAY, TrainSpec
+
+logger = logging.getLogger(__name__)
+
+TRIAL_SEEDS = 2
+FIRST_SEED = 1000
+"""Trials take the first seeds from here on that are not to be reported."""
+
+AROUND = 2
+"""Half decades on either side of the default that are tried first."""
+
+LIMIT = 6
+"""Half decades from the default beyond which a search does not go."""
+
+Train = Callable[[Sequence[TrainSpec]], Mapping[TrainSpec, Record]]
+"""Trains trials, and returns the record of each."""
+
+Trail = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the record of a run says of its search.
+
+    Attributes:
+        rate_from: where its rate is from.
+        trail: the values that were tried, and their scores.
+    """
+
+    rate_from: str | None
+    trail: Trail
+
+    def on(self, record: Record) -> Record:
+        """Return a record with the note."""
+        return replace(
+            record, rate_from=self.rate_from, diagnosis={**record.diagnosis, **self.trail}
+        )
+
+
+@dataclass
+class Ladder:
+    """The half decades that were tried for one setting, each with its mean score.
+
+    Attributes:
+        start: half decade of the default; number n stands for 10 to the power of n / 2.
+        scores: mean score by half decade; None where a run diverged.
+        sign: 1 where the largest score is the best, else -1.
+    """
+
+    start: int
+    scores: dict[int, float | None] = field(default_factory=dict)
+    sign: int = 1
+
+    @property
+    def best(self) -> int:
+        """The half decade with the best score; of equals, that nearest the default.
+
+        Where every run diverged it is the smallest.
+        """
+        scored = {
+            rung: self.sign * score for rung, score in self.scores.items() if score is not None
+        }
+        if not scored:
+            return min(self.scores)
+        return max(scored, key=lambda rung: (scored[rung], -abs(rung - self.start), -rung))
+
+    @property
+    def missing(self) -> list[int]:
+        """The half decades to be tried next; none when the search is over."""
+        if not self.scores:
+            return list(range(self.start - AROUND, self.start + AROUND + 1))
+        beyond = {min(self.scores): -1, max(self.scores): 1}.get(self.best, 0)
+        reached = abs(self.best - self.start) >= LIMIT
+        return [self.best + beyond] if beyond and not reached else []
+
+    @property
+    def edge(self) -> str | None:
+        """``lowest`` or ``highest`` where the best is the last half decade within the limit."""
+        if self.best - self.start in (-LIMIT, LIMIT):
+            return "lowest" if self.best < self.start else "highest"
+        return None
+
+    def add(self, rung: int, records: Sequence[Record]) -> None:
+        """Note the trials of a half decade."""
+        self.scores[rung] = mean_score(records)
+        self.sign = 1 if scale_of(records[0].metric).greater_is_better else -1
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An option that is searched.
+
+    Attributes:
+        option: its name in ``TrainSpec``.
+        values: name of the values that were tried, in a record's diagnosis.
+        scores: name of their scores there.
+        edge: name of the edge there.
+        default: its value if it is not searched.
+    """
+
+    option: str
+    values: str
+    scores: str
+    edge: str
+    default: Callable[[TrainSpec], float]
+
+    def trail(self, ladder: Ladder) -> dict[str, Any]:
+        """Return what a record says of a search: the edge only where the best lies at one."""
+        rungs = sorted(ladder.scores)
+        found: dict[str, Any] = {
+            self.values: [value_of(rung) for rung in rungs],
+            self.scores: [ladder.scores[rung] for rung in rungs],
+        }
+        return found | ({self.edge: ladder.edge} if ladder.edge else {})
+
+
+def _own_rate(spec: TrainSpec) -> float:
+    """Return the default rate; the decoders that labels have by default stand the head's own."""
+    head = parse("head", spec.head, HEADS)
+    decoder = spec.decoder or head.default_decoder
+    if decoder is None:
+        return head.learning_rate
+    return default_rate(head, parse("decoder", decoder, DECODERS))
+
+
+AXES = (
+    _Axis("lr", "search_rates", "search_scores", "edge", _own_rate),
+    _Axis(
+        "weight_decay",
+        "search_decays",
+        "search_decay_scores",
+        "decay_edge",
+        lambda spec: DEFAULT_WEIGHT_DECAY,
+    ),
+)
+"""In the order of the search: the rate at the default weight decay, then that at this rate."""
+
+
+def search(
+    plan: Sequence[TrainSpec], train: Train
+) -> tuple[dict[TrainSpec, TrainSpec], dict[TrainSpec, Trail]]:
+    """Find what a plan leaves to be searched.
+
+    Specs that differ in their seed alone are one setting and get one value, which depends on no
+    other setting of the plan.
+
+    Args:
+        plan: specs, some of which are ``searched``.
+        train: trains trials.
+
+    Returns:
+        Of every spec the one to train, and of these the trail of their search, where there was one.
+    """
+    found = {spec: spec for spec in plan}
+    trails: dict[TrainSpec, dict[str, Any]] = {spec: {} for spec in plan}
+    for axis in AXES:
+        open_ = {spec: now for spec, now in found.items() if axis.option in now.searched}
+        ladders = _climb(axis, open_.values(), train)
+        for spec, now in open_.items():
+            ladder = ladders[_setting(now)]
+            source = SEARCHED if axis.option == "lr" else now.rate_from
+            value: dict[str, Any] = {axis.option: value_of(ladder.best)}
+            found[spec] = replace(now, rate_from=source, **value)
+            trails[spec] |= axis.trail(ladder)
+    return found, {found[spec]: trail for spec, trail in trails.items() if trail}
+
+
+def _climb(axis: _Axis, specs: Iterable[TrainSpec], train: Train) -> dict[TrainSpec, Ladder]:
+    """Try half decades of an option for every setting until no more are missing.
+
+    The trials of all settings run side by side, a round after the other.
+    """
+    seeds: dict[TrainSpec, set[int]] = {}
+    for spec in specs:
+        seeds.setdefault(_setting(spec), set()).add(spec.seed)
+    ladders = {one: Ladder(half_decade(axis.default(one))) for one in seeds}
+    while rungs := [(one, rung) for one, ladder in ladders.items() for rung in ladder.missing]:
+        trials = {
+            (one, rung): [_trial(axis, one, rung, seed) for seed in trial_seeds(seeds[one])]
+            for one, rung in rungs
+        }
+        records = train([spec for specs in trials.values() for spec in specs])
+        for (one, rung), specs in trials.items():
+            ladders[one].add(rung, [records[spec] for spec in specs])
+    for one, ladder in ladders.items():
+        _say(axis, one, ladder)
+    return ladders
+
+
+def _say(axis: _Axis, setting: TrainSpec, ladder: Ladder) -> None:
+    """Say what was found, and warn of an edge."""
+    option, best = axis.option.replace("_", "-"), value_of(ladder.best)
+    logger.info("%s: --%s %g, of %d tried", setting.head, option, best, len(ladder.scores))
+    if ladder.edge:
+        logger.warning(
+            "%s: the best --%s, %g, is the %s that a search tries; it may lie beyond.",
+            setting.head,
+            option,
+            best,
+            ladder.edge,
+        )
+
+
+def _setting(spec: TrainSpec) -> TrainSpec:
+    return replace(spec, seed=0)
+
+
+def _trial(axis: _Axis, setting: TrainSpec, rung: int, seed: int) -> TrainSpec:
+    """Return a trial: options that are searched later have their default."""
+    values: dict[str, Any] = dict.fromkeys(setting.searched)
+    values[axis.option] = value_of(rung)
+    return replace(setting, seed=seed, trial=True, **values)
+
+
+def trial_seeds(reported: Iterable[int]) -> list[int]:
+    """Return the seeds of trials, none of which is among those that are reported."""
+    taken = set(reported)
+    candidates = range(FIRST_SEED, FIRST_SEED + TRIAL_SEEDS + len(taken))
+    return list(islice((seed for seed in candidates if seed not in taken), TRIAL_SEEDS))
+
+
+def half_decade(value: float) -> int:
+    """Return the number of the half decade nearest a value."""
+    return round(2 * math.log10(value))
+
+
+def value_of(rung: int) -> float:
+    """Return the value of a half decade, to three digits: 0.001, 0.00316, 0.01."""
+    return float(f"{10 ** (rung / 2):.3g}")
+
+
+def mean_score(records: Sequence[Record]) -> float | None:
+    """Return the mean score of trials on what selects.
+
+    It is None where one of them diverged: its score is from before, and says little.
+    """
+    if any(record.diverged for record in records):
+        return None
+    scores = [record.diagnosis.get("selection_score", record.eval_score) for record in records]
+    return math.fsum(scores) / len(scores)

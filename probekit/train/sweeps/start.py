@@ -1,0 +1,225 @@
+"""Saved heads that runs start from: a frozen fusion, or everything, trained further elsewhere."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from probekit.base.fingerprint import digest, digest_file
+from probekit.base.messages.once import warn_once
+from probekit.errors import OptionError
+from probekit.features import Location, Splits, open_features, settled_array
+from probekit.probe.decoders import DecoderSpec
+from probekit.probe.heads import HeadSpec, head_from_json
+from probekit.probe.model_parts.configuration import differing_entries
+from probekit.store import Entry
+from probekit.train.saved.folder import CONFIG, WEIGHTS, read_saved
+from probekit.train.sweeps.specs import TrainSpec
+
+logger = logging.getLogger(__name__)
+
+_BACKBONE_CONFIG = "config.json"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Start:
+    """What a run takes from a saved head.
+
+    Attributes:
+        name: what it was trained on, a fingerprint of its options except the seed, so that runs
+            over several seeds are one row of a table, and ``with decoder`` of a continued run.
+        fingerprint: sha256 over its tensors.
+        state: the tensors that are taken: ``head.*``; of a continued run also ``decoder.*`` and
+            ``normalization.*``.
+    """
+
+    name: str
+    fingerprint: str
+    state: Mapping[str, Tensor] = field(repr=False)
+
+
+def open_start(
+    spec: TrainSpec,
+    head: HeadSpec,
+    decoder: DecoderSpec,
+    layers: tuple[int, ...],
+    splits: Splits,
+) -> Start | None:
+    """Read the saved head that a run starts from, if it names one.
+
+    Args:
+        spec: with ``fusion_from`` or ``init_from``, its defaults filled in.
+        head: the run's head, which must be the saved one's.
+        decoder: its decoder, which must be the saved one's under ``init_from``.
+        layers: layers that it reads.
+        splits: the features.
+
+    Raises:
+        MissingFileError: no saved head lies there.
+        RecordError: it is damaged.
+        OptionError: it was saved for another head, width, depth or treatment of the layers; or,
+            under ``init_from``, for other rows or another decoder, or without one of the labels
+            of train, or with more than two where the metric scores two.
+    """
+    folder = spec.fusion_from or spec.init_from
+    if folder is None:
+        return None
+    config, saved, fingerprint = _open(folder)
+    option = "--fusion-from" if spec.fusion_from else "--init-from"
+    asked = {
+        # Settings that came after a head was saved have their default.
+        "head": (_without_config(_full_form(config["head"])), _without_config(head.to_json())),
+        "backbone configuration": _differing(config["head"], head.to_json()),
+        "width of the states": (config["features"]["dim"], splits.manifest.dim),
+        "blocks of the backbone": (config["features"]["n_blocks"], splits.n_blocks),
+        "layers": (list(config["layers"]), list(layers)),
+        "normalization": (config["normalization"]["name"], spec.normalize),
+    }
+    if spec.init_from is not None:
+        own = settled_array(splits.kind, spec.pooling)
+        asked["rows"] = (config["features"].get("array", "words"), own)
+        asked["decoder"] = (config["decoder"], decoder.to_json())
+    for what, (found, wanted) in asked.items():
+        if found != wanted:
+            raise OptionError(_mismatch(option, folder, what, found, wanted))
+    if spec.init_from is not None:
+        _check_labels(folder, config["labels"], splits)
+    _warn_other_model(folder, config, splits)
+    wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)
+    state = {name: value for name, value in saved.items() if name.startswith(wanted_parts)}
+    return Start(
+        name=_name(config) + (" with decoder" if spec.init_from else ""),
+        fingerprint=fingerprint,
+        state=state,
+    )
+
+
+def open_splits(spec: TrainSpec, location: Location | None) -> Splits:
+    """Open the features that a run reads, with the labels of the saved head that it goes on from.
+
+    Raises:
+        MissingFileError: no saved head lies where the run should go on from one.
+        RecordError: it is damaged.
+        EntryNotFoundError: the cache does not hold the features.
+        DataError: labels are missing, or do not fit.
+    """
+    return open_features(
+        spec.model,
+        spec.task,
+        spec.label,
+        location,
+        control=spec.control,
+        fit_on=spec.fit_on,
+        classes=saved_classes(spec),
+    )
+
+
+def saved_classes(spec: TrainSpec) -> tuple[str, ...]:
+    """Return the label names of the saved head that a run goes on from; none without one.
+
+    Raises:
+        MissingFileError: no saved head lies there.
+        RecordError: it is damaged.
+    """
+    return () if spec.init_from is None else tuple(_open(spec.init_from)[0]["labels"])
+
+
+def _full_form(head: Mapping[str, Any]) -> dict[str, Any]:
+    return head_from_json(head).to_json()
+
+
+def saved_normalization(spec: TrainSpec) -> str | None:
+    """Return the treatment of layers of the saved head that a run starts from; None without one.
+
+    Raises:
+        MissingFileError: no saved head lies there.
+        RecordError: it is damaged.
+    """
+    folder = spec.fusion_from or spec.init_from
+    return None if folder is None else str(_open(folder)[0]["normalization"]["name"])
+
+
+def _without_config(head: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in head.items() if name != "config"}
+
+
+def _differing(
+    saved: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what differs between the configurations of two heads' backbones, of either."""
+    one, two = (head.get("config") or {} for head in (saved, wanted))
+    names = differing_entries(one, two)
+    return {name: one[name] for name in names}, {name: two[name] for name in names}
+
+
+def _name(config: Mapping[str, Any]) -> str:
+    options = {name: value for name, value in config["options"].items() if name != "seed"}
+    if options.get("start") is not None:  # that one may be of this seed as well: its name is not
+        options |= {"start": config.get("init"), "fusion_from": None, "init_from": None}
+    return f"{config['task']} {config['label']} {digest(options)[:8]}"
+
+
+def _mismatch(option: str, folder: str, what: str, found: object, wanted: object) -> str:
+    return (
+        f"{option} {folder}: saved with {what} {_short(found)}, but this run has {_short(wanted)}. "
+        "Give the same options as the run that saved it."
+    )
+
+
+def _check_labels(folder: str, known: Sequence[str], splits: Splits) -> None:
+    if splits.metric == "f1" and len(known) > 2:
+        raise OptionError(
+            f"--init-from {folder}: its decoder knows {len(known)} labels, and "
+            f"{splits.task.name} is scored by the F1 of one of two. Take only its fusion with "
+            "--fusion-from."
+        )
+    if unknown := [name for name in splits.train_classes.names if name not in known]:
+        raise OptionError(
+            f"--init-from {folder}: its decoder does not know these labels: "
+            f"{_short(', '.join(unknown))}. Take only its fusion with --fusion-from."
+        )
+
+
+def _short(value: object) -> str:
+    """Return a value as a user would write it: plug-ins as ``NAME:option=value``."""
+    text = str(value)
+    if isinstance(value, Mapping) and "name" in value:
+        settings = [f"{name}={one}" for name, one in value.items() if name != "name"]
+        text = ":".join([str(value["name"]), *settings])
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _warn_other_model(folder: str, config: Mapping[str, Any], splits: Splits) -> None:
+    if config["model"].get("identity") != splits.manifest.model_info.get("identity"):
+        name = str(config["model"].get("name", "unknown"))
+        warn_once(
+            logger, "%s was trained on another backbone (%s) of the same shape.", folder, name
+        )
+
+
+def _open(folder: str) -> tuple[dict[str, Any], dict[str, Tensor], str]:
+    """Return a saved head's config and tensors, and the sha256 over the tensors."""
+    path = Path(folder).resolve()
+    content = _digest_if_there(path / WEIGHTS), _digest_if_there(path / CONFIG)
+    return *_load(path, content), content[0]
+
+
+@lru_cache(maxsize=4)
+def _load(folder: Path, content: tuple[str, str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read a saved head once for what its files hold now: another may take its folder."""
+    return read_saved(folder)
+
+
+def _digest_if_there(path: Path) -> str:
+    return digest_file(path) if path.is_file() else ""
+
+
+def read_config(entry: Entry) -> dict[str, Any]:
+    """Return the backbone's configuration as an entry keeps it; empty if it keeps none."""
+    path = entry.backbone / _BACKBONE_CONFIG
+    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}

@@ -1,0 +1,137 @@
+"""Subwords for heads that read whole windows: which ones a batch needs, and what they make up."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from probekit.base.kinds import POOLED
+from probekit.base.machine.sending import send
+from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
+from probekit.data.places import row_sources, window_lengths
+from probekit.errors import DataError
+from probekit.features import FeatureView, missing_array
+from probekit.probe.heads import TokenStates
+
+ARRAY = "tokens"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TokenPlan:
+    """The windows of some examples' subwords, and the rows that they make up.
+
+    Attributes:
+        lengths: subwords of each window.
+        source: positions among the subwords that rows are made of.
+        row: the row that each source belongs to, ascending.
+        n_rows: number of rows.
+    """
+
+    lengths: Int64[Tensor, " windows"]
+    source: Int64[Tensor, " sources"]
+    row: Int64[Tensor, " sources"]
+    n_rows: int
+
+    def states(self, hidden: Float[Tensor, "tokens dim"]) -> TokenStates:
+        """Return the subwords with the plan."""
+        return TokenStates(
+            hidden=hidden,
+            lengths=self.lengths,
+            source=self.source,
+            row=self.row,
+            n_rows=self.n_rows,
+        )
+
+
+class TokenLayout:
+    """The subwords of a view's examples: where they lie, and which of them make its rows.
+
+    Of an example that was read in several windows, those from the first to the last that its rows
+    are made of: a piece of a long text for language modelling needs no others.
+
+    Attributes:
+        view: the same examples, with subwords as their rows (and no targets).
+    """
+
+    def __init__(self, rows: FeatureView) -> None:
+        """Look up the subwords of every example of ``rows``.
+
+        Raises:
+            DataError: the entry does not keep subwords.
+        """
+        entry, examples = rows.entry, rows.entry.examples
+        if ARRAY not in entry.arrays:
+            held = missing_array(entry, ARRAY)
+            raise DataError(f"this head reads the subwords of whole texts: {held}")
+        self._rows = rows
+        sources = row_sources(examples, rows.array.spec.name, entry.manifest.pooling)
+        sources = sources.take(_ordinals(rows))
+        windows = window_lengths(examples)
+        tokens = bounds_of(windows.values)
+        text_start = tokens[windows.bounds[rows.positions]]
+        owner = np.repeat(np.repeat(np.arange(rows.n_examples), rows.lengths), sources.lengths)
+        place = sources.values + text_start[owner]
+        first, stop = _needed(windows, rows.positions, owner, _window_of(tokens, place))
+        self._windows = Ragged(
+            windows.values[ragged_arange(first, stop - first)], bounds_of(stop - first)
+        )
+        self._sources = Ragged(place - tokens[first[owner]], sources.bounds)
+        counts = tokens[stop] - tokens[first]
+        starts = examples.token_start[rows.positions] + tokens[first] - text_start
+        self.view = replace(
+            rows,
+            array=entry.arrays[ARRAY],
+            rows=ragged_arange(starts, counts),
+            offsets=bounds_of(counts),
+            targets=np.zeros(int(counts.sum()), np.int64),
+        )
+
+    def plan(self, examples: Int64[np.ndarray, " some"], device: torch.device) -> TokenPlan:
+        """Return the plan of some examples of the view, in the order given."""
+        places = self._rows.places(examples)
+        sources = self._sources.take(places)
+        shift = bounds_of(self.view.lengths[examples])[:-1]
+        shift = np.repeat(np.repeat(shift, self._rows.lengths[examples]), sources.lengths)
+        row = np.repeat(np.arange(len(places)), sources.lengths)
+        return TokenPlan(
+            lengths=send(torch.from_numpy(self._windows.take(examples).values), device),
+            source=send(torch.from_numpy(sources.values + shift), device),
+            row=send(torch.from_numpy(row), device),
+            n_rows=len(places),
+        )
+
+
+def _window_of(
+    tokens: Int64[np.ndarray, " bounds"], place: Int64[np.ndarray, " sources"]
+) -> Int64[np.ndarray, " sources"]:
+    """Return the window of each subword of an entry, given the windows' bounds."""
+    return np.searchsorted(tokens, place, side="right") - 1
+
+
+def _needed(
+    windows: Ragged,
+    positions: Int64[np.ndarray, " examples"],
+    owner: Int64[np.ndarray, " sources"],
+    window: Int64[np.ndarray, " sources"],
+) -> tuple[Int64[np.ndarray, " examples"], Int64[np.ndarray, " examples"]]:
+    """Return the first window of each example that a row is made of, and one past the last.
+
+    An example of which no subword makes a row keeps its first window.
+    """
+    start, end = windows.bounds[positions], windows.bounds[positions + 1]
+    first, stop = start.copy(), np.minimum(start + 1, end)
+    first[owner] = end[owner]
+    np.minimum.at(first, owner, window)
+    np.maximum.at(stop, owner, window + 1)
+    return first, stop
+
+
+def _ordinals(view: FeatureView) -> Int64[np.ndarray, " rows"]:
+    """Return the place of each row of a view among all rows of its entry."""
+    examples = view.entry.examples
+    if view.array.spec.name in POOLED:
+        return view.positions
+    owner = np.repeat(view.positions, view.lengths)
+    return bounds_of(examples.n_rows)[owner] + view.rows - examples.row_start[owner]

@@ -1,0 +1,3 @@
+"""The version of probekit."""
+
+__version__ = "0.1.0"

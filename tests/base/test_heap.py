@@ -1,0 +1,122 @@
+"""What lies free inside the process goes back to the system, or serves again; few kernels stay."""
+
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from probekit.base.machine import heap
+from probekit.base.machine.heap import Heap, keep_few_kernels
+
+MIB = 2**20
+SMALL = 100_000  # bytes; glibc maps larger ones by themselves
+COUNT, APART = 2_000, 20
+
+glibc_only = pytest.mark.skipif(heap._glibc("malloc_trim") is None, reason="not glibc")
+
+
+def resident():
+    return psutil.Process().memory_info().rss
+
+
+def scattered():
+    """Take 200 MB in small pieces, and free all but some that lie between the others."""
+    pieces = [b"\1" * SMALL for _ in range(COUNT)]
+    return pieces[::APART]
+
+
+@glibc_only
+def test_what_is_free_between_what_is_used_goes_back(monkeypatch):
+    monkeypatch.setattr(heap, "_ROOM", 64 * MIB)
+    heap._glibc("malloc_trim")(0)  # nothing that is free already may serve
+    tidied = Heap()
+    tidied.trim()
+    before = resident()
+    kept = scattered()
+    held = resident() - before
+    assert held > 150 * MIB  # freed, but not given back
+    tidied.trim()
+    assert resident() - before < held / 2
+    assert all(piece == b"\1" * SMALL for piece in kept)
+
+
+def test_it_is_looked_for_after_the_process_has_grown_beyond_what_a_batch_needs(monkeypatch):
+    grown = heap._ROOM
+    sizes = [100, grown + 99, grown + 100, 500, grown + 499, grown + 500, 700]
+    given_back = [0, 0, 1, 1, 1, 2, 2]
+    called = []
+    monkeypatch.setattr(heap, "_own", lambda: sizes[len(seen)])
+    monkeypatch.setattr(heap, "_glibc", lambda name: called.append)
+    tidied, seen = Heap(), []
+    for _ in sizes:
+        tidied.trim()
+        seen.append(len(called))
+    assert seen == given_back
+
+
+def test_without_glibc_nothing_is_done(monkeypatch):
+    heap._glibc.cache_clear()
+
+    class Other:
+        def __init__(self, name):
+            pass
+
+    monkeypatch.setattr(heap.ctypes, "CDLL", Other)
+    try:
+        assert heap._glibc("malloc_trim") is None
+        heap.keep_free_memory()
+        monkeypatch.setattr(heap, "_ROOM", 0)
+        tidied = Heap()
+        for _ in range(3):
+            tidied.trim()
+    finally:
+        heap._glibc.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
+def test_few_kernels_are_kept_unless_the_user_says_how_many(monkeypatch, name):
+    monkeypatch.setenv(name, "")  # so that it is put back
+    monkeypatch.delenv(name)
+    keep_few_kernels()
+    assert os.environ[name] == str(heap.KERNELS)
+    monkeypatch.setenv(name, "7")
+    keep_few_kernels()
+    assert os.environ[name] == "7"
+
+
+FREES = """
+import ctypes
+import resource
+import torch
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # no huge pages: one fault for each 4 KiB
+from probekit.base.machine.heap import keep_free_memory
+{}
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [torch.ones(10 * 2**20) for _ in range(4)]  # 40 MiB each: glibc maps them by default
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+for _ in range(3):
+    faults()
+print(min(faults() for _ in range(4)))  # the system may take pages back meanwhile
+"""
+
+
+@glibc_only
+def test_what_a_step_frees_serves_the_next_one():
+    assert _faults("keep_free_memory()") < 500
+    assert _faults("") > 5_000
+
+
+@glibc_only
+@pytest.mark.parametrize("name", heap.MEMORY_SETTINGS[:2])
+def test_the_users_own_setting_stays(name):
+    assert _faults("keep_free_memory()", **{name: str(MIB)}) > 5_000
+
+
+def _faults(code, **environment):
+    words = [sys.executable, "-c", FREES.format(code)]
+    own = {name: value for name, value in os.environ.items() if name not in heap.MEMORY_SETTINGS}
+    done = subprocess.run(words, env=own | environment, capture_output=True, text=True, check=True)
+    return int(done.stdout)

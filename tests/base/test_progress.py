@@ -1,0 +1,59 @@
+"""Progress bars: lines in a file, nothing of short work there, silent when hidden."""
+
+import sys
+import time
+
+from probekit.base.messages import progress
+from probekit.base.messages.progress import ProgressBar
+
+
+def test_a_file_gets_lines_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_FILE", 0.05)
+    with ProgressBar(total=100, desc="train", unit="step", shown=True) as bar:
+        for _ in range(10):
+            time.sleep(0.06)
+            bar.update(10)
+    printed = capsys.readouterr().err
+    assert "\r" not in printed
+    lines = printed.splitlines()
+    assert len(lines) > 1
+    assert len(set(lines)) == len(lines)
+    assert all(line.startswith("train: ") and line.endswith(" left") for line in lines)
+    assert lines[-1].startswith("train: 100% of 100 steps, ")
+
+
+def test_a_file_gets_nothing_of_short_work(capsys):
+    with ProgressBar(total=3, desc="train", unit="step", shown=True) as bar:
+        bar.update(3)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_keeps_the_last_state(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with ProgressBar(total=10_000, desc="train", unit="step", shown=True) as bar:
+        bar.update(10_000)
+    printed = capsys.readouterr().err
+    assert "train: 100%" in printed and "10000/10000" in printed
+
+
+def test_what_is_being_done_stands_behind_the_bar(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with ProgressBar(total=10, desc="train", unit="step", shown=True) as bar:
+        bar.report(4)
+        bar.report("p32 seed 3: 71.2")
+    printed = capsys.readouterr().err
+    assert "4/10" in printed and printed.rstrip().endswith("p32 seed 3: 71.2]")
+
+
+def test_a_line_of_a_file_says_what_is_being_done(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_FILE", 0.0)
+    with ProgressBar(total=10, desc="train", unit="step", shown=True) as bar:
+        bar.report("p32 seed 3: 71.2")
+        bar.report(4)
+    assert capsys.readouterr().err.splitlines()[-1].endswith(" left, p32 seed 3: 71.2")
+
+
+def test_a_hidden_bar_prints_nothing(capsys):
+    with ProgressBar(total=2, desc="x", unit="text", shown=False) as bar:
+        bar.update(2)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,164 @@
+"""`cache rm --layers` and `--array`: what is left is an entry, and is not taken for the whole."""
+
+import itertools
+
+import pytest
+import torch
+
+from probekit.base.fingerprint import digest
+from probekit.errors import EntryError, OptionError, StorageError
+from probekit.extraction.maintenance import Reduction, check_chunks
+from probekit.store.builder import EntryBuilder
+from probekit.store.entry import Entry
+from tests import tiny
+from tests.cli.console import done, run
+from tests.extraction.corpus import write_corpus
+from tests.extraction.extracted import run as extract
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    return tiny.build("bert", folder / "bert"), write_corpus(folder / "corpus", sentences=12)
+
+
+@pytest.fixture(params=itertools.product(["zarr", "hdf5"], ["float32", "int8"]), ids="-".join)
+def made(request, inputs, tmp_path):
+    """An entry with words and tokens of a model of three blocks."""
+    backend, dtype = request.param
+    return extract(
+        *inputs, tmp_path / "cache", keep=("words", "tokens"), format=backend, dtype=dtype
+    )
+
+
+def rows(entry, name, layers):
+    return entry.arrays[name].read(slice(None), layers).clone()
+
+
+def test_layers_go(made):
+    kept, tokens = rows(made, "words", [0, 3]), rows(made, "tokens", None)
+    table = made.examples.table
+    before, size = made.manifest, sum(spec.nbytes for spec in made.manifest.arrays)
+    planned = Reduction.of(made.path, layers="1:3", arrays=())
+    assert planned.freed == before.array("words").nbytes // 2
+    assert planned.nbytes == size - planned.freed
+    left = planned.apply()
+    assert not made.path.exists() and left.path != made.path
+    assert check_chunks(left.path) > 0
+    manifest = Entry.open(left.path).manifest
+    assert manifest.key == digest(manifest.request)
+    assert manifest.request == before.request | {"layers": [0, 3]}
+    assert manifest.extra["reduced_from"] == before.key
+    assert manifest.array("words").layers == (0, 3)
+    for values, told in manifest.statistics.items():
+        assert told["words"] == [before.statistics[values]["words"][at] for at in (0, 3)]
+    assert torch.equal(rows(left, "words", [0, 3]), kept)
+    assert torch.equal(rows(left, "tokens", None), tokens)
+    assert left.examples.table.equals(table)
+    with pytest.raises(OptionError, match=r"layer 1 is not stored; it holds layers \[0, 3\]"):
+        left.arrays["words"].read(slice(0, 1), [1])
+
+
+@pytest.mark.parametrize("gone", ["words", "tokens"])
+def test_an_array_goes(made, gone):
+    kept = "tokens" if gone == "words" else "words"
+    values = rows(made, kept, None)
+    left = Reduction.of(made.path, layers=None, arrays=[gone]).apply()
+    assert check_chunks(left.path) > 0
+    assert list(left.arrays) == [kept] == left.manifest.request["keep"]
+    assert torch.equal(rows(left, kept, None), values)
+    starts = left.examples.row_start if gone == "words" else left.examples.token_start
+    assert set(starts.tolist()) == {-1}
+    with pytest.raises(EntryError, match=f"no array {gone!r}"):
+        _ = left.arrays[gone]
+
+
+def test_an_extraction_of_all_does_not_take_the_rest_for_it(inputs, tmp_path):
+    made = extract(*inputs, tmp_path, keep=("words",))
+    left = Reduction.of(made.path, layers="1,2", arrays=()).apply()
+    fewer = extract(*inputs, tmp_path, keep=("words",), layers="0,3")
+    assert fewer.path == left.path, "what asks for the rest finds it"
+    again = extract(*inputs, tmp_path, keep=("words",))
+    assert again.path == made.path and again.arrays["words"].layers == (0, 1, 2, 3)
+    with pytest.raises(OptionError, match="holds just what would be left"):
+        Reduction.of(again.path, layers="1,2", arrays=())
+
+
+@pytest.mark.parametrize(
+    ("layers", "arrays", "says"),
+    [
+        ("all", ("tokens",), "nothing would be left"),
+        (None, ("words", "tokens"), "nothing would be left"),
+        ("9", (), "layer 9 does not exist"),
+        ("1", ("words",), r"layer 1 is in no array that is left but tokens"),
+        (None, ("cls",), "no array 'cls'"),
+    ],
+)
+def test_what_cannot_go(inputs, tmp_path, layers, arrays, says):
+    made = extract(*inputs, tmp_path, keep=("words", "tokens"))
+    with pytest.raises((OptionError, EntryError), match=says):
+        Reduction.of(made.path, layers=layers, arrays=arrays)
+    assert check_chunks(made.path) > 0
+
+
+def test_a_damaged_chunk_is_not_passed_on(inputs, tmp_path):
+    made = extract(*inputs, tmp_path, keep=("words",))
+    file = made.path / "features.zarr" / "words" / "c.0.3.0"
+    data = file.read_bytes()
+    file.write_bytes(data[:8] + bytes([data[8] ^ 1]) + data[9:])
+    with pytest.raises(EntryError, match="row chunk 0, layer index 3"):
+        Reduction.of(made.path, layers="0", arrays=()).apply()
+    assert made.path.is_dir()
+    file.write_bytes(data)
+    left = Reduction.of(made.path, layers="0", arrays=()).apply()
+    assert check_chunks(left.path) > 0
+
+
+def test_a_reduction_that_was_killed_goes_on(inputs, tmp_path, monkeypatch, small_units):
+    made = extract(*inputs, tmp_path, keep=("words",))
+    whole = Reduction.of(made.path, layers="0", arrays=())
+    copy, units = EntryBuilder.copy_unit, []
+
+    def copy_unit(builder, unit, chunks):
+        if len(units) == 2:
+            raise KeyboardInterrupt
+        units.append(unit)
+        copy(builder, unit, chunks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryBuilder, "copy_unit", copy_unit)
+        with pytest.raises(KeyboardInterrupt):
+            whole.apply()
+    assert Entry.open(made.path).manifest == made.manifest
+    done("cache", "rm", f"{whole.path}.partial", "--yes")
+    left = Reduction.of(made.path, layers="0", arrays=()).apply()
+    assert len(units) == 2 and left.arrays["words"].layers == (1, 2, 3)
+
+
+def test_room_is_asked_for_before(inputs, tmp_path, monkeypatch):
+    made = extract(*inputs, tmp_path, keep=("words",))
+    monkeypatch.setattr("probekit.extraction.maintenance.reduction.free_bytes", lambda folder: 100)
+    with pytest.raises(StorageError, match="100 B are free"):
+        Reduction.of(made.path, layers="0", arrays=()).apply()
+    assert {path.name for path in made.path.parent.iterdir() if path.is_dir()} == {
+        made.path.name,
+        "labels",
+    }
+
+
+def test_the_command(inputs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = extract(*inputs, tmp_path / "cache", keep=("words", "tokens"))
+    words = ("cache", "rm", *inputs, "--layers", "1:3", "--array", "tokens")
+    refusal = run(*words, text="n\n")
+    assert refusal.code == 1 and made.path.is_dir()
+    asked = refusal.err.splitlines()[0]
+    assert asked.startswith("Remove layers 1:3 and array tokens of cache/") and " of " in asked
+    outcome = done(*words, "--yes")
+    removing, removed = outcome.err.splitlines()
+    assert removing.startswith("removing layers 1:3 and array tokens of cache/")
+    (row,) = done("cache", "ls", "--json").rows
+    assert (row["layers"], row["state"]) == (2, "complete")
+    assert row["key"] in removed
+    assert "match their checksums" in done("cache", "verify", *inputs).err
+    done("train", *inputs, "--head", "last", "--epochs", "1", "--hold-out", "0.2")

@@ -1,0 +1,131 @@
+"""Building blocks: seeds, first weights, the meta device, precision, what is refused."""
+
+import pytest
+import torch
+
+from probekit.errors import OptionError
+from probekit.probe.heads.blocks import BlockStack, build_blocks, essential
+from tests.probe.blocks.families import DIM, block_list, tiny_model
+
+LENGTHS = torch.tensor([4, 9, 2])
+
+
+def config(family: str = "bert") -> dict:
+    return tiny_model(family).config.to_dict()
+
+
+def build(family: str = "bert", n: int = 2, seed: int = 0) -> BlockStack:
+    return build_blocks(config(family), n, torch.Generator().manual_seed(seed))
+
+
+def states(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(15, DIM, generator=torch.Generator().manual_seed(5)).to(dtype)
+
+
+@pytest.mark.parametrize("family", ["bert", "mpnet", "llama"])
+def test_the_generator_decides(family: str) -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first = build(family).state_dict()
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(1)
+    second, third = build(family).state_dict(), build(family, seed=1).state_dict()
+    for name, value in first.items():
+        assert torch.equal(value, second[name])
+        assert value.unique().numel() == 1 or not torch.equal(value, third[name]), name
+
+
+def test_one_generator_builds_different_blocks_in_turn() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first, second = (build_blocks(config(), 1, generator).state_dict() for _ in range(2))
+    name = next(name for name in first if name.endswith("query.weight"))
+    assert not torch.equal(first[name], second[name])
+
+
+def test_starts_as_the_family_does() -> None:
+    given = config() | {"initializer_range": 0.5}
+    stack = build_blocks(given, 2, torch.Generator().manual_seed(0))
+    _, blocks = block_list(stack)
+    for name, parameter in blocks.named_parameters():
+        if "LayerNorm.weight" in name:
+            assert (parameter == 1).all()
+        elif name.endswith("bias"):
+            assert (parameter == 0).all()
+        else:
+            assert parameter.std().item() == pytest.approx(0.5, rel=0.1)
+
+
+@pytest.mark.parametrize("family", ["bert", "mpnet", "llama", "deberta-v2"])
+def test_meta_device_counts_without_memory(family: str) -> None:
+    with torch.device("meta"):
+        shadow = build(family)
+    assert {p.device.type for p in shadow.parameters()} == {"meta"}
+    shapes = {name: p.shape for name, p in build(family).named_parameters()}
+    assert {name: p.shape for name, p in shadow.named_parameters()} == shapes
+
+
+@pytest.mark.parametrize("family", ["bert", "mpnet", "llama", "gpt2", "qwen3"])
+def test_state_dict_round_trip(family: str) -> None:
+    stack, other = build(family), build(family, seed=1)
+    other.load_state_dict(stack.state_dict())
+    with torch.no_grad():
+        assert torch.equal(stack(states(), LENGTHS), other(states(), LENGTHS))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("family", ["bert", "mpnet", "llama", "gpt2", "qwen3"])
+def test_half_precision_and_autocast(family: str, dtype: torch.dtype) -> None:
+    stack, hidden = build(family), states(dtype)
+    with torch.no_grad():
+        exact = stack(hidden.float(), LENGTHS)
+        assert torch.equal(stack(hidden, LENGTHS), exact)
+        with torch.autocast("cpu", torch.bfloat16):
+            fast = stack(hidden, LENGTHS)
+    assert not torch.equal(fast.float(), exact)
+    assert (fast.float() - exact).norm() < 0.02 * exact.norm()
+
+
+def test_gradients_under_autocast() -> None:
+    stack = build()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = stack(states(), LENGTHS).float().square().sum()
+    loss.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in stack.parameters())
+
+
+@pytest.mark.parametrize("lengths", [[], [0], [0, 15, 0], [15]])
+def test_empty_windows(lengths: list[int]) -> None:
+    hidden = states()[: sum(lengths)]
+    with torch.no_grad():
+        found = build()(hidden, torch.tensor(lengths, dtype=torch.int64))
+        expected = build()(hidden, torch.tensor([15])) if sum(lengths) else hidden
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("family", ["t5", "modernbert", "albert", "gpt_neo", "no-such-model"])
+def test_other_families_are_refused(family: str) -> None:
+    with pytest.raises(OptionError, match=f"'{family}' cannot lend its blocks; these can: bert,"):
+        build_blocks({"model_type": family}, 1, torch.Generator())
+
+
+def test_no_configuration_is_refused() -> None:
+    with pytest.raises(OptionError, match="family 'unknown'"):
+        build_blocks({}, 1, torch.Generator())
+
+
+def test_a_damaged_configuration_is_refused() -> None:
+    with pytest.raises(OptionError, match="cannot read this bert backbone's configuration"):
+        build_blocks(config() | {"hidden_size": "wide"}, 1, torch.Generator())
+
+
+def test_essential_leaves_out_where_a_model_came_from() -> None:
+    given = config()
+    moved = given | {"_name_or_path": "/elsewhere", "transformers_version": "9", "dtype": "float16"}
+    moved |= {"vocab_size": 77, "pad_token_id": 5, "use_cache": False, "return_dict": False}
+    assert essential(moved) == essential(given)
+    assert essential(given)["hidden_size"] == DIM
+
+
+def test_the_stored_dtype_of_the_backbone_is_not_taken_over() -> None:
+    stack = build_blocks(config() | {"dtype": "bfloat16"}, 1, torch.Generator())
+    assert {p.dtype for p in stack.parameters()} == {torch.float32}

@@ -1,0 +1,107 @@
+"""Every family's own last block, taken over, gives the family's own states."""
+
+import pytest
+import torch
+
+from probekit.probe.heads.blocks import FAMILIES, BlockStack, build_blocks
+from tests.probe.blocks.families import (
+    CONFIGS,
+    DIM,
+    block_list,
+    last_block,
+    lend_last_block,
+    tiny_model,
+)
+
+LENGTHS = torch.tensor([5, 17, 1, 17, 9])
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def fresh(family: str, n: int = 1, seed: int = 0) -> BlockStack:
+    config = tiny_model(family).config.to_dict()
+    return build_blocks(config, n, torch.Generator().manual_seed(seed))
+
+
+def states(seed: int = 3) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(int(LENGTHS.sum()), DIM, generator=generator)
+
+
+def test_every_family_is_tested() -> None:
+    assert CONFIGS.keys() == set(FAMILIES)
+
+
+def test_own_last_block_gives_own_last_states(family: str) -> None:
+    model = tiny_model(family)
+    stack = build_blocks(model.config.to_dict(), 1, torch.Generator())
+    lend_last_block(model, stack)
+    before, after = last_block(model, LENGTHS)
+    with torch.no_grad():
+        found = stack(before, LENGTHS)
+    torch.testing.assert_close(found, after, rtol=1e-5, atol=1e-5)
+    assert (before - after).abs().max() > 0.1
+
+
+def test_nothing_but_blocks(family: str) -> None:
+    """As many parameters as n blocks of the model have, and few beside them."""
+    model = tiny_model(family)
+    _, blocks = block_list(model)
+    stack = fresh(family, n=2)
+    prefix, mine = block_list(stack.model)
+    for ours, theirs in zip(mine, list(blocks)[-2:], strict=True):
+        shapes = {name: p.shape for name, p in theirs.named_parameters()}
+        assert {name: p.shape for name, p in ours.named_parameters()} == shapes
+    beside = {n for n, _ in stack.model.named_parameters() if not n.startswith(f"{prefix}.")}
+    expected = {
+        "mpnet": {"encoder.relative_attention_bias.weight"},
+        "deberta-v2": {
+            "encoder.rel_embeddings.weight",
+            "encoder.LayerNorm.weight",
+            "encoder.LayerNorm.bias",
+        },
+    }
+    assert beside == expected.get(family, set())
+
+
+def test_gradient_reaches_every_parameter(family: str) -> None:
+    stack = fresh(family, n=2)
+    with torch.no_grad():  # away from biases of 0, where softmax gives keys no gradient
+        for p in stack.parameters():
+            p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(1)), alpha=0.3)
+    pull = states(seed=4)
+    (stack(states(), LENGTHS) * pull).sum().backward()
+    for name, parameter in stack.named_parameters():
+        assert parameter.grad is not None, name
+        # A key's bias adds the same to every score of a query, which softmax cancels.
+        cancels = name.endswith(("key.bias", "attn.k.bias", "k_lin.bias", "k_proj.bias"))
+        assert cancels or parameter.grad.abs().max() > 1e-6, name
+
+
+def test_windows_do_not_see_each_other(family: str) -> None:
+    stack, hidden = fresh(family, n=2), states()
+    with torch.no_grad():
+        together = stack(hidden, LENGTHS).split(LENGTHS.tolist())
+        for part, alone in zip(hidden.split(LENGTHS.tolist()), together, strict=True):
+            found = stack(part, torch.tensor([len(part)]))
+            torch.testing.assert_close(found, alone, rtol=1e-5, atol=1e-5)
+
+
+def test_order_of_windows_does_not_matter(family: str) -> None:
+    stack, parts = fresh(family), list(states().split(LENGTHS.tolist()))
+    with torch.no_grad():
+        forward = stack(torch.cat(parts), LENGTHS).split(LENGTHS.tolist())
+        backward = stack(torch.cat(parts[::-1]), LENGTHS.flip(0)).split(LENGTHS.flip(0).tolist())
+    for one, other in zip(forward, backward[::-1], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_training_mode_draws_nothing(family: str) -> None:
+    stack = fresh(family).train()
+    before = torch.get_rng_state()
+    with torch.no_grad():
+        assert torch.equal(stack(states(), LENGTHS), stack(states(), LENGTHS))
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,247 @@
+"""The CRF against sums and maxima over all paths, written out."""
+
+import itertools
+import math
+import time
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
+
+from probekit.errors import OptionError
+from probekit.probe.decoders import CRF, IGNORED, UNSEEN_LOSS, Linear
+from probekit.probe.decoders.chain import LARGEST
+from probekit.probe.decoders.crf import CRFDecoder
+from probekit.probe.decoders.packing import pack
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def crf(n_tags: int, seed: int = 0, scale: float = 1.0) -> CRFDecoder:
+    """A CRF in float64 with drawn transitions."""
+    decoder = CRF().build(3, n_tags, generator(seed)).double().eval()
+    with torch.no_grad():
+        for scores in (decoder.transitions, decoder.start, decoder.end):
+            scores.normal_(generator=generator(seed)).mul_(scale)
+    return decoder
+
+
+def bounds(lengths: list[int]) -> Tensor:
+    return torch.tensor([0, *itertools.accumulate(lengths)])
+
+
+def emissions_for(lengths: list[int], n_tags: int, seed: int) -> Tensor:
+    return torch.randn(sum(lengths), n_tags, generator=generator(seed), dtype=torch.float64)
+
+
+def score(decoder: CRFDecoder, emissions: Tensor, path: tuple[int, ...]) -> Tensor:
+    total = decoder.start[path[0]] + decoder.end[path[-1]]
+    total = total + sum(emissions[t, tag] for t, tag in enumerate(path))
+    return total + sum(decoder.transitions[i, j] for i, j in itertools.pairwise(path))
+
+
+def all_paths(n_tags: int, length: int) -> list[tuple[int, ...]]:
+    return list(itertools.product(range(n_tags), repeat=length))
+
+
+def agrees(path: tuple[int, ...], targets: list[int], n_tags: int) -> bool:
+    return all(y == tag or not 0 <= y < n_tags for tag, y in zip(path, targets, strict=True))
+
+
+def reference_loss(decoder: CRFDecoder, emissions: Tensor, targets: list[int]) -> Tensor:
+    """-log p of the known tags of one sentence, over all its paths."""
+    n_tags = decoder.n_classes
+    scores = {path: score(decoder, emissions, path) for path in all_paths(n_tags, len(targets))}
+    own = [value for path, value in scores.items() if agrees(path, targets, n_tags)]
+    both = (torch.stack(values).logsumexp(0) for values in (list(scores.values()), own))
+    return next(both) - next(both) + UNSEEN_LOSS * sum(y >= n_tags for y in targets)
+
+
+sentences = st.lists(st.integers(0, 5), min_size=1, max_size=5)
+
+
+@settings(max_examples=60)
+@given(sentences, st.integers(1, 4), st.integers(0, 10**6), st.sampled_from([1.0, 100.0]))
+def test_losses_equal_the_sum_over_all_paths(
+    lengths: list[int], n_tags: int, seed: int, scale: float
+) -> None:
+    decoder = crf(n_tags, seed, scale)
+    emissions = emissions_for(lengths, n_tags, seed + 1)
+    gold = torch.randint(0, n_tags, (len(emissions),), generator=generator(seed))
+    losses = decoder.row_losses(emissions, gold, bounds(lengths))
+    expected = torch.zeros_like(losses)
+    for a, b in itertools.pairwise(bounds(lengths).tolist()):
+        if b > a:
+            expected[a] = reference_loss(decoder, emissions[a:b], gold[a:b].tolist())
+    torch.testing.assert_close(losses, expected, rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(st.sampled_from([IGNORED, 0, 1, 2, 3, 7]), max_size=4), min_size=1),
+    st.integers(0, 10**6),
+)
+def test_unknown_tags_are_summed_out(targets: list[list[int]], seed: int) -> None:
+    decoder, lengths = crf(3, seed), [len(sentence) for sentence in targets]
+    emissions = emissions_for(lengths, 3, seed + 1)
+    gold = torch.tensor([y for sentence in targets for y in sentence], dtype=torch.int64)
+    losses = decoder.row_losses(emissions, gold, bounds(lengths))
+    for a, sentence in zip(bounds(lengths).tolist(), targets, strict=False):
+        if sentence:
+            own = emissions[a : a + len(sentence)]
+            torch.testing.assert_close(losses[a], reference_loss(decoder, own, sentence))
+
+
+@settings(max_examples=60)
+@given(sentences, st.integers(1, 4), st.integers(0, 10**6))
+def test_predicts_the_best_of_all_paths(lengths: list[int], n_tags: int, seed: int) -> None:
+    check_best(crf(n_tags, seed), emissions_for(lengths, n_tags, seed + 1), lengths)
+
+
+@settings(max_examples=60)
+@given(sentences, st.integers(1, 4), st.integers(0, 10**6))
+def test_of_equal_paths_takes_the_smallest_tags_from_the_end(
+    lengths: list[int], n_tags: int, seed: int
+) -> None:
+    decoder = crf(n_tags, seed)
+    with torch.no_grad():
+        for scores in (decoder.transitions, decoder.start, decoder.end):
+            scores.round_()  # whole numbers add exactly, so that equal paths are equal
+    check_best(decoder, emissions_for(lengths, n_tags, seed + 1).round(), lengths)
+
+
+@torch.no_grad()
+def check_best(decoder: CRFDecoder, emissions: Tensor, lengths: list[int]) -> None:
+    found = decoder.predict(emissions, bounds(lengths)).tolist()
+    for a, b in itertools.pairwise(bounds(lengths).tolist()):
+        if b > a:
+            paths = all_paths(decoder.n_classes, b - a)
+            best = max(
+                paths, key=lambda p: (score(decoder, emissions[a:b], p), *(-y for y in p[::-1]))
+            )
+            assert tuple(found[a:b]) == best
+
+
+def test_all_equal_paths_give_the_first_tag() -> None:
+    decoder = CRF().build(3, 4, generator())
+    assert decoder.predict(torch.zeros(5, 4), bounds([2, 3])).tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("scale", [1.0, 2 * LARGEST])
+def test_gradients(scale: float) -> None:
+    """Both ways of summing over the tag before: by matrix product, and by logsumexp."""
+    decoder, lengths = crf(3, 1), [2, 0, 4, 1]
+    with torch.no_grad():
+        decoder.transitions[0, 1] = scale
+    emissions = emissions_for(lengths, 3, 2).requires_grad_()
+    gold = torch.tensor([0, 1, 2, IGNORED, 0, 1, 2])
+    scores = (decoder.transitions, decoder.start, decoder.end)
+
+    def loss(logits: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        parts = {"transitions": transitions, "start": start, "end": end}
+        arguments = (logits, gold, bounds(lengths))
+        return torch.func.functional_call(
+            Losses(decoder), {f"crf.{k}": v for k, v in parts.items()}, arguments
+        )
+
+    assert torch.autograd.gradcheck(loss, (emissions, *scores))
+
+
+class Losses(torch.nn.Module):
+    def __init__(self, decoder: CRFDecoder) -> None:
+        super().__init__()
+        self.crf = decoder
+
+    def forward(self, logits: Tensor, gold: Tensor, offsets: Tensor) -> Tensor:
+        return self.crf.row_losses(logits, gold, offsets)
+
+
+def test_without_transitions_it_is_the_linear_decoder() -> None:
+    decoder, linear = CRF().build(6, 5, generator(3)), Linear().build(6, 5, generator(3))
+    h, gold = torch.randn(12, 6, generator=generator(1)), torch.arange(12) % 5
+    logits, offsets = decoder.eval()(h), bounds([4, 7, 1])
+    assert torch.equal(logits, linear.eval()(h))
+    assert torch.equal(decoder.predict(logits, offsets), linear.predict(logits))
+    expected = functional.cross_entropy(logits, gold)
+    torch.testing.assert_close(decoder.loss(logits, gold, offsets), expected)
+
+
+@pytest.mark.parametrize("size", [LARGEST, 1e4])
+def test_large_scores_stay_finite_in_float32(size: float) -> None:
+    """Emissions of raw decoder states and forbidding transitions, against float64."""
+    decoder = crf(4, 2).float()
+    with torch.no_grad():
+        decoder.transitions[1] = -size
+    logits = 1e3 * emissions_for([9, 4], 4, 5).float().requires_grad_()
+    logits.retain_grad()
+    gold = torch.tensor([1] * 13)
+    losses = decoder.row_losses(logits, gold, bounds([9, 4]))
+    losses.sum().backward()
+    assert logits.grad is not None and logits.grad.isfinite().all()
+    exact = decoder.double().row_losses(logits.detach().double(), gold, bounds([9, 4]))
+    torch.testing.assert_close(losses.double(), exact, rtol=1e-5, atol=0)
+
+
+def test_transitions_learn_the_order_of_tags() -> None:
+    """Rows say nothing; only the order of tags does."""
+    decoder = CRF(dropout=0.0).build(2, 3, generator())
+    gold, offsets = torch.arange(30) % 3, bounds([15, 15])
+    optimizer = torch.optim.Adam(decoder.parameters(), lr=0.1)
+    for _ in range(150):
+        optimizer.zero_grad()
+        decoder.loss(decoder(torch.zeros(30, 2)), gold, offsets).backward()
+        optimizer.step()
+    logits = decoder(torch.zeros(30, 2))
+    assert decoder.loss(logits, gold, offsets).item() < 0.02  # a linear decoder: log 3
+    assert torch.equal(decoder.predict(logits, offsets), gold)
+
+
+def test_hidden_layers() -> None:
+    assert CRF().build(6, 5, generator()).affine is not None
+    deep = CRF(hidden=8).build(6, 5, generator())
+    assert deep.affine is None
+    n_parameters = sum(p.numel() for p in deep.parameters())
+    assert n_parameters == 6 * 8 + 8 + 8 * 8 + 8 + 8 * 5 + 5 + 25 + 5 + 5
+    with pytest.raises(OptionError, match="hidden"):
+        CRF(hidden=-1)
+    with pytest.raises(OptionError, match="dropout"):
+        CRF(dropout=math.nan)
+
+
+def test_packing() -> None:
+    packing = pack(torch.tensor([0, 2, 2, 5, 6]))
+    assert packing.sentences.tolist() == [2, 0, 3]
+    assert packing.sizes == (3, 2, 1)
+    assert packing.rows.tolist() == [2, 0, 5, 3, 1, 4]
+
+
+def test_sentences_are_computed_side_by_side() -> None:
+    decoder = CRF().build(8, 9, generator())
+    lengths = torch.randint(1, 50, (64,), generator=generator()).tolist()
+    logits, gold = torch.randn(sum(lengths), 9, requires_grad=True), torch.arange(sum(lengths)) % 9
+
+    def one_by_one(call) -> None:
+        for rows, targets in zip(logits.split(lengths), gold.split(lengths), strict=True):
+            call(rows, targets, bounds([len(rows)]))
+
+    for call in (
+        lambda *batch: decoder.loss(*batch).backward(),
+        lambda rows, _, offsets: decoder.predict(rows, offsets),
+    ):
+        together = best_time(partial(call, logits, gold, bounds(lengths)))
+        assert 3 * together < best_time(partial(one_by_one, call))
+
+
+def best_time(call) -> float:
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)

@@ -1,0 +1,110 @@
+"""Chains solved against a reference in float64: scipy over a plain forward recursion."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from torch.autograd.functional import jacobian
+
+from probekit.probe.fitters.chains import ChainLoss
+from probekit.probe.fitters.path import TRANSITIONS
+from tests.probe.fitters.cases import basis_of, rows_of, solved
+
+
+def sentences(n=120, dim=6, n_tags=3, seed=0):
+    """Return rows, tags that follow each other in a pattern, and bounds of sentences."""
+    x, _ = rows_of(n, dim, n_tags, seed=seed, offset=0.0)
+    rng = np.random.default_rng(seed)
+    tags = np.zeros(n, int)
+    for row in range(1, n):
+        tags[row] = (tags[row - 1] + (rng.random() < 0.7)) % n_tags
+    x[:, 0] += torch.from_numpy(tags).float()
+    cuts = np.sort(rng.choice(np.arange(1, n), 20, replace=False))
+    return x, torch.from_numpy(tags), torch.from_numpy(np.array([0, *cuts, cuts[-1], n]))
+
+
+def reference(parameters, z, y, bounds, l2, n_tags):
+    """Return the objective in float64, sentence by sentence and word by word."""
+    width = z.shape[1] + 1
+    sizes = [n_tags * width, n_tags * n_tags, n_tags, n_tags]
+    weights, transitions, start, end = torch.split(parameters, sizes)
+    weights, transitions = weights.view(n_tags, width), transitions.view(n_tags, n_tags)
+    emissions = z @ weights[:, :-1].t() + weights[:, -1]
+    total = torch.zeros((), dtype=torch.float64)
+    for a, b in itertools.pairwise(bounds):
+        if a == b:
+            continue
+        alpha = start + emissions[a]
+        gold = start[y[a]] + emissions[a, y[a]] + end[y[b - 1]]
+        for row in range(a + 1, b):
+            alpha = (alpha.unsqueeze(1) + transitions).logsumexp(0) + emissions[row]
+            gold = gold + transitions[y[row - 1], y[row]] + emissions[row, y[row]]
+        total = total + (alpha + end).logsumexp(0) - gold
+    beside = sum(part.square().sum() for part in (transitions, start, end))
+    own = l2 / 2 * weights[:, :-1].square().sum() + TRANSITIONS / 2 * beside
+    return total / len(y) + own
+
+
+@pytest.mark.parametrize("l2", [1.0, 0.1, 0.01])
+def test_the_optimum_is_that_of_the_reference(l2):
+    x, y, bounds = sentences()
+    loss = ChainLoss(y, 3, bounds)
+    basis, _objective, minimum = solved(x, loss, strengths=(l2,), blocks=1, extra_l2=TRANSITIONS)
+    z = basis.apply(x).double()
+    ends = bounds.tolist()
+
+    def value(parameters):
+        return float(reference(torch.from_numpy(parameters), z, y, ends, l2, 3))
+
+    def slope(parameters):
+        point = torch.from_numpy(parameters)
+        return jacobian(lambda p: reference(p, z, y, ends, l2, 3), point).numpy()
+
+    assert minimum.converged.all()
+    assert value(minimum.points[0].numpy()) == pytest.approx(float(minimum.value[0]), rel=1e-6)
+    start = np.zeros(minimum.points.shape[1])
+    exact = {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 50_000}
+    judge = minimize(value, start, jac=slope, method="L-BFGS-B", options=exact)
+    assert float(minimum.value[0]) == pytest.approx(judge.fun, rel=1e-6)
+
+
+def test_gradients_are_those_of_the_reference():
+    x, y, bounds = sentences(seed=3)
+    loss = ChainLoss(y, 3, bounds)
+    basis = basis_of(x)
+    z = basis.apply(x)
+    rng = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 3, len(x), generator=rng)
+    extra = torch.randn(2, 15, generator=rng).double()
+    weights = torch.full((2, len(x)), 1 / len(x))
+    found = loss.derive(logits.clone(), extra, weights, slice(0, len(x)))
+    for problem in range(2):
+        emissions = logits[problem].t().double()
+
+        def value(e, t):
+            eye = torch.cat([torch.eye(3), torch.zeros(3, 1)], 1).double().flatten()
+            joined = torch.cat([eye, t])
+            return reference(joined, e, y, bounds.tolist(), 0.0, 3) - 1e-3 / 2 * t.square().sum()
+
+        by_logits, by_extra = jacobian(value, (emissions, extra[problem]))
+        np.testing.assert_allclose(found.by_logits[problem].t(), by_logits, atol=1e-6)
+        np.testing.assert_allclose(found.by_extra[problem], by_extra, atol=1e-6)
+    assert z.shape[0] == len(x)
+
+
+def test_transitions_that_carry_the_signal_are_learned():
+    rng = np.random.default_rng(1)
+    tags = torch.from_numpy((np.arange(400) + np.repeat(rng.integers(0, 3, 40), 10)) % 3)
+    bounds = torch.arange(0, 401, 10)
+    first = (torch.arange(400) % 10 == 0).float().unsqueeze(1)
+    x = 0.01 * torch.from_numpy(rng.normal(0, 1, (400, 4))).float()
+    shown = torch.nn.functional.one_hot(tags, 3).float() * first
+    x = torch.cat([x, shown], 1)  # only the first word of a sentence shows its tag
+    _, objective, minimum = solved(
+        x, ChainLoss(tags, 3, bounds), strengths=(1e-3,), blocks=1, extra_l2=TRANSITIONS
+    )
+    z = basis_of(x).apply(x)
+    predicted = objective.predict(minimum.points, z, bounds)[0]
+    assert (predicted == tags).double().mean() > 0.99

@@ -1,0 +1,98 @@
+"""L-BFGS over many problems side by side, against scipy and against problems alone."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize, rosen, rosen_der
+
+from probekit.probe.fitters.linear_problems import solve
+from probekit.probe.fitters.minimise import Evaluation, minimise
+
+
+class Plain:
+    """The identity for an inverse Hessian."""
+
+    def update(self, which, points, found):
+        pass
+
+    def reset(self, which):
+        pass
+
+    def wanted(self, which, points):
+        return None
+
+    def sharpen(self, which, found):
+        raise AssertionError("nothing was asked for")
+
+    def apply(self, which, gradient):
+        return gradient
+
+
+def run(function, start, **options):
+    """Minimise ``function(which, points) -> values`` by autograd."""
+    asked = []
+
+    def evaluate(request):
+        asked.append(request.which.tolist())
+        points = request.points.clone().requires_grad_()
+        values = function(request.which, points)
+        (gradient,) = torch.autograd.grad(values.sum(), points)
+        return Evaluation(values.detach(), gradient)
+
+    return solve(minimise(start, Plain(), **options), evaluate), asked
+
+
+def quadratics(which, points):
+    scales = torch.tensor([[1.0, 10.0, 100.0], [1.0, 1.0, 1.0], [1e-2, 1.0, 1e3]]).double()
+    centres = torch.tensor([[1.0, -2.0, 3.0], [0.0, 0.0, 0.0], [5.0, 5.0, 5.0]]).double()
+    return (scales[which] * (points - centres[which]).square()).sum(1) + 1
+
+
+def test_each_problem_finds_its_own_minimum():
+    found, _ = run(quadratics, torch.zeros(3, 3).double(), tolerance=1e-14)
+    expected = [[1, -2, 3], [0, 0, 0], [5, 5, 5]]
+    assert found.converged.all()
+    np.testing.assert_allclose(found.points.numpy(), expected, atol=1e-5)
+    assert found.iterations[1] == 0, "it began where it ended"
+
+
+def test_a_problem_does_not_depend_on_those_beside_it():
+    start = torch.zeros(3, 3).double()
+    together, _ = run(quadratics, start)
+    for one in range(3):
+        alone, _ = run(lambda which, points, one=one: quadratics(which + one, points), start[:1])
+        assert torch.equal(alone.points[0], together.points[one])
+
+
+def test_what_has_converged_is_not_evaluated_again():
+    _, asked = run(quadratics, torch.zeros(3, 3).double())
+    assert asked[0] == [0, 1, 2] and all(1 not in which for which in asked[1:])
+
+
+def test_rosenbrock_as_scipy_finds_it():
+    def function(which, points):
+        x, y = points[:, :-1], points[:, 1:]
+        return (100 * (y - x.square()).square() + (1 - x).square()).sum(1) + 1
+
+    start = torch.tensor([[-1.2, 1.0, -1.2, 1.0], [0.0, 0.0, 0.0, 0.0]]).double()
+    found, _ = run(function, start, tolerance=1e-14)
+    for point, begin in zip(found.points.numpy(), start.numpy(), strict=True):
+        judge = minimize(rosen, begin, jac=rosen_der, method="L-BFGS-B", tol=1e-14)
+        np.testing.assert_allclose(point, judge.x, atol=1e-4)
+    assert found.converged.all()
+
+
+def test_too_few_iterations_are_said():
+    found, _ = run(quadratics, torch.full((3, 3), 50.0).double(), most=2)
+    assert not found.converged[0] and found.gradient[0] > found.tolerance[0]
+    assert found.iterations.tolist()[0] == 2
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_step_into_nothing_is_taken_back(bad):
+    def function(which, points):
+        value = (points - 3).square().sum(1)
+        return torch.where(points[:, 0] > 3.5, torch.full_like(value, bad), value)
+
+    found, _ = run(function, torch.tensor([[-40.0]]).double())
+    np.testing.assert_allclose(found.points.numpy(), [[3.0]], atol=1e-3)

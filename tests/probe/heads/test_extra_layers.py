@@ -1,0 +1,183 @@
+"""Extra layers: binding, saving, rows made of subwords."""
+
+import json
+
+import pytest
+import torch
+from transformers import BertConfig, LlamaConfig, MPNetConfig
+
+from probekit.errors import OptionError
+from probekit.probe.heads import BackboneFacts, ExtraLayers, FusionHead, TokenStates, head_from_json
+
+DIM = 16
+SIZES = {"hidden_size": DIM, "intermediate_size": 32, "num_attention_heads": 2}
+CONFIGS = {
+    "bert": BertConfig(**SIZES),
+    "mpnet": MPNetConfig(**SIZES),
+    "llama": LlamaConfig(**SIZES, bos_token_id=None, eos_token_id=None),
+}
+
+
+def facts(family: str = "bert", n_blocks: int = 12) -> BackboneFacts:
+    return BackboneFacts(n_blocks=n_blocks, dim=DIM, config=CONFIGS[family].to_dict())
+
+
+@pytest.fixture(params=CONFIGS)
+def spec(request: pytest.FixtureRequest) -> ExtraLayers:
+    return ExtraLayers().bind(facts(request.param))
+
+
+def build(spec: ExtraLayers, seed: int = 0) -> FusionHead:
+    return spec.build((12,), DIM, torch.Generator().manual_seed(seed))
+
+
+def states(**changes: object) -> TokenStates:
+    """Two windows of 5 and 3 subwords; row 1 has none and row 3 has three."""
+    parts = {
+        "hidden": torch.randn(8, DIM, generator=torch.Generator().manual_seed(1)),
+        "lengths": torch.tensor([5, 3]),
+        "source": torch.tensor([1, 2, 3, 4, 6]),
+        "row": torch.tensor([0, 2, 3, 3, 3]),
+        "n_rows": 5,
+    }
+    return TokenStates(**(parts | changes))
+
+
+@pytest.mark.parametrize(("n_blocks", "n"), [(6, 1), (12, 1), (13, 2), (24, 2)])
+def test_number_of_blocks_is_the_papers(n_blocks: int, n: int) -> None:
+    assert ExtraLayers().bind(facts(n_blocks=n_blocks)).n == n
+    assert ExtraLayers(n=3).bind(facts(n_blocks=n_blocks)).n == 3
+
+
+@pytest.mark.parametrize("make", [BertConfig, MPNetConfig])
+def test_count_at_24_blocks_of_width_1024(make: type) -> None:
+    config = make(hidden_size=1024, intermediate_size=4096, num_attention_heads=16).to_dict()
+    spec = ExtraLayers().bind(BackboneFacts(n_blocks=24, dim=1024, config=config))
+    with torch.device("meta"):
+        head = spec.build((24,), 1024, torch.Generator("cpu"))
+    bias = 32 * 16 if make is MPNetConfig else 0  # buckets x attention heads
+    assert sum(p.numel() for p in head.parameters()) == 25_192_448 + bias
+
+
+def test_json_round_trip_builds_the_same_head(spec: ExtraLayers) -> None:
+    again = head_from_json(json.loads(json.dumps(spec.to_json())))
+    assert again == spec
+    head, other = build(spec), build(again, seed=1)
+    other.load_state_dict(head.state_dict())
+    assert torch.equal(head(states()), other(states()))
+
+
+def test_unbound_spec_goes_to_json_but_cannot_build() -> None:
+    assert head_from_json(ExtraLayers(n=2).to_json()) == ExtraLayers(n=2)
+    with pytest.raises(OptionError, match="call bind"):
+        build(ExtraLayers(n=2))
+
+
+def test_specs_can_be_keys(spec: ExtraLayers) -> None:
+    assert {spec: 1}[ExtraLayers(n=spec.n, config=spec.config)] == 1
+
+
+def test_output(spec: ExtraLayers) -> None:
+    head = build(spec)
+    h = head(states())
+    assert (head.reads, spec.reads) == ("tokens", "tokens")
+    assert h.shape == (5, head.width) == (5, DIM)
+    assert h.dtype == torch.float32
+
+
+def test_rows_are_means_of_the_blocks_subwords(spec: ExtraLayers) -> None:
+    head, tokens = build(spec), states()
+    new = head.blocks(tokens.hidden, tokens.lengths)
+    zero = torch.zeros(DIM)
+    expected = torch.stack([new[1], zero, new[2], new[[3, 4, 6]].mean(0), zero])
+    torch.testing.assert_close(head(tokens), expected)
+
+
+def test_the_whole_window_matters(spec: ExtraLayers) -> None:
+    """Row 2 is made of subword 2 alone, yet depends on subword 0 of its window, not on 5."""
+    head, tokens = build(spec), states()
+    for changed, matters in ((0, True), (5, False)):
+        hidden = tokens.hidden.clone()
+        hidden[changed] += torch.linspace(-1, 2, DIM)  # a LayerNorm would undo a constant
+        found = head(states(hidden=hidden))[2]
+        assert (not torch.equal(found, head(tokens)[2])) == matters
+
+
+def test_nothing_to_read(spec: ExtraLayers) -> None:
+    head, none = build(spec), torch.zeros(0, dtype=torch.int64)
+    tokens = TokenStates(hidden=torch.zeros(0, DIM), lengths=none, source=none, row=none, n_rows=2)
+    assert torch.equal(head(tokens), torch.zeros(2, DIM))
+
+
+def test_project_equals_the_map_after_the_head(spec: ExtraLayers) -> None:
+    head, generator = build(spec), torch.Generator().manual_seed(3)
+    weight, bias = torch.randn(4, DIM, generator=generator), torch.randn(4, generator=generator)
+    expected = head(states()) @ weight.t() + bias
+    torch.testing.assert_close(head.project(states(), weight, bias), expected)
+
+
+def test_the_seed_decides(spec: ExtraLayers) -> None:
+    before = torch.get_rng_state()
+    one, same, other = (build(spec, seed)(states()) for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_layer_weights(spec: ExtraLayers) -> None:
+    assert build(spec).layer_weights(states()).by_layer() == {12: 1.0}
+    assert build(spec).layer_weights().by_layer() == {12: 1.0}
+    assert set(build(spec).parameter_groups()) == {"weights"}
+
+
+def test_float16_states_and_autocast(spec: ExtraLayers) -> None:
+    head, tokens = build(spec), states(hidden=states().hidden.half())
+    exact = head(states(hidden=tokens.hidden.float()))
+    assert torch.equal(head(tokens), exact)
+    with torch.autocast("cpu", torch.bfloat16):
+        fast = head(tokens)
+    assert fast.dtype == torch.float32
+    assert (fast - exact).norm() < 0.02 * exact.norm()
+
+
+def test_learns_what_a_row_alone_does_not_say() -> None:
+    """The label of a word is the sign of its window's first subword."""
+    generator = torch.Generator().manual_seed(0)
+    head = build(ExtraLayers().bind(facts()))
+    out = torch.nn.Parameter(torch.zeros(2, DIM))
+    hidden = torch.randn(120, 4, DIM, generator=generator)
+    targets = (hidden[:, 0, 0] > 0).long()
+    tokens = TokenStates(
+        hidden=hidden.flatten(0, 1),
+        lengths=torch.full((120,), 4),
+        source=torch.arange(120) * 4 + 2,
+        row=torch.arange(120),
+        n_rows=120,
+    )
+    optimizer = torch.optim.AdamW([*head.parameters(), out], lr=5e-3)
+    for _ in range(150):
+        loss = torch.nn.functional.cross_entropy(head(tokens) @ out.t(), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    accuracy = ((head(tokens) @ out.t()).argmax(1) == targets).float().mean()
+    assert accuracy > 0.95
+
+
+def test_wrong_input(spec: ExtraLayers) -> None:
+    head = build(spec)
+    with pytest.raises(OptionError, match="found word rows"):
+        head(torch.zeros(3, 1, DIM))
+    with pytest.raises(OptionError, match="width 16; found 15"):
+        head(states(hidden=torch.zeros(8, 15)))
+    with pytest.raises(OptionError, match=r"one layer, found layers \(11, 12\)"):
+        spec.build((11, 12), DIM, torch.Generator())
+    with pytest.raises(OptionError, match="width 24, but the backbone's configuration says 16"):
+        spec.build((12,), 24, torch.Generator())
+
+
+def test_refuses() -> None:
+    with pytest.raises(OptionError, match="n must be 1 or more, found 0"):
+        ExtraLayers(n=0)
+    with pytest.raises(OptionError, match="'t5' cannot lend its blocks"):
+        build(ExtraLayers(n=1, config={"model_type": "t5"}))

@@ -1,0 +1,304 @@
+"""Comparisons: equal to a naive one, for every kind of prediction, and refused where unfair."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from seqeval.metrics import f1_score
+
+from probekit.errors import MissingFileError, OptionError, RecordError, UnknownNameError
+from probekit.metrics import METRICS
+from probekit.results import load_records
+from probekit.results.comparison import choose_run, compare
+from probekit.results.comparison.bootstrap import draws
+from tests.results.comparison.files import (
+    IDS,
+    OFFSETS,
+    TAGS,
+    add_run,
+    classes,
+    losses,
+    score,
+    values,
+)
+
+SEEDS = (0, 1, 2)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Three seeds of a good head, of a worse one, and of one hardly worse."""
+    for head, right in (("p32", 0.8), ("last", 0.5), ("mean", 0.795)):
+        for seed in SEEDS:
+            add_run(tmp_path / "runs.jsonl", head, seed, classes(right, seed))
+    return tmp_path / "runs.jsonl"
+
+
+def runs(file, a="head=p32", b="head=last"):
+    return choose_run(f"{file}#{a}"), choose_run(f"{file}#{b}")
+
+
+def _tags(labels, drawn):
+    return [[TAGS[i] for i in labels[OFFSETS[e] : OFFSETS[e + 1]]] for e in drawn]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_equals_a_naive_comparison_with_the_same_draws(file):
+    found = compare(*runs(file, b="head=mean"), samples=100, seed=5)
+    sides = [[classes(right, seed) for seed in SEEDS] for right in (0.8, 0.795)]
+    gold = sides[0][0].gold
+    naive = []
+    for drawn in (row for block in draws(len(IDS), 100, 5) for row in block):
+        one, two = (
+            np.mean([f1_score(_tags(gold, drawn), _tags(p.predicted, drawn)) for p in side])
+            for side in sides
+        )
+        naive.append(one - two)
+    assert [found.low, found.high] == pytest.approx(np.quantile(naive, [0.025, 0.975]), abs=1e-12)
+    other = min(np.less_equal(naive, 0).sum(), np.greater_equal(naive, 0).sum())
+    assert found.p == 2 * (other + 1) / 101
+    scores = [np.mean([score(p, "span-f1") for p in side]) for side in sides]
+    assert [found.score_a, found.score_b] == pytest.approx(scores)
+    assert found.difference == pytest.approx(scores[0] - scores[1])
+    assert (found.a, found.b, found.n_seeds, found.over_seeds.n) == ("p32", "mean", 3, 3)
+    assert (found.n_sentences, found.split, found.metric) == (len(IDS), "test", "span-f1")
+
+
+def test_a_clear_difference_and_its_mirror(file):
+    found = compare(*runs(file), samples=1000)
+    assert found.low > 0.1 and found.p < 0.01
+    mirror = compare(*reversed(runs(file)), samples=1000)
+    assert mirror.difference == pytest.approx(-found.difference)
+    assert [mirror.low, mirror.high] == pytest.approx([-found.high, -found.low])
+    assert mirror.p == found.p
+
+
+@pytest.mark.parametrize(
+    ("metric", "make", "qualities"),
+    [
+        ("spearman", values, (0.5, 2.0)),
+        ("perplexity", losses, (4.0, 2.0)),
+        ("accuracy", classes, (0.9, 0.2)),
+        ("f1", lambda right, seed: classes(right, seed, ("0", "1")), (0.9, 0.2)),
+        ("matthews", lambda right, seed: classes(right, seed, ("b", "a")), (0.9, 0.2)),
+    ],
+)
+def test_every_kind_of_prediction(tmp_path, metric, make, qualities):
+    assert metric in METRICS
+    for head, quality in zip(("p32", "last"), qualities, strict=True):
+        add_run(tmp_path / "r", head, 0, make(quality, 0), metric)
+    found = compare(*runs(tmp_path / "r"), split="dev", samples=300)
+    assert 0 < found.low <= found.difference <= found.high
+    assert found.over_seeds.half is None
+
+
+def test_classes_in_another_order_are_the_same_labels(file):
+    one = classes(0.5, 7)
+    order = np.array([2, 0, 3, 1])
+    names = tuple(np.array(TAGS)[np.argsort(order)])
+    turned = replace(one, gold=order[one.gold], predicted=order[one.predicted], names=names)
+    add_run(file, "dwatt", 0, one, key="a1")
+    add_run(file, "dwatt", 0, turned, key="b2", lr=0.5)
+    found = compare(choose_run(f"{file}#a1"), choose_run(f"{file}#b2"), samples=100)
+    assert (found.difference, found.p) == (0.0, 1.0)
+
+
+def test_files_of_the_first_version_are_read(file):
+    for record in load_records(file):
+        table = pq.read_table(record.predictions)
+        pq.write_table(table.replace_schema_metadata(None), record.predictions)
+    assert compare(*runs(file), samples=100).p < 0.05
+
+
+def test_results_that_were_moved_keep_their_side_files(file, tmp_path):
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for path in (file, file.parent / "runs-predictions"):
+        path.rename(moved / path.name)
+    assert compare(*runs(moved / file.name), samples=100).n_seeds == 3
+
+
+def test_models_are_compared_as_well_as_heads(file):
+    for seed in SEEDS:
+        add_run(file, "p32", seed, classes(0.2, seed), model="org/other", key=f"other{seed}")
+    found = compare(*runs(file, "head=p32#model=tiny-model", "model=other"), samples=100)
+    assert (found.a, found.b) == ("p32, tiny-model", "p32, other")
+
+
+# what is refused
+
+
+def test_records_without_predictions(file):
+    add_run(file, "concat", 0, classes(0.5, 0), predictions=None)
+    with pytest.raises(
+        RecordError, match=r"#head=concat, seed 0: its predictions were not kept; run"
+    ):
+        compare(*runs(file, "head=concat", "head=p32#seed=0"))
+
+
+def test_a_side_file_that_is_gone(file):
+    path = load_records(file)[0].predictions
+    (file.parent / path).unlink()
+    with pytest.raises(MissingFileError, match="again with --predictions"):
+        compare(*runs(file))
+
+
+def test_a_side_file_of_another_run(file):
+    one, *_, other = load_records(file)
+    (file.parent / one.predictions).write_bytes((file.parent / other.predictions).read_bytes())
+    with pytest.raises(RecordError, match="holds the predictions of run"):
+        compare(*runs(file))
+
+
+def test_a_side_file_that_does_not_give_the_score_of_its_record(file):
+    add_run(file, "concat", 0, classes(0.5, 0), test_score=0.9)
+    with pytest.raises(RecordError, match=r"predictions score 0\..* on test, its record says 0\.9"):
+        compare(*runs(file, "head=concat", "head=p32#seed=0"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (lambda p: _without_last(p), r"60 sentences, .* on 59"),
+        (
+            lambda p: replace(p, ids=(*p.ids[:-1], "x")),
+            r"sentence 60 of .* is 'test-59', of .* 'x'",
+        ),
+        (lambda p: replace(p, gold=np.roll(p.gold, 1)), r"differ, first in sentence 'test-\d"),
+        (lambda p: _longer_first(p), "sentence 'test-0' has another number of rows"),
+    ],
+    ids=["fewer sentences", "another sentence", "other labels", "other rows"],
+)
+def test_other_sentences_or_labels(file, changed, message):
+    add_run(file, "concat", 0, changed(classes(0.5, 0)))
+    with pytest.raises(RecordError, match=message):
+        compare(*runs(file, "head=p32#seed=0", "head=concat"))
+
+
+@pytest.mark.parametrize("field", ["task", "label"])
+def test_other_tasks(file, field):
+    add_run(file, "concat", 0, classes(0.5, 0), **{field: "other"})
+    with pytest.raises(RecordError, match=f"has {field} .*, .* has other"):
+        compare(*runs(file, "head=p32#seed=0", "head=concat"))
+
+
+def _without_last(found):
+    n_rows = found.offsets[-2]
+    rows = {"predicted": found.predicted[:n_rows], "gold": found.gold[:n_rows]}
+    return replace(found, ids=found.ids[:-1], offsets=found.offsets[:-1], **rows)
+
+
+def _longer_first(found):
+    return replace(found, offsets=np.r_[0, found.offsets[1] + 1, found.offsets[2:]])
+
+
+def test_other_metrics(file):
+    add_run(file, "concat", 0, classes(0.5, 0), "accuracy")
+    with pytest.raises(RecordError, match=r"has metric span-f1, .* has accuracy"):
+        compare(*runs(file, "head=p32#seed=0", "head=concat"))
+
+
+def test_a_metric_that_scores_something_else(file):
+    one = add_run(file, "concat", 0, values(0.5, 0), "spearman", key="v")
+    two = add_run(file, "dwatt", 0, values(0.5, 1), "spearman", key="w")
+    a, b = (
+        replace(choose_run(f"{file}#{r.key}"), records=(replace(r, metric="accuracy"),))
+        for r in (one, two)
+    )
+    with pytest.raises(RecordError, match="accuracy scores classes; found values"):
+        compare(a, b)
+
+
+def test_one_seed_against_three(file):
+    with pytest.raises(RecordError, match=r"has seeds 0, .* has 0, 1, 2: .*--where seed=0"):
+        compare(*runs(file, "head=p32#seed=0", "head=last"))
+    assert compare(*runs(file, "head=p32#seed=0", "head=last#seed=0"), samples=100).n_seeds == 1
+
+
+def test_two_single_seeds_may_differ(file):
+    found = compare(*runs(file, "head=p32#seed=0", "head=p32#seed=1"), samples=100)
+    assert (found.a, found.b) == ("p32, seed 0", "p32, seed 1")
+
+
+def test_a_run_with_itself(file):
+    with pytest.raises(OptionError, match="are the same run"):
+        compare(*runs(file, b="head=p32"))
+
+
+def test_splits(file):
+    with pytest.raises(RecordError, match="no predictions for train, only for dev, test; choose"):
+        compare(*runs(file), split="train")
+    for record in load_records(file):
+        table = pq.read_table(record.predictions)
+        pq.write_table(table.slice(0, len(IDS)), record.predictions)
+    with pytest.raises(RecordError, match="no predictions for test, only for dev"):
+        compare(*runs(file))
+
+
+# which run
+
+
+def test_several_settings_are_listed(file):
+    with pytest.raises(RecordError) as caught:
+        choose_run(str(file))
+    message = str(caught.value).replace(str(file), "F")
+    assert message == (
+        "F: 9 records that differ in head: last, mean, p32. A run is one setting with its seeds: "
+        "write F#head=p32, or choose for both runs with --where head=p32."
+    )
+
+
+def test_what_was_typed_is_added_to(file):
+    for epochs, protocol in ((1, "full"), (1, "online code, full"), (2, "full")):
+        key = f"{epochs}{protocol[0]}"
+        add_run(file, "dwatt", 0, classes(0.5, 0), epochs=epochs, protocol=protocol, key=key)
+    with pytest.raises(RecordError) as caught:
+        choose_run(f"{file}#head=dwatt#epochs=1")
+    message = str(caught.value).replace(str(file), "F")
+    assert "differ in protocol: full, 'online code, full'. A run" in message
+    end = "write F#head=dwatt#epochs=1,protocol=full, or choose for both runs with --where "
+    assert message.endswith(f"{end}protocol=full.")
+    with pytest.raises(RecordError) as caught:
+        choose_run(f"{file}#head=dwatt")
+    advice = str(caught.value).replace(str(file), "F").partition("write ")[2].partition(", or ")
+    assert advice[0] == "F#head=dwatt,epochs=1,protocol=full"
+    (found,) = choose_run(advice[0].replace("F", str(file))).records
+    assert found.key == "1f"
+    with pytest.raises(RecordError, match=r"#1#protocol=full, or"):
+        choose_run(f"{file}#1", ["head=dwatt"])
+    (found,) = choose_run(f"{file}#head=dwatt#protocol=online code, full").records
+    assert found.key == "1o"
+    add_run(file, "concat", 0, classes(0.5, 0), label="a b", key="x")
+    add_run(file, "concat", 0, classes(0.5, 0), label="ner", key="y")
+    with pytest.raises(RecordError, match=r"write '.*#head=concat,label=a b', or .* 'label=a b'\."):
+        choose_run(f"{file}#head=concat")
+
+
+def test_conditions_with_commas_between_them(file):
+    add_run(file, "p32", 0, classes(0.5, 0), pooling="mean", key="m")
+    assert [r.key for r in choose_run(f"{file}#pooling=mean,head=p32").records] == ["m"]
+    assert choose_run(f"{file}#head=last,seed=0,1").seeds == [0, 1]
+    with pytest.raises(RecordError, match="no records with head=last"):
+        choose_run(f"{file}#pooling=mean,head=last")
+    with pytest.raises(UnknownNameError, match="unknown option 'hed'"):
+        choose_run(f"{file}#pooling=mean,hed=p32")
+
+
+def test_parts_of_a_run(file):
+    assert [r.seed for r in choose_run(f"{file}#head=p32").records] == [0, 1, 2]
+    assert [r.key for r in choose_run(f"{file}#p32-1").records] == ["p32-1-runs"]
+    assert choose_run(str(file), ["head=last", "seed=2"]).seeds == [2]
+    with pytest.raises(RecordError, match="no record has a key that starts with 'ff'"):
+        choose_run(f"{file}#ff")
+    with pytest.raises(RecordError, match="no records with head=crf"):
+        choose_run(f"{file}#head=crf")
+    with pytest.raises(MissingFileError, match="no such file"):
+        choose_run("none.jsonl#head=p32")
+
+
+def test_a_path_may_hold_the_sign_of_a_part(tmp_path):
+    (tmp_path / "a#b").mkdir()
+    add_run(tmp_path / "a#b" / "runs#1.jsonl", "p32", 0, classes(0.5, 0))
+    for parts in ("", "#head=p32", "#p32#seed=0"):
+        assert choose_run(str(tmp_path / "a#b" / f"runs#1.jsonl{parts}")).seeds == [0]

@@ -1,0 +1,155 @@
+"""Tables mark the rows of runs with a trouble, and say below what it is."""
+
+import json
+
+import pytest
+
+from probekit.cli.output import depths_text, scores_text, weights_text
+from probekit.results.tables import (
+    depth_table,
+    footnotes,
+    summarise,
+    table,
+    weights_caption,
+    weights_table,
+)
+from tests.results.samples import make_record
+
+
+def scored(head, seed=0, **changes):
+    options = {"eval_score": 0.5 + seed / 16, "eval_last": 0.5 + seed / 16, "test_score": 0.25}
+    return make_record(head, seed, **options | changes)
+
+
+@pytest.fixture
+def records():
+    bad = {"diagnosis": {"converged": False, "edge": "strongest"}}
+    return [scored("last"), scored("p32"), scored("p32", 1, **bad)]
+
+
+def test_a_marked_row_as_text(records):
+    assert scores_text(records).splitlines() == [
+        "head  shots  seeds             dev           test  params  seconds",
+        "----  -----  -----  --------------  -------------  ------  -------",
+        "last    all      1  50.00           25.00           1,001      1.5",
+        "p32     all      2  53.12 ± 39.71*  25.00 ± 0.00*   1,004      1.5",
+        "",
+        "* not converged: p32 (1 of 2 seeds); best at the edge of the search (strongest): "
+        "p32 (1 of 2 seeds)",
+        "conll ner, decoder linear: span F1 (%); mean ± half width of the 95 % interval over "
+        "seeds (Student's t).",
+    ]
+
+
+def test_a_marked_row_as_markdown(records):
+    text = scores_text(records, "markdown")
+    rows = text.splitlines()
+    assert rows[2].startswith("| last | all | 1 | 50.00 | 25.00 |")
+    assert rows[3].startswith("| p32 | all | 2 | 53.12 ± 39.71* | 25.00 ± 0.00* |")
+    assert text.split("\n\n")[1].startswith(r"\* not converged: p32 (1 of 2 seeds)")
+    assert text.split("\n\n")[2].startswith("conll ner")
+
+
+def test_marks_are_a_list_in_json_lines(records):
+    rows = [json.loads(line) for line in scores_text(records, "jsonl").splitlines()]
+    assert [row["marks"] for row in rows] == [
+        [],
+        ["not converged", "best at the edge of the search (strongest)"],
+    ]
+
+
+def test_a_missing_score_has_no_mark_of_its_own():
+    row = scored("p32", select="dev", test_score=None)
+    line = table(summarise([row])).splitlines()[2]
+    assert line.split() == ["p32", "all", "1", "50.00*", "50.00*", "-", "1,004", "1.5"]
+    assert footnotes([row]) == "* selected on the reported split\n"
+
+
+def test_nothing_is_wrong_and_nothing_is_marked(records):
+    text = scores_text(records[:2])
+    assert "*" not in text and footnotes(records[:2]) == ""
+    assert footnotes(records[:2], "markdown") == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "columns"),
+    [
+        ({}, ["dev"]),
+        ({"select": "dev", "fitter": "lbfgs"}, ["dev"]),
+        ({"select": "cv:5"}, ["dev"]),
+        ({"select": "dev"}, ["dev best", "dev last"]),
+        ({"eval_last": 0.25}, ["dev best", "dev last"]),
+        ({"eval_last": 0.25, "fitter": "lbfgs"}, ["dev best", "dev last"]),
+    ],
+)
+def test_two_columns_only_where_some_run_has_two_dev_scores(changes, columns):
+    heading = table(summarise([scored("last"), scored("p32", **changes)])).splitlines()[0]
+    assert [part.strip() for part in heading.split("  ") if "dev" in part] == columns
+    deep = [scored("last", depth=1), scored("last", depth=2, **changes)]
+    heading = depth_table(deep).splitlines()[0]
+    expected = ["layer, dev"] if columns == ["dev"] else ["last: dev best", "last: dev last"]
+    assert [part.strip() for part in heading.split("  ") if "dev" in part] == expected
+
+
+def deep_records():
+    scores = {0: 0.25, 1: 0.75, 2: 0.5, 3: 0.75}
+    return [
+        scored(
+            "last", depth=depth, eval_score=score, eval_last=score, test_score=1 - score,
+            diagnosis={"one_class": depth in (0, 1)},
+        )
+        for depth, score in scores.items()
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_table_by_depth_marks_the_best_of_dev_and_troubles(split):
+    lines = depths_text(deep_records(), split).splitlines()
+    shown = [25, 75, 50, 75] if split == "dev" else [75, 25, 50, 25]
+    cells = [f"{score}.00{mark}" for score, mark in zip(shown, ["*", "~*", "", "~"], strict=True)]
+    assert [line.split()[-1] for line in lines[2:6]] == cells
+    assert lines[7:9] == [
+        "best on dev: layer 1; ~ within noise of it: 1, 3 (exact ties alone)",
+        "* one class predicted at depths 0, 1",
+    ]
+    assert len({line.index(".") for line in lines[2:6]}) == 1, "points stand one below the other"
+
+
+def test_depths_as_markdown_and_json_lines():
+    text = depths_text(deep_records(), "dev", style="markdown")
+    assert "| 1 | 75.00~* |" in text and "| 3 | 75.00~ |" in text
+    assert "\n\nbest on dev: layer 1; \\~ within" in text and "\n\n\\* one class" in text
+    lines = depths_text(deep_records(), "dev", style="jsonl").splitlines()
+    rows = list(map(json.loads, lines))
+    assert [row["marks"] for row in rows] == [["one class predicted"]] * 2 + [[], []]
+    assert [row["best"] for row in rows] == [False, True, False, False]
+    assert [row["within_noise"] for row in rows] == [False, True, False, True]
+
+
+def test_every_curve_has_its_own_best():
+    records = [*deep_records(), *(scored("p32", depth=d, eval_score=d / 4) for d in range(4))]
+    lines = depths_text(records).splitlines()
+    assert "last: best on dev: layer 1; ~ within noise of it: 1, 3 (exact ties alone)" in lines
+    assert "p32: best on dev: layer 3; ~ within noise of it: no other (exact ties alone)" in lines
+
+
+def test_one_depth_has_no_best():
+    assert "best" not in depths_text(deep_records()[2:3])
+
+
+def test_weights_of_troubled_runs_are_marked():
+    records = [make_record("p32", diagnosis={"converged": False}), make_record("dwatt")]
+    lines = weights_table(records).splitlines()
+    assert all(line.split()[-2].endswith("*") for line in lines[2:])
+    assert not any(line.endswith("*") for line in lines[2:])
+    assert "\n* not converged: p32\n" in weights_text(records)
+    rows = [json.loads(line) for line in weights_table(records, style="jsonl").splitlines()]
+    assert {row["series"]: row["marks"] for row in rows} == {"p32": ["not converged"], "dwatt": []}
+
+
+def test_the_caption_of_weights_says_what_they_are_not():
+    solved = make_record("p32", fitter="lbfgs")
+    assert "softmax; raw layers: L2 favours large ones; one seed" in weights_caption([solved])
+    both = [make_record("p32"), make_record("concat")]
+    assert "after the softmax; concat: share of the logits; one seed" in weights_caption(both)
+    assert weights_caption(both, raw=True).count("concat") == 0

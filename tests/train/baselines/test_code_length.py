@@ -1,0 +1,213 @@
+"""The online code against a code length recomputed block by block."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.registry import parse
+from probekit.base.selection import Selection
+from probekit.features import Location, open_features
+from probekit.metrics import METRICS
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS, BackboneFacts
+from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train.baselines.code_length import SHARES, CodeLength, block_ends, online_code
+from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
+
+PERPLEXITY = METRICS["perplexity"]()
+TRAINING = {"seed": 3, "epochs": 4, "batch_size": 4, "evals": 3}
+
+
+def splits_in(root, **options):
+    return open_features(MODEL, TASK, "ner", Location(cache=plant_all(root, **options)))
+
+
+@pytest.fixture(scope="module")
+def splits(tmp_path_factory):
+    return splits_in(tmp_path_factory.mktemp("cache"))
+
+
+def member(head="last", decoder="linear", layers=(3,), lr=2e-2):
+    bound = HEADS[head]().bind(BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG))
+    return MemberSpec(head=bound, decoder=parse("decoder", decoder, DECODERS), layers=layers, lr=lr)
+
+
+def views(splits):
+    return splits.view("train", valid_only=True), splits.view("dev")
+
+
+def code(splits, *members, **options):
+    train, dev = views(splits)
+    options = {"n_classes": len(splits.train_classes)} | TRAINING | options
+    return online_code(members, train, dev, **options)
+
+
+def by_hand(splits, one):
+    """Code length in bits: the probabilities of each block by a probe of those before it."""
+    train, dev = views(splits)
+    order = numpy_generator(3, "online code").permutation(train.n_examples)
+    ends = [max(1, round(share * train.n_examples)) for share in SHARES]
+    ends = sorted(set(ends))
+    classes = len(splits.label_map)
+    bits = [len(train.take(order[: ends[0]])) * math.log2(classes)]
+    for start, stop in itertools.pairwise(ends):
+        stream = StreamSpec(train=train.take(order[:start]), members=(one,), **TRAINING)
+        (result,) = fit_group([stream], dev, metric=PERPLEXITY)[0]
+        following = train.take(order[start:stop])
+        rows = following.array.read(torch.from_numpy(following.rows), [3])[:, 0]
+        logits = rows @ result.state["decoder.weight"].T + result.state["decoder.bias"]
+        chances = logits.double().softmax(1)[torch.arange(len(rows)), following.targets]
+        bits.append(float(-chances.log2().sum()))
+    return sum(bits)
+
+
+@pytest.mark.parametrize("decoder", ["linear", "linear:dropout=0"])
+def test_bits_equal_those_recomputed_from_probabilities(splits, decoder):
+    (found,) = code(splits, member(decoder=decoder))
+    assert found.bits == pytest.approx(by_hand(splits, member(decoder=decoder)), rel=1e-5)
+    n_rows = len(splits.view("train", valid_only=True))
+    assert found.n_rows == n_rows
+    assert found.uniform_bits == pytest.approx(n_rows * math.log2(5))
+    assert found.compression == found.uniform_bits / found.bits
+    assert found.bits_per_row == found.bits / n_rows
+
+
+def test_a_solved_probe_sends_new_classes_by_laplaces_rule(splits):
+    one = replace(member(), fitter="lbfgs", select=Selection("dev"))
+    train, dev = views(splits)
+    order = numpy_generator(3, "online code").permutation(train.n_examples)
+    late = train.places(order[train.n_examples // 2 :])
+    others = np.setdiff1d(np.arange(len(train)), late)
+    targets = train.targets.copy()
+    targets[others[targets[others] == 1]] = 4  # class 1 is in the later blocks alone
+    train = replace(train, targets=targets)
+    (found,) = online_code([one], train, dev, n_classes=5, **TRAINING)
+    ends = sorted({max(1, round(share * train.n_examples)) for share in SHARES})
+    bits, n_new = 0.0, 0
+    for start, stop in itertools.pairwise([0, *ends]):
+        sent, following = train.take(order[:start]), train.take(order[start:stop])
+        if len(set(sent.targets.tolist())) < 2:
+            bits += len(following) * math.log2(5)
+            continue
+        stream = StreamSpec(train=sent, members=(one,), **TRAINING)
+        (result,) = fit_group([stream], dev, metric=PERPLEXITY)[0]
+        rows = following.array.read(torch.from_numpy(following.rows), [3])[:, 0]
+        logits = rows @ result.state["decoder.weight"].T + result.state["decoder.bias"]
+        known = sorted(set(sent.targets.tolist()))
+        logs = logits.double()[:, known].log_softmax(1)
+        share_new = (5 - len(known)) / (len(sent) + 5)
+        for target, log in zip(following.targets.tolist(), logs, strict=True):
+            if target in known:
+                chance = float(log[known.index(target)].exp()) * (1 - share_new)
+            else:
+                chance, n_new = share_new / (5 - len(known)), n_new + 1
+            bits -= math.log2(chance)
+    assert n_new > 0
+    assert found.bits == pytest.approx(bits, rel=1e-4)
+
+
+def test_a_member_costs_the_same_alone_and_beside_others(splits):
+    members = [member(), member("p32", layers=(1, 2, 3)), member("extra-layers"), member(lr=1e-4)]
+    together = code(splits, *members)
+    assert len({one.bits for one in together}) == len(members)
+    for one, found in zip(members, together, strict=True):
+        assert code(splits, one) == [found]
+
+
+def test_the_crf_sends_sentences(splits):
+    (found,) = code(splits, member(decoder="crf"))
+    assert found.compression > 1.2
+
+
+def test_memory_changes_nothing_and_the_seed_does(splits):
+    whole = code(splits, member())
+    assert code(splits, member(), memory=0) == whole
+    assert code(splits, member(), seed=4) != whole
+
+
+def test_a_signal_is_cheap_and_noise_is_not(tmp_path):
+    clear = splits_in(tmp_path / "clear", sentences=60)
+    noise = splits_in(tmp_path / "noise", sentences=60, shuffled=True)
+    learnt, useless = (
+        code(one, member(lr=1e-2), epochs=15)[0].compression for one in (clear, noise)
+    )
+    assert useless < 1 < 1.3 < learnt
+
+
+def test_a_probe_that_knows_nothing_sends_with_a_uniform_code(splits, monkeypatch):
+    """With logits of zero every block costs log2 C per row, to the bit."""
+    monkeypatch.setattr(
+        "probekit.probe.decoders.linear.LinearDecoder.forward",
+        lambda self, h, generator=None: torch.zeros(len(h), self.n_classes) + 0 * self.bias,
+    )
+    (found,) = code(splits, member())
+    assert found.bits == pytest.approx(found.uniform_bits, rel=1e-6)
+    assert found.compression == pytest.approx(1, rel=1e-6)
+
+
+def test_a_probe_that_diverges_says_so(splits):
+    sound, endless = code(splits, member(), member(lr=1e38))
+    assert endless.diverged and not sound.diverged
+    assert endless.bits > 1e100 and endless.compression >= 0
+
+
+def test_sentences_that_lost_all_their_words_cost_nothing(tmp_path):
+    # The first block is one sentence: half of them are empty, so some seed would train on none.
+    splits = splits_in(tmp_path, invalid=0.8)
+    train, _ = views(splits)
+    assert (train.lengths == 0).sum() > 5
+    for seed in range(4):
+        (found,) = code(splits, member(), seed=seed, epochs=1)
+        assert np.isfinite(found.bits) and 0.3 < found.compression < 3
+
+
+def test_a_single_class_has_nothing_to_send(tmp_path):
+    splits = splits_in(tmp_path, names=("O",))
+    (found,) = code(splits, member(), epochs=1)
+    assert (found.bits, found.uniform_bits, found.compression) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (1, [1]),
+        (2, [1, 2]),
+        (3, [1, 2, 3]),
+        (10, [1, 2, 5, 10]),
+        (1000, [1, 2, 4, 8, 16, 32, 62, 125, 250, 500, 1000]),
+    ],
+)
+def test_blocks_end_at_the_papers_shares(n, expected):
+    assert block_ends(n) == expected
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 17, 60, 14_041, 108_497])
+def test_blocks_cover_every_example_once(n):
+    ends = block_ends(n)
+    assert ends[-1] == n and ends[0] >= 1
+    assert (np.diff(ends) > 0).all()
+    assert len(ends) <= len(SHARES)
+
+
+def test_one_example_is_sent_uniformly(splits):
+    train, dev = views(splits)
+    one = train.take(np.array([4]))
+    (found,) = online_code([member()], one, dev, n_classes=5, **TRAINING)
+    assert found == CodeLength(
+        bits=pytest.approx(len(one) * math.log2(5)),
+        uniform_bits=len(one) * math.log2(5),
+        n_rows=len(one),
+    )
+
+
+def test_solved_probes_send_for_less_and_blocks_are_joined_until_they_hold_two_classes(splits):
+    view, _ = views(splits)
+    solved = replace(member(), fitter="lbfgs", select=Selection.parse("cv:5"))
+    stepping, found = code(splits, member())[0], code(splits, solved)[0]
+    assert found.n_rows == stepping.n_rows == len(view)
+    assert found.compression > 1

@@ -1,0 +1,110 @@
+"""The baselines without features against naive ones, written here."""
+
+import math
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from probekit.features import Location, open_features
+from probekit.train.baselines.guesses import majority, memorised, words_of
+from tests.planted import MODEL, TASK, plant, plant_all
+from tests.planted_texts import plant_all_texts
+
+
+def splits_in(root, **options):
+    location = Location(cache=plant_all(root, types=12, **options))
+    return open_features(MODEL, TASK, "ner", location)
+
+
+def pairs_of(splits, split):
+    """Word, label and validity of every row, straight from the table and the labels."""
+    table = splits.entries[split].examples
+    words = [word for n in range(len(table)) for word in table.words(n)]
+    return list(zip(words, splits.labels[split].values, table.valid.tolist(), strict=True))
+
+
+def naive_majority(pairs):
+    counts = Counter(label for _, label, valid in pairs if valid)
+    return min(counts, key=lambda label: (-counts[label], label))
+
+
+def naive_memory(pairs):
+    counts = defaultdict(Counter)
+    for word, label, valid in pairs:
+        if valid:
+            counts[word][label] += 1
+    best = {
+        word: min(found, key=lambda label: (-found[label], label)) for word, found in counts.items()
+    }
+    common = naive_majority(pairs)
+    return lambda word: best.get(word, common)
+
+
+@pytest.mark.parametrize("invalid", [0.0, 0.3])
+def test_majority_and_memory_equal_naive_ones(tmp_path, invalid):
+    splits = splits_in(tmp_path, invalid=invalid)
+    train = splits.view("train", valid_only=True)
+    known = pairs_of(splits, "train")
+    look_up = naive_memory(known)
+    for split in ("dev", "test"):
+        view = splits.view(split)
+        names = np.array(view.all_names)
+        words = [word for word, _, _ in pairs_of(splits, split)]
+        assert words_of(view) == words
+        assert set(names[majority(train)(view)]) == {naive_majority(known)}
+        assert names[memorised(train)(view)].tolist() == [look_up(word) for word in words]
+
+
+def test_memory_is_of_the_drawn_sentences_alone(tmp_path):
+    splits = splits_in(tmp_path)
+    few = splits.view("train", valid_only=True).take(np.array([5, 2]))
+    table = splits.entries["train"].examples
+    words = [*table.words(5), *table.words(2)]
+    assert words_of(few) == words
+    pairs = [
+        (word, few.all_names[target], True) for word, target in zip(words, few.targets, strict=True)
+    ]
+    view = splits.view("dev")
+    expected = [naive_memory(pairs)(word) for word, _, _ in pairs_of(splits, "dev")]
+    assert np.array(view.all_names)[memorised(few)(view)].tolist() == expected
+
+
+def test_words_are_remembered_as_they_are_written(tmp_path):
+    """Case counts, and so does a word that comes back in another sentence."""
+    splits = splits_in(tmp_path, sentences=40)
+    view = splits.view("train")
+    backwards = view.take(np.arange(view.n_examples)[::-1].copy())
+    table = splits.entries["train"].examples
+    expected = [word for n in reversed(range(len(table))) for word in table.words(n)]
+    assert words_of(backwards) == expected
+
+
+def test_a_regression_guesses_the_mean_of_train(tmp_path):
+    plant_all_texts(tmp_path, "glue/stsb")
+    splits = open_features(MODEL, "glue/stsb", None, Location(cache=tmp_path))
+    found = majority(splits.view("train"))(splits.view("test"))
+    values = [float(value) for value in splits.labels["train"].values]
+    np.testing.assert_allclose(found, np.full(50, sum(values) / len(values)))
+
+
+def test_language_modelling_guesses_the_smoothed_frequencies():
+    class View:
+        kind = "language-modelling"
+        n_outputs = 4
+
+        def __init__(self, targets):
+            self.targets = np.array(targets)
+
+    losses = majority(View([1, 1, 1, 2]))(View([0, 1, 2, 3]))
+    expected = [-math.log(count / 8) for count in (1, 4, 2, 1)]
+    np.testing.assert_allclose(losses, expected)
+
+
+def test_a_label_unseen_in_train_is_never_guessed(tmp_path):
+    plant(tmp_path, names=("O", "B-PER"), types=5)
+    plant(tmp_path, "dev", types=9)
+    splits = open_features(MODEL, TASK, "ner", Location(cache=tmp_path))
+    train, view = splits.view("train", valid_only=True), splits.view("dev")
+    for guess in (majority(train), memorised(train)):
+        assert guess(view).max() < len(splits.label_map)

@@ -1,0 +1,267 @@
+"""Heads with their baselines, end to end on planted features."""
+
+from dataclasses import replace
+
+import pytest
+
+from probekit.errors import OptionError
+from probekit.features import Location
+from probekit.results import load_records
+from probekit.train.baselines import run_baselines
+from probekit.train.baselines.run import _held_against
+from probekit.train.sweeps import sweep
+from probekit.train.sweeps.specs import TrainSpec, product
+from tests.cli.console import done, refused
+from tests.planted import MODEL, TASK, plant, plant_all
+from tests.planted_texts import plant_all_texts
+from tests.results.samples import make_record
+
+BESIDE = ("accuracy", "control/accuracy", "selectivity", "bits per label", "compression")
+
+
+def base(**options):
+    defaults = {"model": MODEL, "task": TASK, "label": "ner", "head": "last"}
+    return TrainSpec(**defaults | {"epochs": 6, "lr": 1e-2} | options)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    root = tmp_path_factory.mktemp("cache")
+    return plant_all(root, types=15)
+
+
+def run(plan, out, cache, **options):
+    return run_baselines(plan, out=out, location=Location(cache=cache), device="cpu", **options)
+
+
+def test_words_have_every_baseline(cache, tmp_path):
+    plan = product(base(epochs=15), {"head": ["last", "p32"], "seed": [0, 1]})
+    found = run(plan, tmp_path / "r.jsonl", cache)
+    heads = [(record.head, record.seed) for record in found.heads]
+    assert heads == [(spec.head, spec.seed) for spec in plan]
+    controls = sweep(
+        [replace(spec, control=spec.seed) for spec in plan],
+        out=tmp_path / "controls.jsonl",
+        location=Location(cache=cache),
+    )
+    for record, control in zip(found.heads, controls, strict=True):
+        scores = record.scores
+        assert scores["accuracy"] == scores["test/accuracy"]
+        assert scores["control/accuracy"] == control.test_score == control.scores["test/accuracy"]
+        assert scores["selectivity"] == scores["accuracy"] - scores["control/accuracy"]
+        assert scores["selectivity"] > 0.3  # the signal is in the rows, the control's is not
+        assert scores["compression"] > 1
+        assert scores["test/span-f1"] == record.test_score
+    guesses = [(record.head, record.seed) for record in found.guesses]
+    assert guesses == [(name, seed) for seed in (0, 1) for name in ("majority", "memorised")]
+    for record in found.guesses:
+        assert (record.decoder, record.layers, record.n_params) == ("none", (), 0)
+        assert record.metric == "span-f1" and record.scores["test/span-f1"] == record.test_score
+    assert found.random == []
+    (note,) = found.notes
+    assert "probekit extract planted conll --random-init 0" in note
+
+
+def test_a_second_time_trains_nothing_and_appends_nothing(cache, tmp_path, monkeypatch):
+    plan = product(base(epochs=1), {"head": ["last", "p32"], "seed": [0, 1]})
+    out = tmp_path / "r.jsonl"
+    first = run(plan, out, cache)
+    lines = out.read_text().splitlines()
+    # two guesses of each sample; a head, a control and a code of each run
+    assert len(lines) == len({r.key for r in load_records(out)}) == 2 * 2 + 3 * len(plan)
+    monkeypatch.setattr("probekit.train.sweeps.worker.fit_group", None)
+    monkeypatch.setattr("probekit.train.baselines.code_length.fit_group", None)
+    assert run(plan, out, cache) == first
+    assert out.read_text().splitlines() == lines
+
+
+def test_runs_that_are_one_run_are_held_against_their_baselines_once(cache, tmp_path):
+    """The head's own learning rate, given and not given."""
+    plan = product(base(epochs=1), {"lr": [None, 1e-2]})
+    found = run(plan, tmp_path / "r.jsonl", cache)
+    assert len(found.heads) == 1
+    assert set(BESIDE) <= set(found.heads[0].scores)
+
+
+def test_guesses_say_nothing_of_the_head_that_was_run(cache, tmp_path):
+    plan = [base(epochs=1, depth=2, head="p32", normalize="standardize", decoder="crf")]
+    first = run(plan, tmp_path / "a.jsonl", cache).guesses
+    plan = [base(epochs=3, head="extra-layers:n=2", decoder="mlp:hidden=8")]
+    second = run(plan, tmp_path / "b.jsonl", cache).guesses
+    assert first == second
+    assert first[0].depth is None and first[0].options == {}
+
+
+def test_few_shot_guesses_are_of_the_drawn_sample(cache, tmp_path):
+    plan = product(base(epochs=1), {"shots": [2, None], "seed": [0, 1, 2]})
+    found = run(plan, tmp_path / "r.jsonl", cache)
+    few = {r.seed: r.test_score for r in found.guesses if r.shots and r.head == "memorised"}
+    full = {r.test_score for r in found.guesses if not r.shots and r.head == "memorised"}
+    assert len(full) == 1 < len(set(few.values()))
+    assert [r.protocol for r in found.guesses if r.shots] == ["few-shot"] * 6
+
+
+def test_the_records_file_may_be_named_in_text(cache, tmp_path):
+    found = run([base(epochs=1)], str(tmp_path / "r.jsonl"), cache)
+    assert len(load_records(tmp_path / "r.jsonl")) > len(found.heads)
+
+
+def test_a_saved_head_that_is_scored_as_it_is_has_no_baselines(cache, tmp_path):
+    with pytest.raises(OptionError, match=r"scored as it is \(--shots 0, --fraction 0\)"):
+        run([base(shots=0, init_from="saved")], tmp_path / "r.jsonl", cache)
+
+
+def test_a_random_backbone_is_found_by_its_name(tmp_path):
+    cache = plant_all(tmp_path / "cache")
+    for model in (f"{MODEL}-random0", f"{MODEL}-random12", f"{MODEL}-randomly", f"{MODEL}2"):
+        plant_all(cache, model=model, signal=())
+    plan = product(base(epochs=20), {"head": ["last", "p32"]})
+    found = run(plan, tmp_path / "r.jsonl", cache)
+    assert [(record.model, record.head) for record in found.random] == [
+        (f"{MODEL}-random{seed}", head) for seed in (0, 12) for head in ("last", "p32")
+    ]
+    assert found.notes == []
+    random, trained = (
+        [r.scores["test/accuracy"] for r in some] for some in (found.random, found.heads)
+    )
+    assert max(random) < 0.4 < 0.8 < min(trained)
+
+
+def test_a_random_backbone_is_found_where_another_split_is_fitted_on(tmp_path):
+    cache = tmp_path / "cache"
+    for model in (MODEL, f"{MODEL}-random0"):
+        plant(cache, "test", model=model)
+    found = run([base(epochs=1, fit_on="test", hold_out=0.25)], tmp_path / "r.jsonl", cache)
+    assert [record.model for record in found.random] == [f"{MODEL}-random0"]
+
+
+def test_a_random_backbone_that_cannot_be_used_is_a_note(tmp_path):
+    cache = plant_all(tmp_path / "cache")
+    plant(cache, model=f"{MODEL}-random0")  # no dev split
+    plant(cache, "dev", model=f"{MODEL}-random1", layers=(3,), signal=())
+    plant(cache, model=f"{MODEL}-random1", layers=(3,), signal=())
+    found = run([base(head="p32", epochs=1)], tmp_path / "r.jsonl", cache)
+    assert found.random == []
+    assert "scores of planted-random0: conll: the dev split is not in the cache" in found.notes[0]
+    assert "scores of planted-random1: the head reads layer 1, but" in found.notes[1]
+    assert len(found.notes) == 2
+
+
+def test_a_chosen_entry_is_not_sought_among_random_ones(tmp_path):
+    cache = plant_all(tmp_path / "cache")
+    key = next((cache / MODEL / TASK).glob("train-????????")).name
+    plant_all(cache, model=f"{MODEL}-random0", request="another")
+    location = Location(cache=cache, entry=key)
+    found = run_baselines([base(epochs=1)], out=tmp_path / "r", location=location, device="cpu")
+    assert [record.model for record in found.random] == [f"{MODEL}-random0"]
+
+
+@pytest.mark.parametrize("task", ["glue/sst2", "glue/rte"])
+def test_texts_have_no_control_task(tmp_path, task):
+    cache = plant_all_texts(tmp_path / "cache", task)
+    found = run([base(task=task, label=None, decoder="pooler")], tmp_path / "r.jsonl", cache)
+    (record,) = found.heads
+    assert "control/accuracy" not in record.scores and "selectivity" not in record.scores
+    assert record.scores["compression"] > 1.2
+    assert [guess.head for guess in found.guesses] == ["majority"]
+    assert found.notes[0].startswith("no control task: ")
+    assert 0.4 < found.guesses[0].test_score < 0.6 < record.test_score
+
+
+def test_runs_on_other_rows_have_codes_of_their_own(tmp_path):
+    cache = plant_all_texts(tmp_path / "cache", signal=("mean",))
+    options = {"pooling": ["cls", "mean"], "hold_out": [None, 0.3]}
+    plan = product(base(task="glue/sst2", label=None), options)
+    together = run(plan, tmp_path / "all.jsonl", cache).heads
+    for number, (spec, record) in enumerate(zip(plan, together, strict=True)):
+        (alone,) = run([spec], tmp_path / f"{number}.jsonl", cache).heads
+        assert alone.scores == record.scores
+    assert len({record.scores["compression"] for record in together}) == 4
+
+
+def test_numbers_have_neither_control_nor_code(tmp_path):
+    cache = plant_all_texts(tmp_path / "cache", "glue/stsb")
+    found = run([base(task="glue/stsb", label=None)], tmp_path / "r.jsonl", cache)
+    assert not {"control/accuracy", "selectivity", "compression"} & set(found.heads[0].scores)
+    assert [note.split(":")[0] for note in found.notes] == [
+        "no control task",
+        "no code length",
+        "no randomly initialised backbone",
+    ]
+    (guess,) = found.guesses
+    assert guess.test_score == 0 < 0.9 < found.heads[0].test_score  # a constant correlates with 0
+
+
+def test_several_label_columns_or_control_labels_are_refused(cache, tmp_path):
+    with pytest.raises(OptionError, match=r"one label column; 2 were given \(ner, pos\)"):
+        run(product(base(), {"label": ["ner", "pos"]}), tmp_path / "r.jsonl", cache)
+    with pytest.raises(OptionError, match="--control and --baselines were both given"):
+        run([base(control=1)], tmp_path / "r.jsonl", cache)
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_on_the_command_line_everything_is_in_one_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plant_all(tmp_path / "cache", types=15)
+    plant_all(tmp_path / "cache", types=15, model=f"{MODEL}-random0", signal=())
+    words = ("train", MODEL, TASK, "--head", "p32", "--epochs", "4", "--seeds", "2", "--baselines")
+    outcome = done(*words)
+    header, _, *rows = outcome.out.splitlines()[:6]
+    for column in ("model", "control accuracy", "selectivity", "bits per label", "compression"):
+        assert column in header
+    assert [row.split()[1] for row in rows] == ["majority", "memorised", "p32", "p32"]
+    assert [row.split()[0] for row in rows] == [*[MODEL] * 3, f"{MODEL}-random0"]
+    assert "random-init" not in outcome.err
+    assert "recorded" not in outcome.err  # before anything is
+    (file,) = (tmp_path / "runs").rglob("*.jsonl")
+    before = file.read_text()
+    again = done(*words, "--json")
+    assert file.read_text() == before
+    assert again.err.startswith("2 of 2 runs are recorded in runs/")
+    assert [row["head"] for row in again.rows] == ["majority", "memorised"] * 2 + ["p32"] * 4
+    assert all(name in again.rows[4]["scores"] for name in BESIDE)
+
+
+def test_on_the_command_line_the_head_is_saved_and_predicts_as_well(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plant_all(tmp_path / "cache", types=15)
+    words = ("--head", "last", "--epochs", "1", "--save", "head", "--predictions", "--baselines")
+    (row,) = [r for r in done("train", MODEL, TASK, *words, "--json").rows if r["head"] == "last"]
+    assert (tmp_path / "head/config.json").is_file()
+    assert (tmp_path / row["predictions"]).is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--control", "0"), "--control and --baselines were both given"),
+        (("--label", "ner,pos"), "--baselines are those of one label column; 2 were given"),
+    ],
+)
+def test_what_cannot_be_held_against_is_refused_before_training(
+    tmp_path, monkeypatch, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    plant_all(tmp_path / "cache")
+    assert refused("train", MODEL, TASK, "--baselines", *words).startswith(message)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_control_labels_are_not_asked_of_texts(tmp_path):
+    cache = plant_all_texts(tmp_path / "cache")
+    with pytest.raises(OptionError, match="a control task gives every word type"):
+        sweep(
+            [base(task="glue/sst2", label=None, control=0)],
+            out=tmp_path / "r.jsonl",
+            location=Location(cache=cache),
+        )
+
+
+@pytest.mark.parametrize("diverged", ["control", "code", None])
+def test_a_baseline_that_diverged_is_told_of_the_head(diverged):
+    scores = {"test/accuracy": 0.9, "bits per label": 1.0, "compression": 2.0}
+    head = make_record(scores=scores)
+    control = make_record(scores=scores, diverged=diverged == "control")
+    code = make_record(scores=scores, diverged=diverged == "code")
+    assert _held_against(head, control, code).diverged == (diverged is not None)
+    assert not _held_against(head, None, None).diverged

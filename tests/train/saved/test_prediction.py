@@ -1,0 +1,122 @@
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from probekit.backbone import read_rows
+from probekit.errors import BackboneError, DataError, MissingFileError, StateRangeError
+from probekit.extraction import ExtractOptions, extract
+from probekit.features import Location, open_features
+from probekit.train.saved import predict, read_sentences
+from probekit.train.saved.head import TrainedHead
+from probekit.train.sweeps import sweep
+from probekit.train.sweeps.specs import TrainSpec
+from tests.tiny import SENTENCES, build
+
+
+def write_corpus(folder: Path) -> Path:
+    folder.mkdir()
+    rng = random.Random(0)
+    for split, count in (("train", 24), ("dev", 12)):
+        blocks = []
+        for _ in range(count):
+            words = rng.choice(SENTENCES).split()[: rng.randint(2, 12)]
+            rng.shuffle(words)
+            # A word that the tokenizer deletes must keep its place.
+            words.insert(rng.randrange(len(words)), "\u200b")
+            blocks.append("\n".join(f"{w} {'B-UP' if w[0].isupper() else 'O'}" for w in words))
+        (folder / f"{split}.conll").write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module", params=["bert", "llama"])
+def trained(request, tmp_path_factory):
+    root = tmp_path_factory.mktemp(request.param)
+    model = build(request.param, root / "model", max_positions=24)
+    corpus = write_corpus(root / "corpus")
+    extract(
+        str(model),
+        str(corpus),
+        cache=root / "cache",
+        device="cpu",
+        options=ExtractOptions(compute_dtype="float32"),
+    )
+    (record,) = sweep(
+        [
+            TrainSpec(
+                model=str(model), task=str(corpus), head="p32", epochs=5, normalize="standardize"
+            )
+        ],
+        out=root / "runs.jsonl",
+        location=Location(cache=root / "cache"),
+        save=root / "head",
+        predictions=True,
+    )
+    return root, corpus, record
+
+
+def dev_words(corpus: Path) -> list[list[str]]:
+    blocks = (corpus / "dev.conll").read_text("utf-8").strip().split("\n\n")
+    return [[line.split(" ")[0] for line in block.split("\n")] for block in blocks]
+
+
+def test_new_text_gets_the_labels_of_training_time_scoring(trained):
+    root, corpus, record = trained
+    expected = pq.read_table(record.predictions)["predicted"].to_pylist()
+    assert len({label for labels in expected for label in labels}) == 2
+    assert predict(root / "head", dev_words(corpus)) == expected
+
+
+def test_another_model_is_refused(trained, tmp_path):
+    root, _, _ = trained
+    other = build("bert", tmp_path / "other", seed=1, max_positions=24)
+    with pytest.raises(
+        BackboneError, match=r"not the one that the head was made with .* Give the right model"
+    ):
+        predict(root / "head", [["a"]], model=str(other))
+
+
+def test_a_folder_without_a_head(tmp_path):
+    with pytest.raises(MissingFileError, match="no saved head here"):
+        predict(tmp_path, [["a"]])
+
+
+def test_states_that_the_cache_could_not_store_are_refused(trained, monkeypatch):
+    root, corpus, _ = trained
+
+    def too_large(*arguments, **options):
+        rows = read_rows(*arguments, **options)
+        rows[len(words[0]), 1] = 1e6
+        return rows
+
+    words = dev_words(corpus)
+    monkeypatch.setattr("probekit.train.saved.text_rows.read_rows", too_large)
+    with pytest.raises(StateRangeError, match=r"text-2: .* stored in float16 .* --dtype bfloat16"):
+        predict(root / "head", words)
+
+
+def test_lines_become_words():
+    lines = ["EU  rejects\n", "\n", " a\u00a0b "]
+    assert read_sentences(lines) == [["EU", "rejects"], ["a\u00a0b"]]
+    with pytest.raises(DataError, match="no text to label"):
+        read_sentences(["\n"])
+    with pytest.raises(DataError, match="line 2: a TAB in it"):
+        read_sentences(["a b\n", "a\tb c\n"])
+
+
+def test_the_model_of_a_hub_commit_may_lie_in_a_folder_now(trained):
+    root, corpus, _ = trained
+    head = TrainedHead.from_pretrained(root / "head")
+    expected = predict(head, dev_words(corpus))
+    local = head.config["model"]["name"]
+    head.config["model"] |= {"name": "org/name", "source": "hub", "revision": "0" * 40}
+    assert predict(head, dev_words(corpus), model=local) == expected
+
+
+def test_the_label_column_may_be_named_by_its_index(trained):
+    root, corpus, _ = trained
+    location = Location(cache=root / "cache")
+    for index in ("-1", "1"):
+        splits = open_features(str(root / "model"), str(corpus), index, location)
+        assert splits.column == "1" and splits.label_map.names == ("B-UP", "O")

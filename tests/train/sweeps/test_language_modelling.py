@@ -1,0 +1,215 @@
+"""Language modelling from the cache: the model's own loss, frozen and trained output heads."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from probekit.base.numbers.ragged import bounds_of
+from probekit.errors import DataError, OptionError
+from probekit.extraction import ExtractOptions, extract
+from probekit.features import Location, open_features
+from probekit.features.label_rows import cut_pieces
+from probekit.results.predictions import read_predicted
+from probekit.train.baselines import run_baselines
+from probekit.train.saved.head import TrainedHead
+from probekit.train.sweeps import fit, sweep
+from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.saving import write_predictions
+from probekit.train.sweeps.specs import TrainSpec, product
+from probekit.train.token_rows import TokenLayout
+from tests import tiny
+from tests.extraction.passages import passages
+
+KIND = "language-modelling"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A tiny Llama's predictions on two files of texts: model, texts, where they are cached."""
+    root = tmp_path_factory.mktemp("modelling")
+    model = tiny.build("llama", root / "llama")
+    texts = root / "texts"
+    texts.mkdir()
+    for split, count in (("train", 24), ("dev", 9)):
+        (texts / f"{split}.txt").write_text("\n\n".join(passages(count)) + "\n", encoding="utf-8")
+    extract(
+        str(model), str(texts), kind=KIND, splits=["train", "dev"], cache=root / "cache",
+        options=ExtractOptions(compute_dtype="float32", dtype="float32", max_length=32),
+        device="cpu",
+    )  # fmt: skip
+    return model, texts, Location(cache=root / "cache", kind=KIND)
+
+
+def spec(place, **options):
+    model, texts, _ = place
+    defaults = {"model": str(model), "task": str(texts), "head": "last", "epochs": 2, "lr": 1e-2}
+    defaults["select"] = "dev"
+    return TrainSpec(**defaults | options)
+
+
+def expected_loss(place, split):
+    """Mean loss of the model itself over a split's windows."""
+    model, texts, location = place
+    entry = open_features(str(model), str(texts), None, location).entries[split]
+    live, losses = AutoModelForCausalLM.from_pretrained(model).eval(), []
+    for row in entry.examples.table.to_pylist():
+        start = 0
+        for size in row["windows"]:
+            ids = torch.tensor([row["subwords"][start : start + size]])
+            places = [n for n in range(size) if row["word_map"][start + n] >= 0]
+            with torch.no_grad():
+                chances = live(input_ids=ids).logits[0].log_softmax(1)
+            losses += [-float(chances[n, ids[0, n + 1]]) for n in places]
+            start += size
+    return sum(losses) / len(losses), len(losses)
+
+
+def test_a_frozen_output_head_on_the_last_layer_is_the_model_itself(place):
+    result = fit(spec(place), location=place[2])
+    assert (result.n_params, result.n_head_params) == (0, 0)
+    loss, n_rows = expected_loss(place, "dev")
+    assert len(result.predictions["dev"]) == n_rows
+    assert result.scores["dev/loss"] == pytest.approx(loss, rel=1e-4)
+    assert result.eval_score == pytest.approx(math.exp(loss), rel=1e-4)
+    assert {score for _, _, score in result.curve} == {result.eval_score}
+    train, _ = expected_loss(place, "train")
+    # The steps were not taken, but their losses are noted.
+    assert sum(loss for _, loss, _ in result.curve) / len(result.curve) == pytest.approx(
+        train, rel=0.05
+    )
+    assert result.confusion is None and result.class_weights == {}
+
+
+def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):
+    plan = [
+        spec(place),
+        spec(place, decoder="vocabulary:trained=true"),
+        spec(place, head="p32", epochs=10),
+        spec(place, head="p32", depth=1),
+        spec(place, head="p32", rates=(("mixing", 0.01),)),  # nothing but mixing weights is trained
+    ]
+    frozen, trained, fused, shallow, mixed = sweep(
+        plan, out=tmp_path / "r.jsonl", location=place[2]
+    )
+    assert {record.metric for record in (frozen, trained, fused)} == {"perplexity"}
+    assert min(trained.eval_score, fused.eval_score) < frozen.eval_score
+    assert mixed.weights != fused.weights and mixed.n_params == 3
+    assert trained.n_params > 1000 and fused.n_params == 3 and shallow.n_params == 1
+    model, texts, location = place
+    splits = open_features(str(model), str(texts), None, location)
+    planned = [resolve(run, splits).n_params for run in plan]  # memory goes by the output head too
+    assert planned == [r.n_params for r in (frozen, trained, fused, shallow, mixed)]
+    for record in (trained, fused):  # the best is the smallest
+        assert record.eval_score == min(score for _, _, score in record.curve)
+
+
+def test_a_share_of_the_pieces_is_drawn_and_shots_are_refused(place):
+    whole, part = (
+        fit(spec(place, fraction=share, epochs=1, batch_size=1), location=place[2]).curve[-1][0]
+        for share in (1.0, 0.25)
+    )
+    assert part == round(whole / 4)
+    with pytest.raises(
+        OptionError, match=r"has no classes \(language-modelling\): give --fraction"
+    ):
+        fit(spec(place, shots=2), location=place[2])
+
+
+@pytest.mark.parametrize("memory", [0, 10**9])
+def test_memory_changes_no_number(place, memory):
+    whole = fit(spec(place, head="p32"), location=place[2])
+    other = fit(spec(place, head="p32"), location=place[2], memory=memory)
+    assert other.curve == whole.curve
+
+
+def test_a_head_of_whole_texts_says_what_to_keep(place):
+    again = r"holds only predicted\. .*--keep output-head,predicted,tokens\."
+    with pytest.raises(DataError, match=rf"extra-layers reads 'tokens': .*{again}"):
+        fit(spec(place, head="extra-layers"), location=place[2])
+
+
+@pytest.mark.parametrize("family", ["llama", "bert"])
+def test_new_layers_read_the_windows_that_a_piece_predicts_from(place, tmp_path, family):
+    """Next tokens, and hidden ones; texts of several windows, cut into several pieces."""
+    model = tiny.build(family, tmp_path / family)
+    keep = ("predicted", "tokens", "output-head")
+    form = {"every": 2} if family == "llama" else {"passes": 2, "tie": "input"}
+    options = ExtractOptions(dtype="float32", max_length=24, keep=keep, **form)
+    texts, cache = place[1], tmp_path / "cache"
+    extract(str(model), str(texts), kind=KIND, cache=cache, options=options, device="cpu")
+    location = Location(cache=cache, kind=KIND)
+    splits = open_features(str(model), str(texts), None, location)
+    view = splits.view("train")
+    offsets, owner = cut_pieces(bounds_of(view.entry.examples.n_rows), 7)
+    view = replace(view, offsets=offsets, ids=("",) * len(owner), positions=owner)
+    layout, last = TokenLayout(view), splits.n_blocks
+    some = np.array([5, 0, 3])
+    plan = layout.plan(some, torch.device("cpu"))
+    tokens = layout.view.array.read(torch.from_numpy(layout.view.rows[layout.view.places(some)]))
+    own = view.array.read(torch.from_numpy(view.rows[view.places(some)]), [last])
+    found = plan.states(tokens[:, 0])
+    assert torch.equal(found.pool(found.hidden), own[:, 0])
+    windows = view.entry.examples.table["windows"].to_pylist()
+    assert max(map(len, windows)) > 2 and layout.view.lengths.max() < max(map(sum, windows))
+    few = {"model": str(model), "head": "extra-layers", "epochs": 6, "batch_size": 4}
+    losses = [loss for _, loss, _ in fit(spec(place, **few), location=location).curve]
+    assert losses[-1] < losses[0] - 0.05
+
+
+def test_the_baseline_is_the_frequency_of_tokens(place, tmp_path):
+    found = run_baselines(
+        product(spec(place), {"seed": [0]}),
+        out=tmp_path / "r.jsonl",
+        location=place[2],
+        device="cpu",
+    )
+    (guess,) = found.guesses
+    splits = open_features(str(place[0]), str(place[1]), None, place[2])
+    train, dev = (splits.view(split).targets.tolist() for split in ("train", "dev"))
+    size = splits.view("dev").n_outputs
+    losses = [-math.log((train.count(t) + 1) / (len(train) + size)) for t in dev]
+    assert guess.eval_score == pytest.approx(math.exp(sum(losses) / len(losses)))
+    assert guess.metric == "perplexity" and guess.head == "majority"
+    assert [note.split(":")[0] for note in found.notes][:2] == [
+        "no control task",
+        "no code length",
+    ]
+
+
+@pytest.mark.parametrize("decoder", [None, "vocabulary:trained=true"])
+def test_a_saved_head_can_be_started_from_and_labels_no_text(place, tmp_path, decoder):
+    options = {"head": "p32", "decoder": decoder}
+    location = place[2]
+    out, folder = tmp_path / "r.jsonl", tmp_path / "head"
+    (saved,) = sweep([spec(place, **options)], out=out, location=location, save=folder)
+    small = options | {"epochs": 1, "lr": 1e-30, "as_published": True}
+    again = fit(spec(place, init_from=str(folder), **small), location=location)
+    assert again.eval_score == pytest.approx(saved.eval_score, rel=1e-5)
+    frozen = spec(place, fusion_from=str(folder), freeze_fusion=True, **small)
+    assert fit(frozen, location=location).n_head_params == 0
+    with pytest.raises(OptionError, match=r"predicts tokens .* labels no text\."):
+        TrainedHead.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_predictions_are_kept_text_by_text(place, tmp_path, monkeypatch, passes):
+    """Pieces of a text, and its readings under other masks, are one thing to resample."""
+    view = open_features(str(place[0]), str(place[1]), None, place[2]).view("dev")
+    monkeypatch.setitem(view.entry.manifest.request["masking"], "passes", passes)
+    losses = np.linspace(0, 1, len(view))
+    bounds = np.array([0, 2, 3, 7, len(view) - 1, len(view)])
+    cut = replace(view, ids=("a#0", "a#0", "a#1", "b#0", "c#0"), offsets=bounds)
+    options = {"key": "k" * 64, "metric": "perplexity", "labels_fingerprint": "f" * 64}
+    write_predictions(tmp_path / "p", {"dev": losses}, {"dev": cut}, **options)
+    found = read_predicted(tmp_path / "p")[1]["dev"]
+    if passes == 1:  # then a # belongs to the name of the text
+        assert found.ids == ("a#0", "a#1", "b#0", "c#0")
+        assert found.offsets.tolist() == [0, 3, 7, len(view) - 1, len(view)]
+    else:
+        assert found.ids == ("a", "b", "c")
+        assert found.offsets.tolist() == [0, 7, len(view) - 1, len(view)]
+    assert found.content == "losses" and found.predicted.tolist() == losses.tolist()

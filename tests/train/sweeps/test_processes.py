@@ -1,0 +1,110 @@
+"""Several processes on one records file: every run is trained by one of them, and recorded once."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from probekit.features import Location
+from probekit.results import claims as claims_module
+from probekit.results import load_records
+from probekit.results.claims import Claims
+from probekit.train.sweeps import sweep
+from probekit.train.sweeps.specs import TrainSpec, product
+from tests.planted import MODEL, TASK, plant_all
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).parent / "noted_program.py"
+WORDS = ("--label", "ner", "--head", "last,mean", "--shots", "4", "--seeds", "4")
+N_RUNS = 8
+
+
+@pytest.fixture
+def here(tmp_path):
+    plant_all(tmp_path / "cache")
+    return tmp_path
+
+
+def start(here, name, *, die_at=0, memory="1kB"):
+    """Start a sweep in groups of one run (of many, with more memory)."""
+    words = ("sweep", MODEL, TASK, *WORDS, "--out", "r.jsonl", "--json", "--memory", memory)
+    return subprocess.Popen(
+        [sys.executable, PROGRAM, name, str(die_at), *words],
+        cwd=here,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def trained(here, *names):
+    """The keys of the runs that processes began to train."""
+    files = [here / name for name in names]
+    return [key for file in files if file.exists() for key in file.read_text().split()]
+
+
+def recorded(here):
+    """The keys in the records file, each line of which must be a record."""
+    assert len(load_records(here / "r.jsonl")) == N_RUNS
+    return [record.key for record in load_records(here / "r.jsonl")]
+
+
+def test_three_processes_share_the_runs(here):
+    """One of them in groups of many runs."""
+    processes = [start(here, "a"), start(here, "b"), start(here, "c", memory="1GB")]
+    printed = [process.communicate(timeout=280) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], printed
+    assert sorted(trained(here, "a", "b", "c")) == sorted(recorded(here))
+    assert len((here / "r.jsonl").read_text().splitlines()) == N_RUNS
+    tables = {out for out, _ in printed}
+    assert len(tables) == 1 and len(tables.pop().splitlines()) == N_RUNS
+    assert not list(here.glob("*.claim"))
+
+
+def test_a_killed_process_leaves_its_runs_to_others(here):
+    killed = start(here, "a", die_at=3)
+    killed.communicate(timeout=280)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = here.glob("r.jsonl.*.claim")
+    assert len((here / "r.jsonl").read_text().splitlines()) == 2
+    other = start(here, "b")
+    _, err = other.communicate(timeout=280)
+    assert f"process {killed.pid} on " in err and "taken over" in err
+    begun = trained(here, "a")
+    assert sorted([*begun[:2], *trained(here, "b")]) == sorted(recorded(here))
+    assert left.name.split(".")[2] == begun[2][:16] and not left.exists()
+
+
+BASE = TrainSpec(model=MODEL, task=TASK, label="ner", head="last", shots=4)
+
+
+def test_runs_of_others_are_waited_for(here, caplog, monkeypatch):
+    """What is trained elsewhere is not trained here, but in the result all the same."""
+    caplog.set_level("INFO", "probekit")
+    monkeypatch.setattr(claims_module, "POLL_SECONDS", 0.01)
+    where, plan = Location(cache=here / "cache"), product(BASE, {"seeds": 3})
+    elsewhere = {r.key: r for r in sweep(plan, out=here / "elsewhere.jsonl", location=where)}
+    caplog.clear()
+    first, second, third = elsewhere
+    with Claims(here / "r.jsonl") as other:
+        other.take([first, second])
+
+        def end():
+            other.record(elsewhere[first])
+            other.release([second])  # without a record: its owner was interrupted
+
+        timer = threading.Timer(1.0, end)
+        timer.start()
+        records = sweep(plan, out=here / "r.jsonl", location=where)
+        timer.join()
+    assert [record.key for record in records] == [first, second, third]
+    assert records[0] == elsewhere[first]
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0].startswith("[1/1] last, seed 2: ") and said[2].startswith("[1/1] last, seed 1: ")
+    assert f"the last 2 runs are being trained by process {os.getpid()}" in said[1]
+    assert len((here / "r.jsonl").read_text().splitlines()) == 3

@@ -18,13 +18,12 @@ from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikiann import wikiann
 from probekit.tasks.corpora.wikitext import wikitext2
 from probekit.tasks.corpora.wnut17 import wnut17
-from probekit.tasks.formats.extensions import format_of
-from probekit.tasks.hub.hub_data import HubData, hub_name, hub_task
-from probekit.tasks.own.column_choice import Choice
-from probekit.tasks.own.own_formats import FORMATS
-from probekit.tasks.own.text_options import TextOptions
-from probekit.tasks.own.user_task import HASH, UserFiles, own_name, user_task
-from probekit.tasks.task import Example, Split, Task, slugify
+from probekit.tasks.formats.file_names import format_of
+from probekit.tasks.own.hub_data import hub_name, hub_task
+from probekit.tasks.own.user_files import FORMATS, HASH, OwnCorpus, UserFiles, own_name, user_task
+from probekit.tasks.split import Example, Split
+from probekit.tasks.task import Task, slugify
+from probekit.tasks.text_options import Choice, TextOptions
 
 __all__ = [
     "HASH",
@@ -40,7 +39,6 @@ __all__ = [
     "is_called",
     "is_described",
     "is_own",
-    "open_task",
     "variants_of",
 ]
 
@@ -109,31 +107,15 @@ _NEAR = 0.75
 """How alike what may well be a path and a task's name must be to be taken for a mistyped task."""
 
 
-def get_task(
-    name: str,
-    *,
-    kind: str | None = None,
-    text: str | None = None,
-    label: str | None = None,
-    separator: str | None = None,
-    encoding: str | None = None,
-    sentences: str | None = None,
-    skip_unlabelled: bool = False,
-) -> Task:
+def get_task(name: str, own: TextOptions | None = None, label: str | None = None) -> Task:
     """Return the task called ``name``, the one that lies at that path, or a Hub data set.
 
     Args:
         name: a name of ``TASKS`` ("conll", "wikiann/de"), the path of the user's own file or
             folder, or with any option, a data set of the Hub ("org/name", "org/name/config",
             either with "@revision"). A name wins over a path; "./conll" is a path.
-        kind: what the user's own data labels; "tagging" if None.
-        text: the column with the words or the text of the user's own data, by name or index; two
-            for a pair ("A,B").
+        own: how the user's own data is read.
         label: the label column; of a task with several it becomes the first one.
-        separator: what divides the columns of the user's own tables; what they show if None.
-        encoding: the encoding of the user's own text files; what they show if None.
-        sentences: the column of sentence ids in the user's own table of words; "none" for none.
-        skip_unlabelled: leave out the texts without a label of the user's own data.
 
     Raises:
         UnknownNameError: no task, or no label column, has that name.
@@ -143,34 +125,19 @@ def get_task(
         DataError: the user's files do not hold what their format promises.
         HubError: a data set of the Hub cannot be loaded.
     """
-    own = TextOptions(
-        kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
-        skip_unlabelled=skip_unlabelled,
-    )  # fmt: skip
-    return open_task(name, own, label)
-
-
-def open_task(name: str, own: TextOptions, label: str | None = None) -> Task:
-    """Return what ``get_task`` does, whose errors it has.
-
-    Args:
-        name: a task, a path or a data set of the Hub.
-        own: how the user's own data is read.
-        label: the label column.
-    """
-    if own.kind is not None:
-        choose("kind", own.kind, KINDS)
-    choice = Choice(label=label, **own.given)
+    given = {} if own is None else own.given
+    choice = Choice(label=label, **given)
+    if choice.kind is not None:
+        choose("kind", choice.kind, KINDS)
     head, _, variant = name.partition("/")
     if head in TASKS:
         task = _named(name, head, variant, choice)
-        return task if own.kind is None else _of_kind(task, own.kind)
-    kind = KINDS[own.kind or "tagging"].name
+        return task if choice.kind is None else _of_kind(task, choice.kind)
     if Path(name).expanduser().exists():
-        return user_task(name, choice, kind)
-    described = label is not None or bool(own.given)
+        return user_task(name, choice)
+    described = label is not None or bool(given)
     if described and hub_name(name) and format_of(Path(name)) not in FORMATS:
-        return hub_task(name, choice, kind)
+        return hub_task(name, choice)
     _refuse_missing(name, head, own=described)
 
 
@@ -197,12 +164,12 @@ def variants_of(name: str, data: Path | None = None) -> list[str]:
 
 def is_own(task: Task) -> bool:
     """Say whether a task is the user's own files."""
-    return isinstance(task.source, UserFiles)
+    return isinstance(task.corpus, UserFiles)
 
 
 def is_described(task: Task) -> bool:
     """Say whether the options of a command say what a task is: own files, or a Hub data set."""
-    return isinstance(task.source, UserFiles | HubData)
+    return isinstance(task.corpus, OwnCorpus)
 
 
 def folder_name(name: str) -> str:
@@ -237,9 +204,8 @@ def _named(name: str, head: str, variant: str, choice: Choice) -> Task:
 
 
 def _label_first(task: Task, label: str) -> Task:
-    choose(f"label column of {task.name}", label, dict.fromkeys(task.columns))
-    others = tuple(column for column in task.columns if column != label)
-    return replace(task, columns=(label, *others))
+    choose(f"label column of {task.name}", label, task.metrics)
+    return replace(task, metrics={label: task.metrics[label], **task.metrics})
 
 
 def _of_kind(task: Task, kind: str) -> Task:

@@ -1,14 +1,14 @@
 """The columns of Parquet files and of data sets of the ``datasets`` library."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from probekit.errors import DataError, MissingFileError
-from probekit.tasks.class_labels import by_name, class_names, inner_feature
-from probekit.tasks.corpora.published import origin_of
 from probekit.tasks.formats.fields import Fields
+from probekit.tasks.label_names import by_name
+from probekit.tasks.sentences import origin_of
 
 
 def load_saved(path: Path) -> Fields:
@@ -37,12 +37,22 @@ def dataset_fields(dataset: Any, where: str, origin: str) -> Fields:
     plain = dataset.with_format(None)
     values = {}
     for name, feature in plain.features.items():
-        if type(inner_feature(feature)).__name__ not in ("Value", "ClassLabel"):
+        if type(_inner(feature)).__name__ not in ("Value", "ClassLabel"):
             continue  # images and sounds, which are decoded when they are read
         labels, rows = class_names(feature), plain[name][:]
         values[name] = rows if labels is None else by_name(rows, labels)
     lines = range(1, len(plain) + 1)
-    return Fields(where=where, origin=origin, unit="row", lines=lines, values=values)
+    return Fields(where=where, origin=origin, lines=lines, values=values, unit="row")
+
+
+def class_names(feature: Any) -> Sequence[str] | None:
+    """Return the names of a ClassLabel, or of a list of them; None for another feature."""
+    return getattr(_inner(feature), "names", None)
+
+
+def _inner(feature: Any) -> Any:
+    """Return what a list holds, or the feature itself."""
+    return getattr(feature, "feature", feature)
 
 
 def load_parquet(path: Path) -> Fields:
@@ -62,14 +72,13 @@ def load_parquet(path: Path) -> Fields:
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
     values = {name: table.column(name).to_pylist() for name in table.column_names}
-    for name, labels in _class_names(table.schema.metadata or {}).items():
+    for name, labels in _written_names(table.schema.metadata or {}).items():
         if name in values:
             values[name] = by_name(values[name], labels)
-    lines = range(1, table.num_rows + 1)
-    return Fields(where=str(path), origin=origin_of(path), unit="row", lines=lines, values=values)
+    return Fields.of_file(path, values)
 
 
-def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+def _written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
     """Return the label names that ``datasets`` wrote into the file, by column."""
     info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
     found = {}

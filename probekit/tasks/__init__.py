@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,7 +14,7 @@ from probekit.tasks.corpora.conll import conll
 from probekit.tasks.corpora.demo_ner import demo_ner
 from probekit.tasks.corpora.glue import GLUE, glue
 from probekit.tasks.corpora.matis import matis
-from probekit.tasks.corpora.slots import atis, snips
+from probekit.tasks.corpora.slots import slots
 from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikiann import wikiann
 from probekit.tasks.corpora.wikitext import wikitext2
@@ -86,8 +87,8 @@ TASKS: Mapping[str, Family] = {
         listed=treebanks,
         summary="Universal Dependencies treebanks",
     ),
-    "atis": Family(build=atis, summary="ATIS, requests for flights"),
-    "snips": Family(build=snips, summary="SNIPS, requests to a voice assistant"),
+    "atis": Family(build=partial(slots, "atis"), summary="ATIS, requests for flights"),
+    "snips": Family(build=partial(slots, "snips"), summary="SNIPS, requests to a voice assistant"),
     "matis": Family(
         build=matis, variant="LANG", example="de", summary="MultiATIS++, ATIS in nine languages"
     ),
@@ -131,8 +132,7 @@ def get_task(name: str, own: TextOptions | None = None, label: str | None = None
         choose("kind", choice.kind, KINDS)
     head, _, variant = name.partition("/")
     if head in TASKS:
-        task = _named(name, head, variant, choice)
-        return task if choice.kind is None else _of_kind(task, choice.kind)
+        return _chosen(_named(name, head, variant), choice)
     if Path(name).expanduser().exists():
         return user_task(name, choice)
     described = label is not None or bool(given)
@@ -188,8 +188,7 @@ def is_called(slug: str, name: str) -> bool:
     return slug == known or (own and HASH.fullmatch(slug.removeprefix(known)) is not None)
 
 
-def _named(name: str, head: str, variant: str, choice: Choice) -> Task:
-    choice.refuse(choice.given.keys() - {"kind"}, f"{name}, whose words are in a known place")
+def _named(name: str, head: str, variant: str) -> Task:
     family = TASKS[head]
     if family.variant and not variant:
         raise OptionError(
@@ -199,19 +198,18 @@ def _named(name: str, head: str, variant: str, choice: Choice) -> Task:
         raise OptionError(f"{name}: the task {head} has no variants; type {head}.")
     if not variant.replace("_", "").replace("-", "").isalnum() and family.variant:
         raise OptionError(f"{name}: {variant!r} is no {family.variant.lower()} name.")
-    task = family.build(variant) if family.variant else family.build()
-    return task if choice.label is None else _label_first(task, choice.label)
+    return family.build(variant) if family.variant else family.build()
 
 
-def _label_first(task: Task, label: str) -> Task:
-    choose(f"label column of {task.name}", label, task.metrics)
-    return replace(task, metrics={label: task.metrics[label], **task.metrics})
-
-
-def _of_kind(task: Task, kind: str) -> Task:
-    """Return ``task`` if ``kind`` is that of its label column."""
-    column = task.columns[0]
-    if kind != task.kind_of(column):
+def _chosen(task: Task, choice: Choice) -> Task:
+    """Return a named task with the chosen label column first, which must be of a given kind."""
+    choice.refuse(choice.given.keys() - {"kind"}, f"{task.name}, whose words are in a known place")
+    if choice.label is not None:
+        task.kind_of(choice.label)
+        first = {choice.label: task.metrics[choice.label]}
+        task = replace(task, metrics={**first, **task.metrics})
+    column, kind = task.columns[0], choice.kind
+    if kind is not None and kind != task.kind_of(column):
         others = [name for name, of in task.kinds.items() if of == kind]
         hint = f"--label {others[0]} is of kind {kind}" if others else "leave --kind out"
         raise OptionError(

@@ -11,32 +11,15 @@ from probekit.tasks.text_options import Choice
 LISTS_OF_WORDS = ("tokens", "words")
 WORDS = (*LISTS_OF_WORDS, "token", "word", "form", "text")
 PAIRS = (
-    ("sentence1", "sentence2"),
-    ("sentence_1", "sentence_2"),
-    ("premise", "hypothesis"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("question", "answer"),
-    ("query", "passage"),
-    ("text", "text_pair"),
-    ("text1", "text2"),
-    ("text_a", "text_b"),
-)
+    ("sentence1", "sentence2"), ("sentence_1", "sentence_2"), ("premise", "hypothesis"),
+    ("question1", "question2"), ("question", "sentence"), ("question", "answer"),
+    ("query", "passage"), ("text", "text_pair"), ("text1", "text2"), ("text_a", "text_b"),
+)  # fmt: skip
 TEXTS = ("text", "sentence", "utterance", "document", "content")
 LABELS = (
-    "label",
-    "labels",
-    "class",
-    "category",
-    "target",
-    "score",
-    "rating",
-    "stars",
-    "sentiment",
-    "intent",
-    "gold_label",
-    "similarity",
-)
+    "label", "labels", "class", "category", "target", "score", "rating", "stars", "sentiment",
+    "intent", "gold_label", "similarity",
+)  # fmt: skip
 IDS = ("id", "idx", "index", "guid")
 _PANDAS = ("unnamed: ", "__index_level_")
 """How pandas calls an index without a name when it reads it, and in Parquet files."""

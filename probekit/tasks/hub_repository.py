@@ -9,7 +9,7 @@ from typing import Any
 from probekit.base.kinds import HUB_SPLITS
 from probekit.base.messages.reasons import reason_of
 from probekit.errors import DataError, HubError
-from probekit.tasks.formats.arrow_columns import class_names
+from probekit.tasks.formats.fields import class_names
 from probekit.tasks.label_names import DASH, MARKS, NUMBERS, score_name
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 
@@ -35,7 +35,6 @@ class HubRepository:
         texts: the feature with the text, or the two of a pair, instead of ``words``.
         config: the repository's configuration, or None for its only one.
         revision: branch, tag or commit; None is the main branch.
-        numbers: label columns that hold numbers, not classes.
         ids: features that hold the examples' own ids; the first that is there is used.
         names: label column to published label names, for a repository that stores numbers and
             has lost their names.
@@ -49,7 +48,6 @@ class HubRepository:
     texts: tuple[str, ...] = ()
     config: str | None = None
     revision: str | None = None
-    numbers: tuple[str, ...] = ()
     ids: Sequence[str] = ()
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -208,7 +206,7 @@ def _label_names(
     if flat <= UNLABELLED:
         return None
     other = repository.renamed.get(column, {})
-    if column in repository.numbers:
+    if all(isinstance(label, float) for label in flat):  # scores, not classes
         named = {label: score_name(label) for label in flat}
     elif all(isinstance(label, str) for label in flat):
         named = {label: other.get(label, label) for label in flat}

@@ -86,7 +86,8 @@ def _texts(name: str, kind: str) -> Callable[[str, int | None], str | None]:
     @cache
     def fingerprint(split: str, limit: int | None) -> str | None:
         try:
-            return get_task(name, TextOptions(kind=kind)).read(split).first(limit).text_fingerprint()
+            task = get_task(name, TextOptions(kind=kind))
+            return task.read(split).first(limit).text_fingerprint()
         except ProbekitError:  # of another kind, or read with options that are not known here
             return None
 

@@ -22,9 +22,4 @@ def _read(split: str, data: Path | None) -> Sentences:
 
 def demo_ner() -> Task:
     """Return the task ``demo-ner``."""
-    return Task(
-        name="demo-ner",
-        metrics={"ner": "span-f1"},
-        splits=tuple(FILES),
-        corpus=_read,
-    )
+    return Task(name="demo-ner", metrics={"ner": "span-f1"}, splits=tuple(FILES), corpus=_read)

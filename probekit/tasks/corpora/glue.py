@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from probekit.base.kinds import HUB_SPLITS, SPLITS, KindName, Metric
+from probekit.base.kinds import SPLITS, KindName, Metric
 from probekit.base.registry import choose
 from probekit.errors import DataError
 from probekit.tasks.corpora.published import Published
@@ -22,7 +22,6 @@ from probekit.tasks.task import Task
 logger = logging.getLogger(__name__)
 
 OBTAIN = "https://gluebenchmark.com/tasks"
-FILES = {split: (f"{split}.tsv",) for split in SPLITS}
 SCORES = (0.0, 5.0)
 PAIR = ("sentence1", "sentence2")
 QUESTIONS = ("question1", "question2")
@@ -44,8 +43,8 @@ class GlueTask:
             break cuts in two, and everybody leaves them out.
         hub_texts: the Hub's columns with the texts; those of the tables unless they differ.
         hub_classes: the Hub's label names to those of the published files, where they differ.
-        files: split to file names.
-        hub_splits: split to the Hub's name for it.
+        stems: split to the name of its file, without ".tsv".
+        other_test: another name of the test file.
     """
 
     folder: str
@@ -57,8 +56,19 @@ class GlueTask:
     broken: bool = False
     hub_texts: tuple[str, ...] = ()
     hub_classes: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: FILES)
-    hub_splits: Mapping[str, str] = field(default_factory=lambda: HUB_SPLITS)
+    stems: Mapping[str, str] = field(default_factory=lambda: dict(zip(SPLITS, SPLITS, strict=True)))
+    other_test: str = ""
+
+    @property
+    def files(self) -> dict[str, tuple[str, ...]]:
+        """Split to the names that its file may have."""
+        files = {split: (f"{stem}.tsv",) for split, stem in self.stems.items()}
+        return files | ({"test": (*files["test"], self.other_test)} if self.other_test else {})
+
+    @property
+    def hub_splits(self) -> dict[str, str]:
+        """Split to the Hub's name for it."""
+        return {split: stem.replace("dev", "validation") for split, stem in self.stems.items()}
 
     @property
     def kind(self) -> KindName:
@@ -77,9 +87,7 @@ GLUE: Mapping[str, GlueTask] = {
         hub_classes={"unacceptable": "0", "acceptable": "1"},
     ),
     "sst2": GlueTask(
-        folder="SST-2",
-        texts=("sentence",),
-        hub_classes={"negative": "0", "positive": "1"},
+        folder="SST-2", texts=("sentence",), hub_classes={"negative": "0", "positive": "1"}
     ),
     "mrpc": GlueTask(
         folder="MRPC",
@@ -88,7 +96,7 @@ GLUE: Mapping[str, GlueTask] = {
         metric="f1",
         hub_texts=PAIR,
         hub_classes={"not_equivalent": "0", "equivalent": "1"},
-        files=FILES | {"test": ("test.tsv", "msr_paraphrase_test.txt")},
+        other_test="msr_paraphrase_test.txt",
     ),
     "qqp": GlueTask(
         folder="QQP",
@@ -105,17 +113,10 @@ GLUE: Mapping[str, GlueTask] = {
         label="gold_label",
         classes=("entailment", "neutral", "contradiction"),
         hub_texts=("premise", "hypothesis"),
-        files={
-            "train": ("train.tsv",),
-            "dev": ("dev_matched.tsv",),
-            "dev-mm": ("dev_mismatched.tsv",),
-            "test": ("test_matched.tsv",),
-            "test-mm": ("test_mismatched.tsv",),
-        },
-        hub_splits={
+        stems={
             "train": "train",
-            "dev": "validation_matched",
-            "dev-mm": "validation_mismatched",
+            "dev": "dev_matched",
+            "dev-mm": "dev_mismatched",
             "test": "test_matched",
             "test-mm": "test_mismatched",
         },
@@ -140,7 +141,6 @@ def glue(name: str) -> Task:
         config=name,
         texts=about.hub_texts or about.texts,
         labels={"label": "label"},
-        numbers=() if about.classes else ("label",),
         names={"label": tuple(about.hub_classes) or about.classes},
         renamed={"label": about.hub_classes},
         splits=about.hub_splits,

@@ -78,16 +78,7 @@ def _sentence(path: Path, number: int, text: str, row: str, intent: str | None) 
     return Sentence(words, labels, (number,) * max(len(words), 1))
 
 
-def _parallel_task(name: str) -> Task:
+def slots(name: str) -> Task:
+    """Return the task ``atis`` or ``snips``."""
     corpus = Published(task=name, files=FILES, parse=parse_parallel, obtain=OBTAIN, folders=(name,))
     return corpus.labelled(METRICS, kinds=KINDS)
-
-
-def atis() -> Task:
-    """Return the task ``atis``."""
-    return _parallel_task("atis")
-
-
-def snips() -> Task:
-    """Return the task ``snips``."""
-    return _parallel_task("snips")

@@ -41,10 +41,7 @@ def _without_prefix(found: Sentences, sentence: Sentence, prefix: str) -> Senten
 def wikiann(language: str) -> Task:
     """Return the task ``wikiann/<language>``."""
     repository = HubRepository(
-        repo="unimelb-nlp/wikiann",
-        config=language,
-        labels={"ner": "ner_tags"},
-        names={"ner": NER},
+        repo="unimelb-nlp/wikiann", config=language, labels={"ner": "ner_tags"}, names={"ner": NER}
     )
     corpus = Published(
         task=f"wikiann/{language}",

@@ -18,10 +18,7 @@ _SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 
 
 def parse_conllu(
-    path: Path,
-    columns: Sequence[str],
-    words: str = "form",
-    lines: Sequence[str] | None = None,
+    path: Path, columns: Sequence[str], words: str = "form", lines: Sequence[str] | None = None
 ) -> Sentences:
     """Read the syntactic words of a CoNLL-U file.
 

@@ -8,8 +8,7 @@ in the next line.
 import csv
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,20 +37,13 @@ _DECLARED = re.compile(r'"?sep=(.)"?')
 def load_table(path: Path, choice: Choice) -> Fields:
     """Read a table with one example per row; empty rows are left out.
 
-    Where columns are named by their position, a message says so if the first row could be a header
-    none the less.
-
     Raises:
-        DataError: as for ``read_table``, a ``.txt`` file that is running text, or a first row that
-            looks like a header but has no name that says so.
+        DataError: as for ``read_table``, or a ``.txt`` file that is running text.
     """
     if format_of(path) == RUNNING:
         _check_divided(path, choice)
-    names, rows, headed = read_table(path, choice)
+    names, rows = read_table(path, choice)
     body = [row for row in rows if row[1]]
-    if body and not headed:
-        _check_headless(path, body)
-        _note_headless(path, body)
     columns = {name: column_of(body, place) for place, name in enumerate(names)}
     # One that is empty and has no name, as spreadsheets add it, has no values.
     values = {
@@ -61,16 +53,18 @@ def load_table(path: Path, choice: Choice) -> Fields:
     return Fields.of_file(path, values, [number for number, _ in body])
 
 
-def read_table(path: Path, choice: Choice) -> tuple[list[str], list[Row], bool]:
-    """Return the names of a table's columns, its rows, and whether the first one is a header.
+def read_table(path: Path, choice: Choice) -> tuple[list[str], list[Row]]:
+    """Return the names of a table's columns, and its rows.
 
     The first row is a header if an option names one of its cells, if one of its cells is a usual
     name ("sentence", "label"; in a table of words "token"), or if one is empty above a column of
-    row numbers, as pandas writes it. Else columns are named by their position. Rows that divide
-    sentences have no cells, nor have a header and, in a table of words, comments.
+    row numbers, as pandas writes it. Else columns are named by their position; a message says so
+    where a first row of texts could be a header none the less. Rows that divide sentences have no
+    cells, nor have a header and, in a table of words, comments.
 
     Raises:
-        DataError: rows of different widths, a column named twice, or broken quoting.
+        DataError: rows of different widths, a column named twice, broken quoting, or a first row of
+            texts that looks like a header but has no name that says so.
         OptionError: it is not clear what divides its columns.
     """
     of_words = choice.of_kind.per == "word"
@@ -79,7 +73,7 @@ def read_table(path: Path, choice: Choice) -> tuple[list[str], list[Row], bool]:
         rows = _without_comments(path, rows)
     filled = [row for row in rows if row[1]]
     if not filled:
-        return [], [], False
+        return [], []
     first = filled[0]
     headed = _is_header(filled, choice, WORDS if of_words else USUAL)
     if headed:  # no example; the first sentence begins behind it
@@ -93,8 +87,11 @@ def read_table(path: Path, choice: Choice) -> tuple[list[str], list[Row], bool]:
                 f"{path}, line {number}: expected {width} cells, as in the first row, "
                 f"found {len(cells)}."
             )
-    names = _header_names(path, first, body) if headed else list(map(str, range(width)))
-    return names, rows, headed
+    if headed:
+        return _header_names(path, first, body), rows
+    if not of_words:
+        _check_headless(path, body)
+    return list(map(str, range(width))), rows
 
 
 def column_of(rows: Sequence[Row], place: int) -> list[str]:
@@ -126,35 +123,28 @@ def _read_cells(path: Path, choice: Choice, *, long: bool) -> list[Row]:
     return [(n, cells if any(cell.strip(" \t") for cell in cells) else ()) for n, cells in rows]
 
 
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """Let ``csv`` read cells of any length meanwhile; its limit is one for the whole process."""
-    limit = csv.field_size_limit(_LONGEST_CELL)
+def _csv_rows(path: Path, lines: Sequence[str], choice: Choice, long: bool) -> list[Row]:
+    limit = csv.field_size_limit(_LONGEST_CELL)  # one for the whole process
+    declared = _DECLARED.fullmatch(lines[0]) if lines else None
+    rows: list[Row] = []
+    first = before = int(declared is not None)
     try:
-        yield
+        mark = _chosen_separator(choice) or (declared[1] if declared else _recognised(path, lines))
+        reader = _csv_reader(lines[before:], mark)
+        for cells in reader:
+            if before + reader.line_num > first + 1 and not long:
+                raise csv.Error("a quoted cell goes on in the next line")
+            rows.append((first + 1, cells))
+            first = before + reader.line_num
+    except csv.Error as error:
+        what = "" if long else "that is a token "
+        raise DataError(
+            f"{path}, line {first + 1}: {error}; a quotation mark {what}is written "
+            '"""" in CSV (or use a .tsv file, which has no quoting).'
+        ) from error
     finally:
         csv.field_size_limit(limit)
-
-
-def _csv_rows(path: Path, lines: Sequence[str], choice: Choice, long: bool) -> list[Row]:
-    with _long_cells():
-        mark, skipped = _csv_separator(path, lines, choice)
-        reader = _csv_reader(lines[skipped:], mark)
-        rows: list[Row] = []
-        first = 1
-        try:
-            for cells in reader:
-                if reader.line_num > first and not long:
-                    raise csv.Error("a quoted cell goes on in the next line")
-                rows.append((first + skipped, cells))
-                first = reader.line_num + 1
-        except csv.Error as error:
-            what = "" if long else "that is a token "
-            raise DataError(
-                f"{path}, line {first + skipped}: {error}; a quotation mark {what}is written "
-                '"""" in CSV (or use a .tsv file, which has no quoting).'
-            ) from error
-        return rows
+    return rows
 
 
 def _chosen_separator(choice: Choice) -> str | None:
@@ -176,20 +166,6 @@ def _chosen_separator(choice: Choice) -> str | None:
     return mark
 
 
-def _csv_separator(path: Path, lines: Sequence[str], choice: Choice) -> tuple[str, int]:
-    """Return what divides the columns of a ``.csv`` file, and how many lines only declare it.
-
-    Without ``--separator`` it is a comma, unless commas divide the rows into different numbers of
-    cells and another mark into one number above 1; that is said.
-
-    Raises:
-        OptionError: commas and another mark would both do.
-    """
-    declared = _DECLARED.fullmatch(lines[0]) if lines else None
-    mark = _chosen_separator(choice) or (declared[1] if declared else None)
-    return mark or _recognised(path, lines), int(declared is not None)
-
-
 def _csv_reader(lines: Iterable[str], mark: str) -> Any:
     """Return the ``csv`` reader of lines; a blank behind a separator belongs to no cell."""
     numbered = (f"{line}\n" for line in lines)
@@ -197,6 +173,14 @@ def _csv_reader(lines: Iterable[str], mark: str) -> Any:
 
 
 def _recognised(path: Path, lines: Sequence[str]) -> str:
+    """Return what divides the columns of a ``.csv`` file.
+
+    It is a comma, unless commas divide the rows into different numbers of cells and another mark
+    into one number above 1; that is said.
+
+    Raises:
+        OptionError: commas and another mark would both do.
+    """
     widths = {mark: _width(lines, mark) for mark in NAMES}
     fitting = [mark for mark, width in widths.items() if width > 1]
     if len(fitting) > 1:
@@ -257,26 +241,26 @@ def _are_row_numbers(cells: Sequence[str]) -> bool:
     return bool(cells) and whole and len(set(cells)) == len(cells)
 
 
-def _note_headless(path: Path, rows: Sequence[Row]) -> None:
-    """Say that the first row is an example, where it could be a header none the less."""
-    first = rows[0][1]
+def _check_headless(path: Path, rows: Sequence[Row]) -> None:
+    """Say that the first row is an example; refuse one that would be a header's names.
+
+    Raises:
+        DataError: one of its cells is no number, and those below it are.
+    """
+    line, first = rows[0]
+    for place, cell in enumerate(first):
+        below = column_of(rows[1:], place)
+        if cell.strip() and not is_number(cell) and below and all(map(is_number, below)):
+            raise DataError(
+                f"{path}, line {line}: {cell!r} stands above a column of numbers. If it is "
+                "a header, name its columns with --text and --label; if not, write a number."
+            )
     if len(rows) > 1 and not any(" " in cell.strip() for cell in first):
         warn_once(
             logger,
             f"{path}: the first row ({', '.join(first)}) is read as an example; if it is a header, "
             "name a column of it with --text or --label.",
         )
-
-
-def _check_headless(path: Path, rows: Sequence[Row]) -> None:
-    """Refuse a header that is not known for one: its names would become an example."""
-    for place, cell in enumerate(rows[0][1]):
-        below = column_of(rows[1:], place)
-        if cell.strip() and not is_number(cell) and below and all(map(is_number, below)):
-            raise DataError(
-                f"{path}, line {rows[0][0]}: {cell!r} stands above a column of numbers. If it is "
-                "a header, name its columns with --text and --label; if not, write a number."
-            )
 
 
 def _check_divided(path: Path, choice: Choice) -> None:

@@ -17,13 +17,7 @@ RUNNING = ".txt"
 SAVED = "saved"
 """The format of a folder that ``Dataset.save_to_disk`` of the ``datasets`` library wrote."""
 
-_SAME = {
-    ".ndjson": ".jsonl",
-    ".tab": ".tsv",
-    ".bio": ".conll",
-    ".iob": ".conll",
-    ".iob2": ".conll",
-}
+_SAME = {".ndjson": ".jsonl", ".tab": ".tsv", ".bio": ".conll", ".iob": ".conll", ".iob2": ".conll"}
 """Other suffixes of a format."""
 
 _SHARD = re.compile(

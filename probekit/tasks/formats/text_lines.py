@@ -133,11 +133,14 @@ def _encoding(path: Path, raw: bytes, wanted: str | None) -> str:
     found = next((name for mark, name in _MARKS.items() if raw.startswith(mark)), None)
     if found is None and _is_western(raw):
         found = WESTERN
-    if found is None:
-        _check_zeros(path, raw)
-        return UTF_8
-    warn_once(logger, "%s: read as %s, not UTF-8; if it is neither, give --encoding.", path, found)
-    return found
+    if found is not None:
+        warn_once(logger, f"{path}: read as {found}, not UTF-8; if it is neither, give --encoding.")
+    elif raw.count(0) > len(raw) / 4:  # letters of UTF-16 are half zeros
+        raise DataError(
+            f"{path}: a quarter of the bytes are zeros; if this is UTF-16, give --encoding "
+            "utf-16-le (or utf-16-be)."
+        )
+    return found or UTF_8
 
 
 def known_encoding(wanted: str) -> str:
@@ -164,12 +167,9 @@ def _is_western(raw: bytes) -> bool:
     """
     try:
         raw.decode()
-        return False
     except UnicodeDecodeError:
-        pass
-    try:
-        text = raw.decode(WESTERN)
-    except UnicodeDecodeError:
+        text = raw.decode(WESTERN, errors="replace")
+    else:
         return False
     high = [character for character in text if ord(character) > 127]
     n_utf_8 = sum(ord(character) > 127 for character in raw.decode(errors="ignore"))
@@ -179,12 +179,3 @@ def _is_western(raw: bytes) -> bool:
     letters = sum(character.isalpha() for character in text)
     plausible = "ÿ" not in accented and {*high} - {*accented} <= _SIGNS
     return plausible and len(accented) <= _MOST_ACCENTED * letters
-
-
-def _check_zeros(path: Path, raw: bytes) -> None:
-    """Refuse UTF-16 without its mark, whose letters are half zeros."""
-    if raw.count(0) > len(raw) / 4:
-        raise DataError(
-            f"{path}: a quarter of the bytes are zeros; if this is UTF-16, give --encoding "
-            "utf-16-le (or utf-16-be)."
-        )

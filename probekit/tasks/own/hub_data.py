@@ -9,7 +9,7 @@ from probekit.base.kinds import SPLITS
 from probekit.base.messages.reasons import reason_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, HubError, MissingFileError, OptionError
-from probekit.tasks.formats.arrow_columns import dataset_fields
+from probekit.tasks.formats.fields import dataset_fields
 from probekit.tasks.formats.file_names import split_of
 from probekit.tasks.hub_repository import (
     HubRepository,

@@ -33,8 +33,7 @@ def read_running(path: Path, choice: Choice) -> Sentences:
             blocks.append([])
     filled = (block for block in blocks if block)
     return Sentences.of_file(
-        path,
-        (plain_text(("\n".join(line for _, line in own),), {}, own[0][0]) for own in filled),
+        path, (plain_text(("\n".join(line for _, line in own),), {}, own[0][0]) for own in filled)
     )
 
 

@@ -96,7 +96,7 @@ def _read_rows(path: Path, choice: Choice) -> Sentences:
     where = str(path)
     in_table = format_of(path) not in (".conll", RUNNING) or choice.separator is not None
     if in_table:
-        names, rows, _ = read_table(path, choice)
+        names, rows = read_table(path, choice)
     else:
         rows = column_rows(path, own_lines(path, choice.encoding))
         width = next((len(cells) for _, cells in rows if cells), 0)

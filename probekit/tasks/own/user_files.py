@@ -12,9 +12,8 @@ from probekit.base.kinds import KINDS, Kind, Metric
 from probekit.base.messages.once import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble, settle_labels
-from probekit.tasks.formats.arrow_columns import load_parquet, load_saved
 from probekit.tasks.formats.delimited import load_table
-from probekit.tasks.formats.fields import Fields
+from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
 from probekit.tasks.formats.file_names import (
     RUNNING,
     SAVED,

@@ -13,7 +13,7 @@ from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.store.entry import Entry
 from probekit.store.layout import model_slug
-from probekit.tasks import Split, Task, TextOptions, is_own, open_task
+from probekit.tasks import Split, Task, TextOptions, get_task, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ def open_session(
         the session and the splits, in their order.
     """
     options, own = options or ExtractOptions(), own or TextOptions()
-    family = open_task(task, own, label)
+    family = get_task(task, own, label)
     if data is not None and is_own(family):
         raise OptionError(f"{task} is the data already; leave --data {data} out.")
     inspection = inspect_and_remember(model, revision=revision, random_init=options.random_init)

@@ -41,12 +41,11 @@ def cached_task(root: Path, name: str, label: str | None = None) -> Task | None:
     return Task(
         name=name,
         slug=name,
-        columns=tuple(first) or _modelled(entries),
-        metrics=_metrics(first) or {"token": "perplexity"},
+        metrics=_metrics(first) or _modelled(entries),
         kinds={column: cast(KindName, file.kind) for column, file in first.items()},
         splits=tuple(dict.fromkeys(folder.split for folder in folders)),
         kind=cast(KindName, entries[0].manifest.kind),
-        source=_absent,
+        corpus=_absent,
     )
 
 
@@ -62,9 +61,9 @@ def _metrics(files: Mapping[str, LabelFile]) -> dict[str, Metric]:
     return {column: cast(Metric, file.metric) for column, file in files.items()}
 
 
-def _modelled(entries: list[Entry]) -> tuple[str, ...]:
+def _modelled(entries: list[Entry]) -> dict[str, Metric]:
     """Return the column of language modelling, whose labels are its own text."""
-    return ("token",) if entries[0].manifest.kind == "language-modelling" else ()
+    return {"token": "perplexity"} if entries[0].manifest.kind == "language-modelling" else {}
 
 
 def _absent(split: str, data: Path | None) -> Sentences:

@@ -15,7 +15,7 @@ from probekit.errors import OptionError
 from probekit.features.joining import SplitLabels
 from probekit.store import Entry
 from probekit.tasks import KindName
-from probekit.tasks.own.unlabelled import NO_LABEL
+from probekit.tasks.label_names import NO_LABEL
 
 
 def control_labels(

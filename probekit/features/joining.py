@@ -20,7 +20,7 @@ from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.store import Entry
 from probekit.store.labels import LabelSet, labels_for, read_labels
 from probekit.tasks import Example, KindName, Split
-from probekit.tasks.own.unlabelled import NO_LABEL
+from probekit.tasks.label_names import NO_LABEL
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 
 from probekit.base.messages.once import warn_once
 from probekit.errors import DataError
-from probekit.tasks.own.unlabelled import NO_LABEL
+from probekit.tasks.label_names import NO_LABEL
 
 logger = logging.getLogger(__name__)
 

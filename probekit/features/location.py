@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probekit.tasks import Task, TextOptions, open_task
+from probekit.tasks import Task, TextOptions, get_task
 
 DEFAULT_CACHE = Path("cache")
 
@@ -29,7 +29,7 @@ class Location(TextOptions):
 
     def task(self, name: str, label: str | None = None) -> Task:
         """Return the task called ``name``, or the user's own data as these options read it."""
-        return open_task(name, self, label)
+        return get_task(name, self, label)
 
     @property
     def root(self) -> Path:

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,18 +14,17 @@ from probekit.tasks.corpora.conll import conll
 from probekit.tasks.corpora.demo_ner import demo_ner
 from probekit.tasks.corpora.glue import GLUE, glue
 from probekit.tasks.corpora.matis import matis
-from probekit.tasks.corpora.slots import atis, snips
+from probekit.tasks.corpora.slots import slots
 from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikiann import wikiann
 from probekit.tasks.corpora.wikitext import wikitext2
 from probekit.tasks.corpora.wnut17 import wnut17
-from probekit.tasks.formats.extensions import format_of
-from probekit.tasks.hub.hub_data import HubData, hub_name, hub_task
-from probekit.tasks.own.column_choice import Choice
-from probekit.tasks.own.own_formats import FORMATS
-from probekit.tasks.own.text_options import TextOptions
-from probekit.tasks.own.user_task import HASH, UserFiles, own_name, user_task
-from probekit.tasks.task import Example, Split, Task, slugify
+from probekit.tasks.formats.file_names import format_of
+from probekit.tasks.own.hub_data import hub_name, hub_task
+from probekit.tasks.own.user_files import FORMATS, HASH, OwnCorpus, UserFiles, own_name, user_task
+from probekit.tasks.split import Example, Split
+from probekit.tasks.task import Task, slugify
+from probekit.tasks.text_options import Choice, TextOptions
 
 __all__ = [
     "HASH",
@@ -40,7 +40,6 @@ __all__ = [
     "is_called",
     "is_described",
     "is_own",
-    "open_task",
     "variants_of",
 ]
 
@@ -88,8 +87,8 @@ TASKS: Mapping[str, Family] = {
         listed=treebanks,
         summary="Universal Dependencies treebanks",
     ),
-    "atis": Family(build=atis, summary="ATIS, requests for flights"),
-    "snips": Family(build=snips, summary="SNIPS, requests to a voice assistant"),
+    "atis": Family(build=partial(slots, "atis"), summary="ATIS, requests for flights"),
+    "snips": Family(build=partial(slots, "snips"), summary="SNIPS, requests to a voice assistant"),
     "matis": Family(
         build=matis, variant="LANG", example="de", summary="MultiATIS++, ATIS in nine languages"
     ),
@@ -109,31 +108,15 @@ _NEAR = 0.75
 """How alike what may well be a path and a task's name must be to be taken for a mistyped task."""
 
 
-def get_task(
-    name: str,
-    *,
-    kind: str | None = None,
-    text: str | None = None,
-    label: str | None = None,
-    separator: str | None = None,
-    encoding: str | None = None,
-    sentences: str | None = None,
-    skip_unlabelled: bool = False,
-) -> Task:
+def get_task(name: str, own: TextOptions | None = None, label: str | None = None) -> Task:
     """Return the task called ``name``, the one that lies at that path, or a Hub data set.
 
     Args:
         name: a name of ``TASKS`` ("conll", "wikiann/de"), the path of the user's own file or
             folder, or with any option, a data set of the Hub ("org/name", "org/name/config",
             either with "@revision"). A name wins over a path; "./conll" is a path.
-        kind: what the user's own data labels; "tagging" if None.
-        text: the column with the words or the text of the user's own data, by name or index; two
-            for a pair ("A,B").
+        own: how the user's own data is read.
         label: the label column; of a task with several it becomes the first one.
-        separator: what divides the columns of the user's own tables; what they show if None.
-        encoding: the encoding of the user's own text files; what they show if None.
-        sentences: the column of sentence ids in the user's own table of words; "none" for none.
-        skip_unlabelled: leave out the texts without a label of the user's own data.
 
     Raises:
         UnknownNameError: no task, or no label column, has that name.
@@ -143,34 +126,18 @@ def get_task(
         DataError: the user's files do not hold what their format promises.
         HubError: a data set of the Hub cannot be loaded.
     """
-    own = TextOptions(
-        kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
-        skip_unlabelled=skip_unlabelled,
-    )  # fmt: skip
-    return open_task(name, own, label)
-
-
-def open_task(name: str, own: TextOptions, label: str | None = None) -> Task:
-    """Return what ``get_task`` does, whose errors it has.
-
-    Args:
-        name: a task, a path or a data set of the Hub.
-        own: how the user's own data is read.
-        label: the label column.
-    """
-    if own.kind is not None:
-        choose("kind", own.kind, KINDS)
-    choice = Choice(label=label, **own.given)
+    given = {} if own is None else own.given
+    choice = Choice(label=label, **given)
+    if choice.kind is not None:
+        choose("kind", choice.kind, KINDS)
     head, _, variant = name.partition("/")
     if head in TASKS:
-        task = _named(name, head, variant, choice)
-        return task if own.kind is None else _of_kind(task, own.kind)
-    kind = KINDS[own.kind or "tagging"].name
+        return _chosen(_named(name, head, variant), choice)
     if Path(name).expanduser().exists():
-        return user_task(name, choice, kind)
-    described = label is not None or bool(own.given)
+        return user_task(name, choice)
+    described = label is not None or bool(given)
     if described and hub_name(name) and format_of(Path(name)) not in FORMATS:
-        return hub_task(name, choice, kind)
+        return hub_task(name, choice)
     _refuse_missing(name, head, own=described)
 
 
@@ -197,12 +164,12 @@ def variants_of(name: str, data: Path | None = None) -> list[str]:
 
 def is_own(task: Task) -> bool:
     """Say whether a task is the user's own files."""
-    return isinstance(task.source, UserFiles)
+    return isinstance(task.corpus, UserFiles)
 
 
 def is_described(task: Task) -> bool:
     """Say whether the options of a command say what a task is: own files, or a Hub data set."""
-    return isinstance(task.source, UserFiles | HubData)
+    return isinstance(task.corpus, OwnCorpus)
 
 
 def folder_name(name: str) -> str:
@@ -221,8 +188,7 @@ def is_called(slug: str, name: str) -> bool:
     return slug == known or (own and HASH.fullmatch(slug.removeprefix(known)) is not None)
 
 
-def _named(name: str, head: str, variant: str, choice: Choice) -> Task:
-    choice.refuse(choice.given.keys() - {"kind"}, f"{name}, whose words are in a known place")
+def _named(name: str, head: str, variant: str) -> Task:
     family = TASKS[head]
     if family.variant and not variant:
         raise OptionError(
@@ -232,20 +198,18 @@ def _named(name: str, head: str, variant: str, choice: Choice) -> Task:
         raise OptionError(f"{name}: the task {head} has no variants; type {head}.")
     if not variant.replace("_", "").replace("-", "").isalnum() and family.variant:
         raise OptionError(f"{name}: {variant!r} is no {family.variant.lower()} name.")
-    task = family.build(variant) if family.variant else family.build()
-    return task if choice.label is None else _label_first(task, choice.label)
+    return family.build(variant) if family.variant else family.build()
 
 
-def _label_first(task: Task, label: str) -> Task:
-    choose(f"label column of {task.name}", label, dict.fromkeys(task.columns))
-    others = tuple(column for column in task.columns if column != label)
-    return replace(task, columns=(label, *others))
-
-
-def _of_kind(task: Task, kind: str) -> Task:
-    """Return ``task`` if ``kind`` is that of its label column."""
-    column = task.columns[0]
-    if kind != task.kind_of(column):
+def _chosen(task: Task, choice: Choice) -> Task:
+    """Return a named task with the chosen label column first, which must be of a given kind."""
+    choice.refuse(choice.given.keys() - {"kind"}, f"{task.name}, whose words are in a known place")
+    if choice.label is not None:
+        task.kind_of(choice.label)
+        first = {choice.label: task.metrics[choice.label]}
+        task = replace(task, metrics={**first, **task.metrics})
+    column, kind = task.columns[0], choice.kind
+    if kind is not None and kind != task.kind_of(column):
         others = [name for name, of in task.kinds.items() if of == kind]
         hint = f"--label {others[0]} is of kind {kind}" if others else "leave --kind out"
         raise OptionError(

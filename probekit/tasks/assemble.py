@@ -1,12 +1,21 @@
-"""Make a split from the sentences of a source, or say which line breaks a promise."""
+"""Make a split from the sentences of a corpus, or say which line breaks a promise."""
 
-from collections.abc import Collection, Mapping
+import logging
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
-from probekit.base.kinds import KindName
+from probekit.base.kinds import KINDS, KindName
+from probekit.base.messages.once import warn_once
 from probekit.errors import DataError
-from probekit.tasks.checks import check_ids, check_labels, check_tags, check_text, check_words
-from probekit.tasks.sentences import Sentences
+from probekit.tasks.label_names import NO_LABEL, is_number, marks_among, trim
+from probekit.tasks.schemes import is_tag, opens_with_inside
+from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.split import Example, Split
+
+logger = logging.getLogger(__name__)
+
+_FEW, _MANY = 3, 20
+"""Words from which on underscores alone, or no letter at all, are no accident."""
 
 
 def assemble(
@@ -22,8 +31,8 @@ def assemble(
 
     Args:
         task: the task's name.
-        split: the split's name; ids are "<split>-<n>" where the source gives none.
-        found: the sentences of the source.
+        split: the split's name; ids are "<split>-<n>" where the corpus gives none.
+        found: the sentences of the corpus.
         kind: the kind of the text: words for tagging, one or two texts for the others.
         kinds: the label columns to keep with the kind of each; one that no sentence has is left
             out.
@@ -38,19 +47,174 @@ def assemble(
     if not found.sentences:
         raise DataError(f"{found.where}: split {split!r} of {task} is empty: no sentence in it.")
     examples = tuple(
-        Example(
-            sentence.id or f"{split}-{number}", sentence.words, sentence.text, sentence.text_pair
-        )
-        for number, sentence in enumerate(found.sentences)
+        Example(one.id or f"{split}-{number}", one.words, one.text, one.text_pair)
+        for number, one in enumerate(found.sentences)
     )
-    check_ids(found, [example.id for example in examples])
-    check_words(found)
+    _check_ids(found, examples)
+    _check_words(found)
     labelled = {column for sentence in found.sentences for column in sentence.labels}
     present = {column: of for column, of in kinds.items() if column in labelled}
     for sentence in found.sentences:
         check_text(found, sentence, kind)
-        check_labels(found, sentence, present)
+        for column, of in present.items():
+            _check_labels(found, sentence, column, of)
     for column in set(spans) & set(present):
-        check_tags(found, column)
+        _check_tags(found, column)
     labels = {c: tuple(sentence.labels[c] for sentence in found.sentences) for c in present}
     return Split(task=task, name=split, examples=examples, labels=labels, origin=found.origin)
+
+
+def settle_labels(found: Sentences, columns: Collection[str]) -> Sentences:
+    """Return sentences whose labels of words have no blanks around them and no marks among them.
+
+    A word that is marked as not annotated has the label ``NO_LABEL``; a column that has no other
+    is left out. How many such words there are is said.
+
+    Args:
+        found: what a reader found.
+        columns: the label columns that label words.
+
+    Raises:
+        DataError: an empty label.
+    """
+    for column in columns:
+        found = _settled(found, column)
+    return found
+
+
+def _settled(found: Sentences, column: str) -> Sentences:
+    trimmed = {n: tuple(map(trim, labels)) for n, labels in found.labels(column).items()}
+    for n, labels in trimmed.items():
+        _check_filled(found, found.sentences[n], column, labels)
+    names = {label for labels in trimmed.values() for label in labels}
+    marks = set() if column in found.unmarked else marks_among(names)
+    if names and names == marks:
+        return found.with_labels(column, {})
+    n_marked = sum(label in marks for labels in trimmed.values() for label in labels)
+    if n_marked:
+        warn_once(
+            logger,
+            f"{found.where}: {n_marked} words have no label in column {column!r} "
+            f"({', '.join(sorted(marks))}); they are neither fitted on nor scored.",
+        )
+    settled = {
+        n: tuple(NO_LABEL if label in marks else label for label in labels)
+        for n, labels in trimmed.items()
+    }
+    return found.with_labels(column, settled)
+
+
+def check_text(found: Sentences, sentence: Sentence, kind: KindName) -> None:
+    """Refuse an example without text, and one or two texts where the kind asks for the other."""
+    if KINDS[kind].per == "word":
+        if not sentence.words:
+            raise DataError(f"{found.place(sentence)}: an example without words; remove it.")
+        return
+    texts = [text for text in (sentence.text, sentence.text_pair) if text is not None]
+    if not any(text.strip() for text in texts):
+        raise DataError(f"{found.place(sentence)}: an example without text; remove it.")
+    expected = KINDS[kind].texts
+    if len(texts) not in expected:
+        raise DataError(
+            f"{found.place(sentence)}: kind {kind} takes {expected[0]} text(s) per example, "
+            f"found {len(texts)}."
+        )
+
+
+def _check_ids(found: Sentences, examples: Sequence[Example]) -> None:
+    """Refuse an id that occurs twice."""
+    seen: set[str] = set()
+    for example, sentence in zip(examples, found.sentences, strict=True):
+        if example.id in seen:
+            raise DataError(
+                f"{found.place(sentence)}: the id {example.id!r} occurs twice; ids must differ."
+            )
+        seen.add(example.id)
+
+
+def _check_words(found: Sentences) -> None:
+    """Refuse a column of words, or of texts, that holds none: the text was taken out.
+
+    That is one where most words are made of underscores alone; and among ``_MANY`` or more, one
+    with no letter in it, or one word over and over.
+    """
+    written = {
+        "words": [word for one in found.sentences for word in one.words],
+        "texts": [one.text for one in found.sentences if one.text is not None],
+        "second texts": [one.text_pair for one in found.sentences if one.text_pair is not None],
+    }
+    for noun, texts in written.items():
+        blind = sum(set(text) == {"_"} for text in texts)
+        counts = Counter(texts)
+        if len(texts) >= _FEW and 2 * blind > len(texts):
+            what = f"{blind} of {len(texts)} {noun} are written '_'"
+        elif len(texts) >= _MANY and len(counts) == 1:
+            what = f"all {len(texts)} {noun} are {texts[0]!r}"
+        elif len(texts) >= _MANY and not any(any(map(str.isalpha, text)) for text in counts):
+            what = f"none of {len(texts)} {noun} has a letter, such as {texts[0]!r}"
+        else:
+            continue
+        raise DataError(
+            f"{found.where}: {what}, so the text is not in that column. Some treebanks are "
+            "published without it, and their README says how to put it in; if another column holds "
+            "it, give --text."
+        )
+
+
+def _check_labels(found: Sentences, sentence: Sentence, column: str, kind: KindName) -> None:
+    """Refuse missing labels, the wrong number of them, and labels that are none."""
+    labels = sentence.labels.get(column)
+    if labels is None:
+        raise DataError(
+            f"{found.place(sentence)}: no labels in column {column!r}, "
+            "which other examples of the split have; label all of them or none."
+        )
+    of_words = KINDS[kind].per == "word"
+    if of_words and len(labels) != len(sentence.words):
+        raise DataError(
+            f"{found.place(sentence)}: {len(sentence.words)} words but {len(labels)} "
+            f"labels in column {column!r}; expected one label per word."
+        )
+    if not of_words and len(labels) != 1:
+        raise DataError(
+            f"{found.place(sentence)}: {len(labels)} labels in column {column!r}; expected one "
+            f"per example (kind {kind})."
+        )
+    if not of_words:
+        _check_filled(found, sentence, column, labels)
+    if KINDS[kind].targets == "numbers" and not is_number(labels[0]):
+        raise DataError(
+            f"{found.place(sentence)}: {labels[0]!r} in column {column!r} is no finite "
+            "number; regression needs one per example, such as 3.8."
+        )
+
+
+def _check_filled(found: Sentences, sentence: Sentence, column: str, labels: Sequence[str]) -> None:
+    """Refuse an empty label among those of a sentence."""
+    if "" in labels:
+        place = found.place(sentence, labels.index(""))
+        raise DataError(f"{place}: an empty label in column {column!r}.")
+
+
+def _check_tags(found: Sentences, column: str) -> None:
+    """Refuse what is no BIO tag; count, but keep, entities that open with I-.
+
+    Tags without a type (B, I and O alone) are one nameless type.
+    """
+    tags = {tag for sentence in found.sentences for tag in sentence.labels[column]} - {NO_LABEL}
+    wrong = set() if tags <= {"O", "B", "I"} else {tag for tag in tags if not is_tag(tag)}
+    for sentence in found.sentences if wrong else ():
+        for word, tag in enumerate(sentence.labels[column]):
+            if tag in wrong:
+                raise DataError(
+                    f"{found.place(sentence, word)}: {tag!r} in column {column!r} is no BIO tag; "
+                    "expected O, B-TYPE or I-TYPE (IOB1, IOBES and BILOU are read where all of it "
+                    "is one of them; convert other schemes first)."
+                )
+    opened = sum(opens_with_inside(sentence.labels[column]) for sentence in found.sentences)
+    if opened:
+        warn_once(
+            logger,
+            f"{found.where}: {opened} entities of column {column!r} open with I- (IOB1?); kept as "
+            "written.",
+        )

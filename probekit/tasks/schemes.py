@@ -1,8 +1,8 @@
-"""Schemes of spans: tags of words in another form than BIO, recognised and turned into it.
+"""Schemes of spans: what a BIO tag is, and tags in another form, recognised and turned into it.
 
-A tag is O, or a mark with or without a type. In BIO the first word of a span is marked B and the
-others I. The other schemes mark the last word as well (E or L), or the only one (S, U or W), write
-M for I, or mark an end of a span only where it touches another one of its type (IOB1, IOE1).
+A tag is O, or a mark with or without a type. In BIO (IOB2) the first word of a span is marked B and
+the others I. The other schemes mark the last word as well (E or L), or the only one (S, U or W),
+write M for I, or mark an end of a span only where it touches another one of its type (IOB1, IOE1).
 Whatever the scheme, a span begins at a mark that begins one, after a mark that ends one, after O,
 and where the type changes: so conlleval and seqeval read them.
 """
@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from probekit.base.messages.once import warn_once
-from probekit.tasks.own.unlabelled import NO_LABEL, with_labels
+from probekit.tasks.label_names import NO_LABEL
 from probekit.tasks.sentences import Sentences
 
 logger = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ and I alone all may, since there is one way to read them."""
 Mark = tuple[str, str] | None
 """Mark and type ("" for the nameless one) of a word; None outside of all spans."""
 
+_BIO = re.compile(r"O|[BI]-.+", re.DOTALL)
+_USUAL = re.compile("[BI]-")
 _BEGIN, _END, _OUTSIDE = "BSUW", "ESLUW", {"O", "o"}
 _MARK = "(?P<mark>[BIESLUMW])"
 
@@ -86,6 +88,33 @@ class Reading:
         return tuple(found)
 
 
+def is_tag(tag: str) -> bool:
+    """Return whether ``tag`` is O, B-TYPE or I-TYPE."""
+    return _BIO.fullmatch(tag) is not None
+
+
+def opens_with_inside(tags: Sequence[str]) -> int:
+    """Return how many entities of a sentence open with I-, which BIO does not allow."""
+    return sum(_open_inside(tags))
+
+
+def iob1_to_bio(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags of one sentence with every entity opened by B-.
+
+    In IOB1, the scheme of the CoNLL-2003 files, an entity opens with I-, and B- only divides two of
+    one type that touch. An I-TYPE that follows neither B-TYPE nor I-TYPE of the same type opens an
+    entity and becomes B-TYPE; all other tags stay. BIO tags come back unchanged.
+    """
+    opened = zip(tags, _open_inside(tags), strict=True)
+    return tuple(f"B{tag[1:]}" if opens else tag for tag, opens in opened)
+
+
+def _open_inside(tags: Sequence[str]) -> list[bool]:
+    """Say of each tag whether it opens an entity with I-."""
+    pairs = itertools.pairwise(["O", *tags])
+    return [tag[:2] == "I-" and before[2:] != tag[2:] for before, tag in pairs]
+
+
 def turn_to_bio(found: Sentences, column: str, task: str) -> Sentences:
     """Return sentences with the tags of a column in BIO; as they are where no scheme fits them.
 
@@ -96,7 +125,7 @@ def turn_to_bio(found: Sentences, column: str, task: str) -> Sentences:
         column: the label column.
         task: the task's name, for the message.
     """
-    tags = {n: one.labels[column] for n, one in enumerate(found.sentences) if column in one.labels}
+    tags = found.labels(column)
     reading = read_scheme(tags.values())
     labels = {label for own in tags.values() for label in own} - {NO_LABEL}
     if labels <= _OUTSIDE:  # a split without spans is in any scheme
@@ -109,23 +138,16 @@ def turn_to_bio(found: Sentences, column: str, task: str) -> Sentences:
     form = {"B-TYPE": "", "B": ", without types"}.get(reading.form, f", written {reading.form}")
     warn_once(
         logger,
-        "%s: the tags of column %r are %s%s; they are read as BIO (O, B-TYPE, I-TYPE).",
-        task,
-        column,
-        reading.scheme,
-        form,
+        f"{task}: the tags of column {column!r} are {reading.scheme}{form}; they are read as BIO "
+        "(O, B-TYPE, I-TYPE).",
     )
     if reading.n_broken:
         warn_once(
             logger,
-            "%s: %d of %d spans of column %r are not as %s writes them; read as seqeval does.",
-            found.where,
-            reading.n_broken,
-            reading.n_spans,
-            column,
-            reading.scheme,
+            f"{found.where}: {reading.n_broken} of {reading.n_spans} spans of column {column!r} "
+            f"are not as {reading.scheme} writes them; read as seqeval does.",
         )
-    return with_labels(found, column, turned)
+    return found.with_labels(column, turned)
 
 
 def read_scheme(sentences: Collection[Sequence[str]]) -> Reading | None:
@@ -140,7 +162,7 @@ def read_scheme(sentences: Collection[Sequence[str]]) -> Reading | None:
         for form in FORMS
         if (marks := _parse(tags, form)) and (reading := _reading(sentences, form, marks))
     ]
-    usual = [one for one in found if one.form == "B-TYPE" and any(map(_is_usual, tags))]
+    usual = [one for one in found if one.form == "B-TYPE" and any(map(_USUAL.match, tags))]
     chosen = usual or found
     return chosen[0] if len(chosen) == 1 else None
 
@@ -152,10 +174,6 @@ def looks_like_tags(labels: Collection[str]) -> bool:
     found = (pattern.fullmatch(tag) for tag in inside for pattern in FORMS.values())
     typed = {match.string for match in found if match and match["type"] and match["mark"] in "BIbi"}
     return bool(inside) and (bare or 2 * len(typed) >= len(inside))
-
-
-def _is_usual(tag: str) -> bool:
-    return tag[:2] in ("B-", "I-")
 
 
 def _parse(tags: set[str], form: str) -> dict[str, Mark] | None:
@@ -176,9 +194,8 @@ def _reading(
     usual = form == "B-TYPE"
     if not ("B" in letters or ("I" in letters and (outside or usual)) or (outside and usual)):
         return None
-    spans = [
-        span for sentence in sentences for span in _spans([marks[tag] for tag in sentence if tag])
-    ]
+    rows = ([marks[tag] for tag in sentence if tag] for sentence in sentences)
+    spans = [span for row in rows for span in _spans(row)]
     counts = {
         name: sum(not re.fullmatch(pattern, span) for span in spans)
         for name, pattern in SCHEMES.items()

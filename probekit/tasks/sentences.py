@@ -1,9 +1,9 @@
 """What the reader of a format hands on, before it is checked and becomes a split."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Sentence:
         id: the id that the file gives, or None.
         text: the text, where it does not come in words.
         text_pair: the second text of a pair.
-        where: its file as messages name it, where the source has several.
+        where: its file as messages name it, where the corpus has several.
     """
 
     words: tuple[str, ...]
@@ -47,14 +47,14 @@ def plain_text(
 
 @dataclass(frozen=True, kw_only=True)
 class Sentences:
-    """All texts of one source.
+    """All texts of one split.
 
     Attributes:
-        sentences: in the order of the source.
-        where: the source as messages name it (a path or a Hub repository).
-        origin: the source as the manifest names it.
+        sentences: in the order of the corpus.
+        where: where they come from as messages name it (a path or a Hub repository).
+        origin: the same as the manifest names it.
         unit: what ``Sentence.lines`` counts.
-        unmarked: label columns in which marks like ``_`` are labels (``unlabelled``).
+        unmarked: label columns in which marks like ``_`` are labels (``label_names``).
     """
 
     sentences: tuple[Sentence, ...]
@@ -63,14 +63,14 @@ class Sentences:
     unit: Literal["line", "row"] = "line"
     unmarked: Collection[str] = ()
 
-    def place(self, sentence: Sentence, word: int = 0) -> str:
-        """Name the file and the line of a word of a sentence, for messages."""
-        number = sentence.lines[word] if word < len(sentence.lines) else "?"
-        return f"{sentence.where or self.where}, {self.unit} {number}"
+    @classmethod
+    def of_file(cls, path: Path, sentences: Iterable[Sentence]) -> Self:
+        """Return the texts of one file."""
+        return cls(sentences=tuple(sentences), where=str(path), origin=origin_of(path))
 
     @classmethod
     def joined(cls, parts: "Sequence[Sentences]") -> "Sentences":
-        """Return the sentences of several files as those of one source."""
+        """Return the sentences of several files as those of one split."""
         first, *others = parts
         if not others:
             return first
@@ -82,9 +82,34 @@ class Sentences:
             first, sentences=sentences, where=first.where + more, origin=first.origin + more
         )
 
+    def place(self, sentence: Sentence, word: int = 0) -> str:
+        """Name the file and the line of a word of a sentence, for messages."""
+        number = sentence.lines[word] if word < len(sentence.lines) else "?"
+        return f"{sentence.where or self.where}, {self.unit} {number}"
 
-class Source(Protocol):
-    """Finds and reads the text of one split."""
+    def labels(self, column: str) -> dict[int, tuple[str, ...]]:
+        """Return the labels of a column by the number of the sentence, of those that have any."""
+        rows = enumerate(self.sentences)
+        return {n: one.labels[column] for n, one in rows if column in one.labels}
+
+    def with_labels(self, column: str, labels: Mapping[int, tuple[str, ...]]) -> Self:
+        """Return the same sentences with these labels alone in a column, by their number."""
+        rows = enumerate(self.sentences)
+        return replace(self, sentences=tuple(_with(one, column, labels.get(n)) for n, one in rows))
+
+
+def _with(sentence: Sentence, column: str, labels: tuple[str, ...] | None) -> Sentence:
+    found = {**sentence.labels, column: labels}
+    return replace(sentence, labels={name: own for name, own in found.items() if own is not None})
+
+
+def origin_of(path: Path) -> str:
+    """Return how the manifest names a file: "eng.train in DIR"."""
+    return f"{path.name} in {path.parent.resolve()}"
+
+
+class Corpus(Protocol):
+    """Where a task's sentences come from: finds and reads the text of one split."""
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
         """Read ``split`` from the folder ``data``, or from where the task lives by default."""

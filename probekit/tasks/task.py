@@ -7,13 +7,10 @@ from pathlib import Path
 
 from probekit.base.kinds import KindName, Metric
 from probekit.base.registry import choose
-from probekit.tasks.assemble import assemble
-from probekit.tasks.own.unlabelled import settle_labels
+from probekit.tasks.assemble import assemble, settle_labels
 from probekit.tasks.schemes import turn_to_bio
-from probekit.tasks.sentences import Source
-from probekit.tasks.split import Example, Split
-
-__all__ = ["Example", "KindName", "Metric", "Split", "Task", "slugify"]
+from probekit.tasks.sentences import Corpus
+from probekit.tasks.split import Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +19,10 @@ class Task:
 
     Attributes:
         name: as the user types it ("wikiann/de", "data/mine.conll").
-        columns: the label columns, the default first; empty for unlabelled text.
-        metrics: column to the metric that scores it.
+        metrics: label column to the metric that scores it, the default column first; empty for
+            unlabelled text.
         splits: the names of its splits.
-        source: finds and reads one split.
+        corpus: finds and reads one split.
         kind: the kind of its text: words for tagging, whole texts for the others.
         slug: the name as a folder's name.
         kinds: column to its kind, for columns whose kind is not the text's (a label per sentence
@@ -34,10 +31,9 @@ class Task:
     """
 
     name: str
-    columns: tuple[str, ...]
     metrics: Mapping[str, Metric]
     splits: tuple[str, ...]
-    source: Source = field(repr=False)
+    corpus: Corpus = field(repr=False)
     kind: KindName = "tagging"
     slug: str = ""
     kinds: Mapping[str, KindName] = field(default_factory=dict)
@@ -46,8 +42,13 @@ class Task:
     def __post_init__(self) -> None:
         if not self.slug:
             object.__setattr__(self, "slug", slugify(self.name))
-        kinds = {column: self.kinds.get(column, self.kind) for column in self.columns}
+        kinds = {column: self.kinds.get(column, self.kind) for column in self.metrics}
         object.__setattr__(self, "kinds", kinds)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The label columns, the default first."""
+        return tuple(self.metrics)
 
     def kind_of(self, column: str) -> KindName:
         """Return the kind of a label column.
@@ -73,9 +74,9 @@ class Task:
             OptionError: the task needs a folder and none was given.
         """
         choose(f"split of {self.name}", split, dict.fromkeys(self.splits))
-        spans = [column for column in self.columns if self.metrics[column] == "span-f1"]
+        spans = [column for column, metric in self.metrics.items() if metric == "span-f1"]
         of_words = [column for column, kind in self.kinds.items() if kind == "tagging"]
-        found = settle_labels(self.source(split, data), of_words)
+        found = settle_labels(self.corpus(split, data), of_words)
         if self.any_scheme:
             for column in spans:
                 found = turn_to_bio(found, column, self.name)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from probekit.tasks.bio import iob1_to_bio, is_tag, opens_with_inside
+from probekit.tasks.schemes import iob1_to_bio, is_tag, opens_with_inside
 
 KINDS = ("PER", "LOC")
 any_tag = st.sampled_from(["O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI")])

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.errors import DataError
-from probekit.tasks import get_task
-from probekit.tasks.formats.blanks import trim
-from tests.tasks.own_files import json_lines, task_of, train, words, write
+from probekit.tasks.label_names import trim
+from tests.tasks.own_files import get_task, json_lines, task_of, train, words, write
 
 BLANKS = [" ", "\t", "\xa0", "\u2003", "\u3000", "\u2028", "\x85", "\ufeff", "\u200b", "\r"]
 

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from probekit.errors import DataError, OptionError, UnknownNameError
-from probekit.tasks import get_task
-from tests.tasks.own_files import CONLLU, json_lines, train, words, write
+from tests.tasks.own_files import CONLLU, get_task, json_lines, train, words, write
 from tests.tasks.test_user_texts import rows, task_of
 
 ROWS = [("gut, aber kurz", "pos"), ("schlecht", "neg")]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from probekit.errors import DataError, MissingFileError, UnknownNameError
 from probekit.tasks import Split, get_task
 from probekit.tasks.corpora.glue import GLUE
-from probekit.tasks.numeric_labels import score_name
+from probekit.tasks.label_names import score_name
 from tests.tasks.own_files import write
 
 HEADERS = {
@@ -100,7 +100,7 @@ def test_mnli_has_five_splits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", HEADERS)
 def test_an_unlabelled_test_file_has_no_column(name: str, tmp_path: Path) -> None:
-    label = GLUE[name].table.label
+    label = GLUE[name].label
     place = HEADERS[name].split("\t").index(label)
     lines = [line.split("\t") for line in (HEADERS[name], ROWS[name][0])]
     blind = "".join("\t".join(c[:place] + c[place + 1 :]) + "\n" for c in lines)

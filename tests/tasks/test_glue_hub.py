@@ -27,17 +27,17 @@ FIRST, SECOND = ["One ", '"Two', "Tres\xa0"], ["Un", "Deux", "Trois"]
 
 def hub_split(name: str, labels: list[float]) -> dict[str, list[object]]:
     """Rows as the Hub has them."""
-    texts = dict(zip(GLUE[name].hub_texts, (FIRST, SECOND), strict=False))
+    texts = dict(zip(GLUE[name].hub_texts or GLUE[name].texts, (FIRST, SECOND), strict=False))
     return {**texts, "label": labels, "idx": [0, 1, 2]}  # type: ignore[dict-item]
 
 
 def published(name: str, labels: list[str]) -> str:
     """The same rows as the published table has them."""
-    table = GLUE[name].table
-    header = HEADERS[name].split("\t") if name in HEADERS else list(table.headless)
+    about = GLUE[name]
+    header = HEADERS[name].split("\t") if name in HEADERS else list(about.headless)
     lines = ["\t".join(header)] if name in HEADERS else []
     for first, second, label in zip(FIRST, SECOND, labels, strict=True):
-        known = dict(zip(table.texts, (first, second), strict=False)) | {table.label: label}
+        known = dict(zip(about.texts, (first, second), strict=False)) | {about.label: label}
         lines.append("\t".join(known.get(column, "x") for column in header))
     return "\n".join(lines) + "\n"
 

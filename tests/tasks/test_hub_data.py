@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from probekit.errors import DataError, HubError, MissingFileError, OptionError, UnknownNameError
-from probekit.tasks import folder_name, get_task, is_own
+from probekit.tasks import folder_name, is_own
 from tests.hub_server import HubServer, dead_endpoint, redirect
 from tests.tasks.hub_repos import serve, write_card, write_config
-from tests.tasks.own_files import json_lines, words, write
+from tests.tasks.own_files import get_task, json_lines, words, write
 from tests.tasks.test_user_texts import rows
 
 TEXTS = {"review": ["a fine film", "a dull film"], "label": [1, 0]}
@@ -109,8 +109,8 @@ OFFLINE = """
 import os, sys
 if sys.argv[1] == "offline":
     os.environ["HF_HUB_OFFLINE"] = "1"
-from probekit.tasks import get_task
-task = get_task("org/reviews/short", kind="sentence", text="review")
+from probekit.tasks import TextOptions, get_task
+task = get_task("org/reviews/short", TextOptions(kind="sentence", text="review"))
 print(task.splits, task.read("dev").origin)
 """
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from probekit.errors import DataError, OptionError
-from probekit.tasks import get_task
-from tests.tasks.own_files import write
+from tests.tasks.own_files import get_task, write
 
 MATIS = "id\tutterance\tslot_labels\tintent\n7\tflug köln\tO B-city\tflight#airfare \n"
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from probekit.tasks import Split, get_task
+from probekit.tasks import Split
+from tests.tasks.own_files import get_task
 from tests.tasks.real_files import DATA, read
 
 

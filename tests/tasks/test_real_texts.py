@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from probekit.errors import MissingFileError
-from probekit.tasks import Split, get_task
+from probekit.tasks import Split
+from tests.tasks.own_files import get_task
 from tests.tasks.real_files import DATA, read
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from probekit.errors import DataError, UnknownNameError
-from probekit.tasks import get_task
-from tests.tasks.own_files import words, write
+from tests.tasks.own_files import get_task, words, write
 
 SENTENCES = [("EU", "calls"), ("No",), ("Paris", "is", "far")]
 WORDS = [(n, word) for n, sentence in enumerate(SENTENCES) for word in sentence]

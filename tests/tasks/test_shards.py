@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from probekit.errors import DataError
-from probekit.tasks import get_task
-from tests.tasks.own_files import json_lines, task_of, train, words, write
+from tests.tasks.own_files import get_task, json_lines, task_of, train, words, write
 from tests.tasks.test_user_texts import rows
 
 

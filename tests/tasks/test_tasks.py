@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
-from probekit.tasks import Example, Split, get_task
+from probekit.tasks import Example, Split
+from tests.tasks.own_files import get_task
 
 
 def make_split(n: int = 10) -> Split:

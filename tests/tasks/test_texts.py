@@ -75,11 +75,10 @@ def test_columns_of_several_kinds(tmp_path: Path) -> None:
     sentence = Sentence(("to", "rome"), {"slots": ("O", "B-city"), "intent": ("go",)}, (1, 1))
     task = Task(
         name="toy",
-        columns=("slots", "intent"),
         metrics={"slots": "span-f1", "intent": "micro-f1"},
         kinds={"intent": "sentence"},
         splits=("train",),
-        source=lambda split, data: found(sentence),
+        corpus=lambda split, data: found(sentence),
     )
     assert task.kinds == {"slots": "tagging", "intent": "sentence"}
     assert task.read("train").labels == {"slots": (("O", "B-city"),), "intent": (("go",),)}

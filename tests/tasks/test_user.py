@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.errors import DataError, MissingFileError, OptionError, UnknownNameError
-from probekit.tasks import get_task
-from tests.tasks.own_files import CONLLU, json_lines, task_of, train, words, write
+from tests.tasks.own_files import CONLLU, get_task, json_lines, task_of, train, words, write
 
 WORDS = [("New", "York", "!"), ("no",)]
 TAGS = (("B-LOC", "I-LOC", "O"), ("O",))

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.errors import DataError, OptionError, UnknownNameError
-from probekit.tasks import Split, Task, get_task, is_called, is_own
-from tests.tasks.own_files import json_lines, write
+from probekit.tasks import Split, Task, is_called, is_own
+from tests.tasks.own_files import get_task, json_lines, write
 
 TEXTS = ["A fine film .", 'He said "no" .', "Nothing\xa0new ."]
 PAIRS = ["One", "Two", "Three"]

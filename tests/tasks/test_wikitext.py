@@ -7,9 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from probekit.errors import DataError, MissingFileError
-from probekit.tasks import get_task
 from tests.tasks.hub_repos import serve, write_card
-from tests.tasks.own_files import write
+from tests.tasks.own_files import get_task, write
 
 LINES = [
     " ",

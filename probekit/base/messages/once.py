@@ -9,10 +9,10 @@ def warn_once(logger: logging.Logger, message: str, *values: object) -> None:
 
     Args:
         logger: of the module that warns.
-        message: with ``%`` places for the values, as for ``logger.warning``.
+        message: with ``%`` places for the values, if any, as for ``logger.warning``.
         values: what the message is about; they tell one warning from another.
     """
-    _give(logger.name, message % values)
+    _give(logger.name, message % values if values else message)
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from probekit.store.entry_names import MANIFEST, PARTIAL
 from probekit.store.find import Wanted, names_entry
 from probekit.store.layout import EntryFolder, list_entries
 from probekit.store.unfinished import asked_of
-from probekit.tasks import TASKS, folder_name, get_task, is_called
+from probekit.tasks import TASKS, TextOptions, folder_name, get_task, is_called
 
 
 def select_folders(names: Sequence[str], root: Path) -> list[Path]:
@@ -86,7 +86,8 @@ def _texts(name: str, kind: str) -> Callable[[str, int | None], str | None]:
     @cache
     def fingerprint(split: str, limit: int | None) -> str | None:
         try:
-            return get_task(name, kind=kind).read(split).first(limit).text_fingerprint()
+            task = get_task(name, TextOptions(kind=kind))
+            return task.read(split).first(limit).text_fingerprint()
         except ProbekitError:  # of another kind, or read with options that are not known here
             return None
 

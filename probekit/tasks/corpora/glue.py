@@ -1,18 +1,30 @@
-"""GLUE: eight tasks of one or two sentences (Wang et al., 2019)."""
+"""GLUE: eight tasks of one or two sentences (Wang et al., 2019).
 
-from collections.abc import Mapping
+The published tables have TABs, no quoting, and a header in all files but two of CoLA.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
-from probekit.base.kinds import HUB_SPLITS, SPLITS, KindName, Metric
+from probekit.base.kinds import SPLITS, KindName, Metric
 from probekit.base.registry import choose
-from probekit.tasks.corpora.glue_tables import Table, parse_glue
+from probekit.errors import DataError
 from probekit.tasks.corpora.published import Published
-from probekit.tasks.hub.repository import HubSource
+from probekit.tasks.formats.text_lines import read_lines, tab_cells
+from probekit.tasks.hub_repository import HubRepository
+from probekit.tasks.label_names import is_number, score_name
+from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.task import Task
 
+logger = logging.getLogger(__name__)
+
 OBTAIN = "https://gluebenchmark.com/tasks"
-FILES = {split: (f"{split}.tsv",) for split in SPLITS}
+SCORES = (0.0, 5.0)
+PAIR = ("sentence1", "sentence2")
+QUESTIONS = ("question1", "question2")
 ENTAILMENT = ("entailment", "not_entailment")
 
 
@@ -21,112 +33,96 @@ class GlueTask:
     """What sets one GLUE task apart.
 
     Attributes:
-        kind: sentence, pair or regression.
-        metric: GLUE's own; the first where it names two.
-        table: the layout of the published files.
         folder: the folder of the files in the published archive.
-        hub_texts: the Hub's columns with the texts.
+        texts: the columns of its tables with the one or two texts.
+        label: the column with the label.
+        classes: the labels that there are; empty for the scores of STS-B.
+        metric: GLUE's own; the first where it names two.
+        headless: the columns of train and dev files without a header; empty where all have one.
+        broken: leave short rows out, with a message; QQP has six, the halves of rows that a line
+            break cuts in two, and everybody leaves them out.
+        hub_texts: the Hub's columns with the texts; those of the tables unless they differ.
         hub_classes: the Hub's label names to those of the published files, where they differ.
-        files: split to file names.
-        hub_splits: split to the Hub's name for it.
+        stems: split to the name of its file, without ".tsv".
+        other_test: another name of the test file.
     """
 
-    kind: KindName
-    metric: Metric
-    table: Table
     folder: str
-    hub_texts: tuple[str, ...]
+    texts: tuple[str, ...]
+    label: str = "label"
+    classes: tuple[str, ...] = ("0", "1")
+    metric: Metric = "accuracy"
+    headless: tuple[str, ...] = ()
+    broken: bool = False
+    hub_texts: tuple[str, ...] = ()
     hub_classes: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: FILES)
-    hub_splits: Mapping[str, str] = field(default_factory=lambda: HUB_SPLITS)
+    stems: Mapping[str, str] = field(default_factory=lambda: dict(zip(SPLITS, SPLITS, strict=True)))
+    other_test: str = ""
 
+    @property
+    def files(self) -> dict[str, tuple[str, ...]]:
+        """Split to the names that its file may have."""
+        files = {split: (f"{stem}.tsv",) for split, stem in self.stems.items()}
+        return files | ({"test": (*files["test"], self.other_test)} if self.other_test else {})
 
-PAIR = ("sentence1", "sentence2")
-QUESTIONS = ("question1", "question2")
+    @property
+    def hub_splits(self) -> dict[str, str]:
+        """Split to the Hub's name for it."""
+        return {split: stem.replace("dev", "validation") for split, stem in self.stems.items()}
+
+    @property
+    def kind(self) -> KindName:
+        """Sentence, pair or regression."""
+        if not self.classes:
+            return "regression"
+        return "pair" if len(self.texts) == 2 else "sentence"
+
 
 GLUE: Mapping[str, GlueTask] = {
     "cola": GlueTask(
-        kind="sentence",
-        metric="matthews",
-        table=Table(
-            texts=("sentence",),
-            label="label",
-            classes=("0", "1"),
-            headless=("source", "label", "mark", "sentence"),
-        ),
         folder="CoLA",
-        hub_texts=("sentence",),
+        texts=("sentence",),
+        metric="matthews",
+        headless=("source", "label", "mark", "sentence"),
         hub_classes={"unacceptable": "0", "acceptable": "1"},
     ),
     "sst2": GlueTask(
-        kind="sentence",
-        metric="accuracy",
-        table=Table(texts=("sentence",), label="label", classes=("0", "1")),
-        folder="SST-2",
-        hub_texts=("sentence",),
-        hub_classes={"negative": "0", "positive": "1"},
+        folder="SST-2", texts=("sentence",), hub_classes={"negative": "0", "positive": "1"}
     ),
     "mrpc": GlueTask(
-        kind="pair",
-        metric="f1",
-        table=Table(texts=("#1 String", "#2 String"), label="Quality", classes=("0", "1")),
         folder="MRPC",
+        texts=("#1 String", "#2 String"),
+        label="Quality",
+        metric="f1",
         hub_texts=PAIR,
         hub_classes={"not_equivalent": "0", "equivalent": "1"},
-        files=FILES | {"test": ("test.tsv", "msr_paraphrase_test.txt")},
+        other_test="msr_paraphrase_test.txt",
     ),
     "qqp": GlueTask(
-        kind="pair",
-        metric="f1",
-        table=Table(texts=QUESTIONS, label="is_duplicate", classes=("0", "1"), broken=True),
         folder="QQP",
-        hub_texts=QUESTIONS,
+        texts=QUESTIONS,
+        label="is_duplicate",
+        metric="f1",
+        broken=True,
         hub_classes={"not_duplicate": "0", "duplicate": "1"},
     ),
-    "stsb": GlueTask(
-        kind="regression",
-        metric="spearman",
-        table=Table(texts=PAIR, label="score"),
-        folder="STS-B",
-        hub_texts=PAIR,
-    ),
+    "stsb": GlueTask(folder="STS-B", texts=PAIR, label="score", classes=(), metric="spearman"),
     "mnli": GlueTask(
-        kind="pair",
-        metric="accuracy",
-        table=Table(
-            texts=PAIR, label="gold_label", classes=("entailment", "neutral", "contradiction")
-        ),
         folder="MNLI",
+        texts=PAIR,
+        label="gold_label",
+        classes=("entailment", "neutral", "contradiction"),
         hub_texts=("premise", "hypothesis"),
-        files={
-            "train": ("train.tsv",),
-            "dev": ("dev_matched.tsv",),
-            "dev-mm": ("dev_mismatched.tsv",),
-            "test": ("test_matched.tsv",),
-            "test-mm": ("test_mismatched.tsv",),
-        },
-        hub_splits={
+        stems={
             "train": "train",
-            "dev": "validation_matched",
-            "dev-mm": "validation_mismatched",
+            "dev": "dev_matched",
+            "dev-mm": "dev_mismatched",
             "test": "test_matched",
             "test-mm": "test_mismatched",
         },
     ),
-    "qnli": GlueTask(
-        kind="pair",
-        metric="accuracy",
-        table=Table(texts=("question", "sentence"), label="label", classes=ENTAILMENT),
-        folder="QNLI",
-        hub_texts=("question", "sentence"),
-    ),
-    "rte": GlueTask(
-        kind="pair",
-        metric="accuracy",
-        table=Table(texts=PAIR, label="label", classes=ENTAILMENT),
-        folder="RTE",
-        hub_texts=PAIR,
-    ),
+    "qnli": GlueTask(folder="QNLI", texts=("question", "sentence"), classes=ENTAILMENT),
+    "rte": GlueTask(folder="RTE", texts=PAIR, classes=ENTAILMENT),
 }
 
 
@@ -140,28 +136,87 @@ def glue(name: str) -> Task:
         UnknownNameError: GLUE has no such task.
     """
     about = choose("GLUE task", name, GLUE)
-    source = HubSource(
+    repository = HubRepository(
         repo="nyu-mll/glue",
         config=name,
-        texts=about.hub_texts,
+        texts=about.hub_texts or about.texts,
         labels={"label": "label"},
-        numbers=("label",) if about.kind == "regression" else (),
-        names={"label": tuple(about.hub_classes) or about.table.classes},
+        names={"label": tuple(about.hub_classes) or about.classes},
         renamed={"label": about.hub_classes},
         splits=about.hub_splits,
     )
-    return Task(
-        name=f"glue/{name}",
-        columns=("label",),
-        metrics={"label": about.metric},
-        splits=tuple(about.files),
-        kind=about.kind,
-        source=Published(
-            task=f"glue/{name}",
-            files=about.files,
-            folders=(about.folder, name),
-            parse=partial(parse_glue, table=about.table),
-            obtain=OBTAIN,
-            hub=(source,),
-        ),
+    corpus = Published(
+        task=f"glue/{name}",
+        files=about.files,
+        folders=(about.folder, name),
+        parse=partial(parse_glue, about=about),
+        obtain=OBTAIN,
+        hub=(repository,),
     )
+    return corpus.labelled({"label": about.metric}, about.kind)
+
+
+def parse_glue(path: Path, *, about: GlueTask) -> Sentences:
+    """Read a GLUE table; a test file without the label's column has no labels.
+
+    Raises:
+        DataError: the header lacks a column, a row has another number of cells, or a label that
+            the task does not have.
+    """
+    lines = read_lines(path)
+    while lines and not lines[-1]:
+        lines.pop()
+    if not lines:
+        return Sentences.of_file(path, ())
+    headed = not about.headless or _is_test(path)
+    header = lines[0].split("\t") if headed else about.headless
+    _check_header(path, header, about)
+    rows = list(enumerate(lines, start=1))[headed:]
+    if about.broken:
+        whole = [(number, line) for number, line in rows if line.count("\t") + 1 >= len(header)]
+        if len(whole) < len(rows):
+            logger.warning("%s: %d broken rows are left out.", path, len(rows) - len(whole))
+        rows = whole
+    return Sentences.of_file(path, (_sentence(path, *row, header, about) for row in rows))
+
+
+def _is_test(path: Path) -> bool:
+    return "test" in path.stem
+
+
+def _check_header(path: Path, header: Sequence[str], about: GlueTask) -> None:
+    # A train file without labels is another task's, or damaged; only test files are unlabelled.
+    needed = about.texts if _is_test(path) else (*about.texts, about.label)
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise DataError(
+            f"{path}, line 1: expected a header with {', '.join(needed)}; {', '.join(missing)} "
+            "missing. Is this the folder of another task?"
+        )
+
+
+def _sentence(
+    path: Path, number: int, line: str, header: Sequence[str], about: GlueTask
+) -> Sentence:
+    cells = tab_cells(path, number, line, len(header))
+    texts = tuple(cells[header.index(name)] for name in about.texts)
+    if about.label not in header:
+        return plain_text(texts, {}, number)
+    label = cells[header.index(about.label)]
+    _check_label(path, number, label, about.classes)
+    name = label if about.classes else score_name(float(label))
+    return plain_text(texts, {"label": name}, number)
+
+
+def _check_label(path: Path, number: int, label: str, classes: Sequence[str]) -> None:
+    if classes and label not in classes:
+        expected = ", ".join(classes)
+        raise DataError(
+            f"{path}, line {number}: unknown label {label!r}; expected {expected}. Is this the "
+            "folder of another task?"
+        )
+    low, high = SCORES
+    if not classes and not (is_number(label) and low <= float(label) <= high):
+        raise DataError(
+            f"{path}, line {number}: the score {label!r} is no number from {low:g} to {high:g}."
+        )

@@ -1,13 +1,13 @@
 """MultiATIS++: the slots and intents of ATIS in nine languages (Xu et al., 2020)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from probekit.base.kinds import SPLITS
 from probekit.errors import DataError
-from probekit.tasks.corpora.published import Published, origin_of
-from probekit.tasks.corpora.slots import COLUMNS, KINDS, METRICS, split_words
-from probekit.tasks.formats.text_lines import read_lines
+from probekit.tasks.corpora.published import Published
+from probekit.tasks.corpora.slots import KINDS, METRICS, split_words
+from probekit.tasks.formats.text_lines import read_lines, tab_cells
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.task import Task
 
@@ -32,22 +32,16 @@ def parse_matis(path: Path) -> Sentences:
             f"{path}, line 1: expected a header with {', '.join(NEEDED)}; "
             f"{', '.join(missing)} missing in {', '.join(header)}."
         )
-    sentences = tuple(
-        _sentence(path, number, line, header)
+    rows = (
+        (number, tab_cells(path, number, line, len(header)))
         for number, line in enumerate(lines[1:], start=2)
         if line.strip(" \t")
     )
-    return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
+    sentences = (_sentence(path, n, dict(zip(header, cells, strict=True))) for n, cells in rows)
+    return Sentences.of_file(path, sentences)
 
 
-def _sentence(path: Path, number: int, line: str, header: Sequence[str]) -> Sentence:
-    cells = line.split("\t")
-    if len(cells) != len(header):
-        raise DataError(
-            f"{path}, line {number}: expected {len(header)} columns divided by TABs, "
-            f"found {len(cells)}."
-        )
-    row = dict(zip(header, cells, strict=True))
+def _sentence(path: Path, number: int, row: Mapping[str, str]) -> Sentence:
     words, slots = split_words(row["utterance"]), split_words(row["slot_labels"])
     if len(words) != len(slots):
         raise DataError(
@@ -62,21 +56,14 @@ def _sentence(path: Path, number: int, line: str, header: Sequence[str]) -> Sent
 
 def matis(language: str) -> Task:
     """Return the task ``matis/<language>`` ("matis/de")."""
-    name = f"matis/{language}"
-    return Task(
-        name=name,
-        columns=COLUMNS,
-        metrics=METRICS,
-        kinds=KINDS,
-        splits=SPLITS,
-        source=Published(
-            task=name,
-            files={
-                split: (f"{split}_{language.upper()}.tsv", f"{split}_{language}.tsv")
-                for split in SPLITS
-            },
-            folders=(language,),
-            parse=parse_matis,
-            obtain="https://github.com/amazon-science/multiatis",
-        ),
+    corpus = Published(
+        task=f"matis/{language}",
+        files={
+            split: (f"{split}_{language.upper()}.tsv", f"{split}_{language}.tsv")
+            for split in SPLITS
+        },
+        folders=(language,),
+        parse=parse_matis,
+        obtain="https://github.com/amazon-science/multiatis",
     )
+    return corpus.labelled(METRICS, kinds=KINDS)

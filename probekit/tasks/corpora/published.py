@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from probekit.base.kinds import KindName, Metric
 from probekit.errors import MissingFileError, OptionError
-from probekit.tasks.hub.load import read_hub
-from probekit.tasks.hub.repository import HubSource
+from probekit.tasks.hub_repository import HubRepository, read_hub
 from probekit.tasks.sentences import Sentences
+from probekit.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A task's source: published files in a folder, or the Hub when no folder is given.
+    """A task's corpus: published files in a folder, or the Hub when no folder is given.
 
     Attributes:
         task: the task's name.
@@ -28,7 +29,7 @@ class Published:
     parse: Callable[[Path], Sentences]
     obtain: str
     folders: Sequence[str] = ()
-    hub: Sequence[HubSource] = ()
+    hub: Sequence[HubRepository] = ()
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
         """Read ``split`` from ``data``, or from the Hub."""
@@ -40,6 +41,22 @@ class Published:
                 f"Get the files from {self.obtain}."
             )
         return read_hub(self.task, split, self.hub)
+
+    def labelled(
+        self,
+        metrics: Mapping[str, Metric],
+        kind: KindName = "tagging",
+        kinds: Mapping[str, KindName] | None = None,
+    ) -> Task:
+        """Return the task whose corpus this is; arguments as for ``Task``."""
+        return Task(
+            name=self.task,
+            metrics=metrics,
+            splits=tuple(self.files),
+            kind=kind,
+            kinds=kinds or {},
+            corpus=self,
+        )
 
 
 def find_file(
@@ -60,8 +77,3 @@ def find_file(
     raise MissingFileError(
         f"no file for split {split!r} of {task} in {data}; tried: {', '.join(tried)}."
     )
-
-
-def origin_of(path: Path) -> str:
-    """Return how the manifest names a file: "eng.train in DIR"."""
-    return f"{path.name} in {path.parent.resolve()}"

@@ -1,19 +1,17 @@
 """ATIS and SNIPS: slots and intents of spoken requests, in the papers' parallel files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from probekit.base.kinds import KindName, Metric
 from probekit.errors import DataError, MissingFileError
 from probekit.tasks.corpora.published import Published
-from probekit.tasks.formats.blanks import trim
 from probekit.tasks.formats.text_lines import read_lines
+from probekit.tasks.label_names import trim
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.task import Task
 
 FILES = {"train": ("train",), "dev": ("dev", "valid"), "test": ("test",)}
-COLUMNS = ("slots", "intent")
 METRICS: Mapping[str, Metric] = {"slots": "span-f1", "intent": "micro-f1"}
 KINDS: Mapping[str, KindName] = {"slots": "tagging", "intent": "sentence"}
 OBTAIN = "https://github.com/monologg/JointBERT (folder data)"
@@ -33,17 +31,15 @@ def parse_parallel(folder: Path) -> Sentences:
     for path in (words_path, tags_path):
         if not path.is_file():
             raise MissingFileError(f"{path}: no such file; a split is seq.in and seq.out.")
-    texts, tags = (_trimmed(path) for path in (words_path, tags_path))
+    texts, tags = _trimmed(words_path), _trimmed(tags_path)
     _check_parallel(words_path, texts, tags_path, tags, "tags")
-    intents = _trimmed(intents_path) if intents_path.is_file() else None
-    if intents is not None:
-        _check_parallel(words_path, texts, intents_path, intents, "intents")
-    sentences = tuple(
-        _sentence(words_path, tags_path, number, pair)
-        for number, pair in enumerate(zip(texts, tags, strict=True), start=1)
-    )
-    if intents is not None:
-        sentences = tuple(map(_with_intent, sentences, intents))
+    intents: Sequence[str | None] = [None] * len(texts)
+    if intents_path.is_file():
+        named = _trimmed(intents_path)
+        _check_parallel(words_path, texts, intents_path, named, "intents")
+        intents = named
+    rows = enumerate(zip(texts, tags, intents, strict=True), start=1)
+    sentences = tuple(_sentence(tags_path, number, *row) for number, row in rows)
     origin = f"{folder.name}/seq.in in {folder.parent.resolve()}"
     return Sentences(sentences=sentences, where=str(tags_path), origin=origin)
 
@@ -71,38 +67,18 @@ def _check_parallel(
         )
 
 
-def _with_intent(sentence: Sentence, intent: str) -> Sentence:
-    return replace(sentence, labels={**sentence.labels, "intent": (trim(intent),)})
-
-
-def _sentence(words_path: Path, tags_path: Path, number: int, pair: tuple[str, str]) -> Sentence:
-    words, tags = map(split_words, pair)
+def _sentence(path: Path, number: int, text: str, row: str, intent: str | None) -> Sentence:
+    words, tags = split_words(text), split_words(row)
     if len(words) != len(tags):
         raise DataError(
-            f"{tags_path}, line {number}: {len(tags)} tags for the {len(words)} words of "
-            f"{words_path.name}; expected one tag per word."
+            f"{path}, line {number}: {len(tags)} tags for the {len(words)} words of seq.in; "
+            "expected one tag per word."
         )
-    return Sentence(words, {"slots": tags}, (number,) * max(len(words), 1))
+    labels = {"slots": tags} | ({} if intent is None else {"intent": (trim(intent),)})
+    return Sentence(words, labels, (number,) * max(len(words), 1))
 
 
-def _parallel_task(name: str) -> Task:
-    return Task(
-        name=name,
-        columns=COLUMNS,
-        metrics=METRICS,
-        kinds=KINDS,
-        splits=tuple(FILES),
-        source=Published(
-            task=name, files=FILES, parse=parse_parallel, obtain=OBTAIN, folders=(name,)
-        ),
-    )
-
-
-def atis() -> Task:
-    """Return the task ``atis``."""
-    return _parallel_task("atis")
-
-
-def snips() -> Task:
-    """Return the task ``snips``."""
-    return _parallel_task("snips")
+def slots(name: str) -> Task:
+    """Return the task ``atis`` or ``snips``."""
+    corpus = Published(task=name, files=FILES, parse=parse_parallel, obtain=OBTAIN, folders=(name,))
+    return corpus.labelled(METRICS, kinds=KINDS)

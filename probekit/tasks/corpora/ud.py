@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +10,7 @@ from probekit.base.kinds import SPLITS
 from probekit.errors import HubError, MissingFileError, UnknownNameError
 from probekit.tasks.corpora.published import Published
 from probekit.tasks.formats.conllu import parse_conllu
-from probekit.tasks.hub.load import list_configurations
-from probekit.tasks.hub.repository import HubSource
+from probekit.tasks.hub_repository import HubRepository, list_configurations
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 
@@ -25,7 +24,7 @@ _MOST = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Treebank:
-    """The source of one treebank; one that is not there is told with those that are.
+    """The corpus of one treebank; one that is not there is told with those that are.
 
     Attributes:
         name: "en_ewt".
@@ -66,7 +65,7 @@ def treebanks(data: Path | None) -> list[str]:
         HubError: the Hub cannot be asked.
     """
     if data is None:
-        return list_configurations(HubSource(repo=REPO, labels={}))
+        return list_configurations(HubRepository(repo=REPO, labels={}))
     if not data.is_dir():
         raise MissingFileError(f"{data}: no such folder; --data names one with .conllu files.")
     found = sorted({file.name.partition("-ud-")[0] for file in data.glob("*-ud-*.conllu")})
@@ -92,8 +91,7 @@ def _near(name: str, known: Sequence[str]) -> list[str]:
 
 def ud(treebank: str) -> Task:
     """Return the task ``ud/<treebank>`` ("ud/en_ewt")."""
-    name = f"ud/{treebank}"
-    source = HubSource(
+    repository = HubRepository(
         repo=REPO,
         config=treebank,
         labels={"upos": "upos", "xpos": "xpos"},
@@ -101,16 +99,11 @@ def ud(treebank: str) -> Task:
         names={"upos": UPOS},
     )
     published = Published(
-        task=name,
+        task=f"ud/{treebank}",
         files={split: (f"{treebank}-ud-{split}.conllu",) for split in SPLITS},
         parse=partial(parse_conllu, columns=COLUMNS),
         obtain="https://universaldependencies.org",
-        hub=(source,),
+        hub=(repository,),
     )
-    return Task(
-        name=name,
-        columns=COLUMNS,
-        metrics=dict.fromkeys(COLUMNS, "accuracy"),
-        splits=SPLITS,
-        source=Treebank(name=treebank, published=published),
-    )
+    task = published.labelled(dict.fromkeys(COLUMNS, "accuracy"))
+    return replace(task, corpus=Treebank(name=treebank, published=published))

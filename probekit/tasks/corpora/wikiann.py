@@ -1,13 +1,14 @@
 """WikiAnn: silver entities (PER, ORG, LOC) of Wikipedia in many languages (Rahimi's splits)."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from probekit.base.kinds import SPLITS
 from probekit.errors import DataError
-from probekit.tasks.corpora.published import Published, origin_of
-from probekit.tasks.formats.word_columns import Block, read_blocks, width_of
-from probekit.tasks.hub.repository import HubSource
+from probekit.tasks.corpora.published import Published
+from probekit.tasks.formats.word_columns import read_tagged
+from probekit.tasks.hub_repository import HubRepository
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.task import Task
 
@@ -22,47 +23,32 @@ def parse_wikiann(path: Path, *, language: str) -> Sentences:
     Raises:
         DataError: a row has not two columns, or another prefix.
     """
-    blocks = read_blocks(path)
-    width = width_of(blocks)
-    if width not in (0, 2):
-        line = blocks[0].lines[0]
-        raise DataError(f"{path}, line {line}: expected 2 columns (token, tag), found {width}.")
-    sentences = tuple(_sentence(path, block, f"{language}:") for block in blocks)
-    return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
+    found = read_tagged(path, ("ner",))
+    sentences = tuple(_without_prefix(found, one, f"{language}:") for one in found.sentences)
+    return replace(found, sentences=sentences)
 
 
-def _sentence(path: Path, block: Block, prefix: str) -> Sentence:
-    tokens = block.column(0)
-    for line, token in zip(block.lines, tokens, strict=True):
+def _without_prefix(found: Sentences, sentence: Sentence, prefix: str) -> Sentence:
+    for n, token in enumerate(sentence.words):
         if not token.startswith(prefix):
             raise DataError(
-                f"{path}, line {line}: expected a token that starts with {prefix!r}, found "
+                f"{found.place(sentence, n)}: expected a token that starts with {prefix!r}, found "
                 f"{token!r}; is this the folder of another language?"
             )
-    words = tuple(token.removeprefix(prefix) for token in tokens)
-    return Sentence(words, {"ner": block.column(1)}, block.lines)
+    return replace(sentence, words=tuple(word.removeprefix(prefix) for word in sentence.words))
 
 
 def wikiann(language: str) -> Task:
     """Return the task ``wikiann/<language>``."""
-    name = f"wikiann/{language}"
-    source = HubSource(
-        repo="unimelb-nlp/wikiann",
-        config=language,
-        labels={"ner": "ner_tags"},
-        names={"ner": NER},
+    repository = HubRepository(
+        repo="unimelb-nlp/wikiann", config=language, labels={"ner": "ner_tags"}, names={"ner": NER}
     )
-    return Task(
-        name=name,
-        columns=("ner",),
-        metrics={"ner": "span-f1"},
-        splits=tuple(FILES),
-        source=Published(
-            task=name,
-            files=FILES,
-            folders=(language,),
-            parse=partial(parse_wikiann, language=language),
-            obtain="https://github.com/afshinrahimi/mmner",
-            hub=(source,),
-        ),
+    corpus = Published(
+        task=f"wikiann/{language}",
+        files=FILES,
+        folders=(language,),
+        parse=partial(parse_wikiann, language=language),
+        obtain="https://github.com/afshinrahimi/mmner",
+        hub=(repository,),
     )
+    return corpus.labelled({"ner": "span-f1"})

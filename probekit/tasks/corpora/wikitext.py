@@ -6,17 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from probekit.errors import DataError
-from probekit.tasks.corpora.published import find_file, origin_of
+from probekit.tasks.corpora.published import find_file
 from probekit.tasks.formats.text_lines import read_lines
-from probekit.tasks.hub.load import read_hub
-from probekit.tasks.hub.repository import HubSource
+from probekit.tasks.hub_repository import HubRepository, read_hub
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.task import Task
 
 NAMES = {"train": "train", "dev": "valid", "test": "test"}
 FOLDERS = ("wikitext-2", "wikitext-2-raw", "raw")
 FORMS = ("tokens", "raw")
-HUB = HubSource(repo="Salesforce/wikitext", config="wikitext-2-raw-v1", texts=("text",), labels={})
+HUB = HubRepository(
+    repo="Salesforce/wikitext", config="wikitext-2-raw-v1", texts=("text",), labels={}
+)
 # " = Title = ", but not " = = Section = = ". Lines of tables may look alike (" = 1 henry = "): a
 # title stands between blank lines.
 _TITLE = re.compile(r" = [^=\s].* = ?")
@@ -31,8 +32,7 @@ def parse_wikitext(path: Path) -> Sentences:
     Raises:
         DataError: text before the first title.
     """
-    sentences = articles(str(path), "line", read_lines(path))
-    return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
+    return Sentences.of_file(path, articles(str(path), "line", read_lines(path)))
 
 
 def articles(where: str, unit: str, lines: Sequence[str]) -> tuple[Sentence, ...]:
@@ -102,9 +102,8 @@ def wikitext2() -> Task:
     """Return the task ``wikitext2``; what is to be predicted comes from the model's tokenizer."""
     return Task(
         name="wikitext2",
-        columns=("token",),
         metrics={"token": "perplexity"},
         splits=tuple(NAMES),
         kind="language-modelling",
-        source=_read,
+        corpus=_read,
     )

@@ -3,11 +3,10 @@
 import logging
 from pathlib import Path
 
-from probekit.errors import DataError
-from probekit.tasks.corpora.published import Published, origin_of
-from probekit.tasks.formats.word_columns import Block, read_blocks, width_of
-from probekit.tasks.hub.repository import HubSource
-from probekit.tasks.sentences import Sentence, Sentences
+from probekit.tasks.corpora.published import Published
+from probekit.tasks.formats.word_columns import read_tagged
+from probekit.tasks.hub_repository import HubRepository
+from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -27,7 +26,7 @@ FILES = {
     # emerging.test.conll holds the answers of several annotators, joined by commas.
     "test": ("emerging.test.annotated", "emerging.test.conll", "test.conll", "test.txt"),
 }
-HUB = (HubSource(repo="flaitenberger/wnut_17", labels={"ner": "ner_tags"}, names={"ner": NER}),)
+HUB = (HubRepository(repo="flaitenberger/wnut_17", labels={"ner": "ner_tags"}, names={"ner": NER}),)
 
 
 def parse_wnut17(path: Path) -> Sentences:
@@ -39,35 +38,22 @@ def parse_wnut17(path: Path) -> Sentences:
     Raises:
         DataError: the rows have another number of columns.
     """
-    blocks = read_blocks(path)
-    width = width_of(blocks)
-    if width not in (0, 2):
-        line = blocks[0].lines[0]
-        raise DataError(f"{path}, line {line}: expected 2 columns (token, tag), found {width}.")
-    joined = sum("," in tag for block in blocks for tag in block.column(1))
+    found = read_tagged(path, ("ner",))
+    tags = found.labels("ner")
+    joined = sum("," in tag for own in tags.values() for tag in own)
     if joined:
         logger.warning("%s: %d words have several tags; the first is taken.", path, joined)
-    sentences = tuple(_sentence(block) for block in blocks)
-    return Sentences(sentences=sentences, where=str(path), origin=origin_of(path))
-
-
-def _sentence(block: Block) -> Sentence:
-    tags = tuple(tag.partition(",")[0] for tag in block.column(1))
-    return Sentence(block.column(0), {"ner": tags}, block.lines)
+    first = {n: tuple(tag.partition(",")[0] for tag in own) for n, own in tags.items()}
+    return found.with_labels("ner", first)
 
 
 def wnut17() -> Task:
     """Return the task ``wnut17``."""
-    return Task(
-        name="wnut17",
-        columns=("ner",),
-        metrics={"ner": "span-f1"},
-        splits=tuple(FILES),
-        source=Published(
-            task="wnut17",
-            files=FILES,
-            parse=parse_wnut17,
-            obtain="https://github.com/leondz/emerging_entities_17",
-            hub=HUB,
-        ),
+    corpus = Published(
+        task="wnut17",
+        files=FILES,
+        parse=parse_wnut17,
+        obtain="https://github.com/leondz/emerging_entities_17",
+        hub=HUB,
     )
+    return corpus.labelled({"ner": "span-f1"})

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from probekit.errors import DataError
-from probekit.tasks.corpora.published import origin_of
-from probekit.tasks.formats.text_lines import read_lines
-from probekit.tasks.sentences import Sentence, Sentences
+from probekit.tasks.formats.text_lines import read_lines, tab_cells
+from probekit.tasks.formats.word_columns import Row, sentence_of
+from probekit.tasks.sentences import Sentences
 
 FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 LABEL_FIELDS = ("upos", "xpos", "lemma", "feats", "deprel")
@@ -17,10 +18,7 @@ _SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 
 
 def parse_conllu(
-    path: Path,
-    columns: Sequence[str],
-    words: str = "form",
-    lines: Sequence[str] | None = None,
+    path: Path, columns: Sequence[str], words: str = "form", lines: Sequence[str] | None = None
 ) -> Sentences:
     """Read the syntactic words of a CoNLL-U file.
 
@@ -36,9 +34,10 @@ def parse_conllu(
     Raises:
         DataError: a row has not ten columns, or an id out of order.
     """
-    rows: list[tuple[int, list[str]]] = []
-    found: list[Sentence] = []
+    rows: list[Row] = []
     name: str | None = None
+    word, places = FIELDS.index(words), {field: FIELDS.index(field) for field in columns}
+    sentences = []
     lines = read_lines(path) if lines is None else lines
     for number, line in enumerate([*lines, ""], start=1):
         if line.startswith("#"):
@@ -47,23 +46,17 @@ def parse_conllu(
         elif line.strip(" \t"):
             _add_row(path, number, line, rows)
         elif rows:
-            found.append(_sentence(rows, columns, words, name))
+            sentences.append(sentence_of(rows, word, places, name))
             rows, name = [], None
-    return Sentences(
-        sentences=_drop_unlabelled(found, columns),
-        where=str(path),
-        origin=origin_of(path),
-        unmarked=_UNMARKED,
-    )
+    found = replace(Sentences.of_file(path, sentences), unmarked=_UNMARKED)
+    for column in columns:
+        if all(set(sentence.labels[column]) == {"_"} for sentence in sentences):
+            found = found.with_labels(column, {})
+    return found
 
 
-def _add_row(path: Path, number: int, line: str, rows: list[tuple[int, list[str]]]) -> None:
-    cells = line.split("\t")
-    if len(cells) != len(FIELDS):
-        raise DataError(
-            f"{path}, line {number}: expected {len(FIELDS)} columns divided by TABs, "
-            f"found {len(cells)}."
-        )
+def _add_row(path: Path, number: int, line: str, rows: list[Row]) -> None:
+    cells = tab_cells(path, number, line, len(FIELDS))
     if "-" in cells[0] or "." in cells[0]:
         return
     if cells[0] != str(len(rows) + 1):
@@ -72,24 +65,3 @@ def _add_row(path: Path, number: int, line: str, rows: list[tuple[int, list[str]
             "(is the empty line between sentences missing?)."
         )
     rows.append((number, cells))
-
-
-def _sentence(
-    rows: Sequence[tuple[int, list[str]]], columns: Sequence[str], words: str, name: str | None
-) -> Sentence:
-    def column(field: str) -> tuple[str, ...]:
-        return tuple(cells[FIELDS.index(field)] for _, cells in rows)
-
-    labels = {field: column(field) for field in columns}
-    return Sentence(column(words), labels, tuple(number for number, _ in rows), name)
-
-
-def _drop_unlabelled(found: Sequence[Sentence], columns: Sequence[str]) -> tuple[Sentence, ...]:
-    """Leave out the columns that hold "_" (unspecified) for every word."""
-    empty = {c for c in columns if all(set(sentence.labels[c]) == {"_"} for sentence in found)}
-    if not empty:
-        return tuple(found)
-    return tuple(
-        Sentence(s.words, {c: v for c, v in s.labels.items() if c not in empty}, s.lines, s.id)
-        for s in found
-    )

@@ -1,10 +1,14 @@
-"""What a file of records holds: its columns, one value per example."""
+"""What a file of records holds: its columns, one value per example; those of Arrow's files."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
-from probekit.tasks.formats.blanks import trim_names
+from probekit.errors import DataError, MissingFileError
+from probekit.tasks.label_names import by_name, trim
+from probekit.tasks.sentences import Sentence, Sentences, origin_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,20 +18,37 @@ class Fields:
     Attributes:
         where: the file (or the Hub repository), for messages.
         origin: the same as the manifest names it.
-        unit: what ``lines`` counts.
         lines: the line or row of each example.
         values: column to one value per example (None where it is missing).
+        unit: what ``lines`` counts.
     """
 
     where: str
     origin: str
-    unit: Literal["line", "row"]
     lines: Sequence[int]
     values: Mapping[str, Sequence[Any]]
+    unit: Literal["line", "row"] = "line"
 
     def __post_init__(self) -> None:
         names = trim_names(self.where, self.values)
         object.__setattr__(self, "values", dict(zip(names, self.values.values(), strict=True)))
+
+    @classmethod
+    def of_file(
+        cls, path: Path, values: Mapping[str, Sequence[Any]], lines: Sequence[int] | None = None
+    ) -> Self:
+        """Return the columns of one file; without ``lines`` its rows are counted."""
+        where, origin = str(path), origin_of(path)
+        if lines is not None:
+            return cls(where=where, origin=origin, lines=lines, values=values)
+        rows = range(1, len(next(iter(values.values()), ())) + 1)
+        return cls(where=where, origin=origin, lines=rows, values=values, unit="row")
+
+    def sentences(self, found: Iterable[Sentence]) -> Sentences:
+        """Return what a reader made of the examples."""
+        return Sentences(
+            sentences=tuple(found), where=self.where, origin=self.origin, unit=self.unit
+        )
 
     def id_of(self, number: int) -> str | None:
         """Return the id that the file gives an example, if any."""
@@ -37,3 +58,98 @@ class Fields:
     def place(self, number: int) -> str:
         """Name the file and the line of an example, for messages."""
         return f"{self.where}, {self.unit} {self.lines[number]}"
+
+
+def trim_names(where: str, names: Iterable[str]) -> list[str]:
+    """Return the names of columns without blanks around them.
+
+    Args:
+        where: the file, and the line where there is one, for the message.
+        names: as the file gives them.
+
+    Raises:
+        DataError: two columns have one name.
+    """
+    found = [trim(name) for name in names]
+    twice = next((name for name in found if name and found.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{where}: two columns are called {twice!r}; rename one.")
+    return found
+
+
+def load_saved(path: Path) -> Fields:
+    """Read what ``Dataset.save_to_disk`` of the ``datasets`` library wrote.
+
+    Raises:
+        DataError: the folder is damaged.
+    """
+    import datasets
+
+    try:
+        dataset = datasets.load_from_disk(path)
+        return dataset_fields(dataset, str(path), origin_of(path))
+    except (OSError, ValueError, KeyError) as error:  # pyarrow's own errors are among them
+        raise DataError(f"{path}: not a readable saved data set ({error}).") from error
+
+
+def dataset_fields(dataset: Any, where: str, origin: str) -> Fields:
+    """Return the rows of a ``datasets.Dataset``; numbers of a ClassLabel become their names.
+
+    Args:
+        dataset: one split.
+        where: the source, for messages.
+        origin: the same as the manifest names it.
+    """
+    plain = dataset.with_format(None)
+    values = {}
+    for name, feature in plain.features.items():
+        if type(_inner(feature)).__name__ not in ("Value", "ClassLabel"):
+            continue  # images and sounds, which are decoded when they are read
+        labels, rows = class_names(feature), plain[name][:]
+        values[name] = rows if labels is None else by_name(rows, labels)
+    lines = range(1, len(plain) + 1)
+    return Fields(where=where, origin=origin, lines=lines, values=values, unit="row")
+
+
+def class_names(feature: Any) -> Sequence[str] | None:
+    """Return the names of a ClassLabel, or of a list of them; None for another feature."""
+    return getattr(_inner(feature), "names", None)
+
+
+def _inner(feature: Any) -> Any:
+    """Return what a list holds, or the feature itself."""
+    return getattr(feature, "feature", feature)
+
+
+def load_parquet(path: Path) -> Fields:
+    """Read a ``.parquet`` file; numbers of a ``datasets`` ClassLabel become their names.
+
+    Raises:
+        MissingFileError: there is no such file.
+        DataError: it is no Parquet file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise MissingFileError(f"{path}: no such file.")
+    try:
+        table = pq.ParquetFile(path).read()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
+    values = {name: table.column(name).to_pylist() for name in table.column_names}
+    for name, labels in _written_names(table.schema.metadata or {}).items():
+        if name in values:
+            values[name] = by_name(values[name], labels)
+    return Fields.of_file(path, values)
+
+
+def _written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """Return the label names that ``datasets`` wrote into the file, by column."""
+    info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
+    found = {}
+    for name, feature in info.get("features", {}).items():
+        inner = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]
+        if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and "names" in inner:
+            found[name] = inner["names"]
+    return found

@@ -1,14 +1,39 @@
-"""The lines of a text file: UTF-8, split at line ends alone, or an error with its line."""
+"""The lines of a text file, split at line ends alone, or an error with its line.
 
+Published files are UTF-8. Those of the user have the encoding that he says, else UTF-8, else what
+is recognised.
+"""
+
+import codecs
 import gzip
+import logging
 import zlib
 from pathlib import Path
 
-from probekit.errors import DataError, MissingFileError
-from probekit.tasks.formats.extensions import GZIP
+from probekit.base.messages.once import warn_once
+from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.tasks.formats.file_names import GZIP
+
+logger = logging.getLogger(__name__)
 
 UTF_8 = "utf-8-sig"
 """With a byte order mark or without."""
+
+WESTERN = "cp1252"
+"""What Windows writes in Western Europe and America."""
+
+# Those of UTF-32 begin with those of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_MOST_ACCENTED = 0.3
+"""Of all letters; where there are more, the text is rather of another alphabet."""
+_MOST_UTF_8 = 0.05
+"""Of all that is not ASCII: a pair of signs may look like a letter in UTF-8 by chance."""
+_SIGNS = frozenset("€‚ƒ„…†‡ˆ‰‹‘’“”•–—˜™›¡¢£¥§©«®°±²³´·º»¼½¾¿×÷\xa0\xad")  # noqa: RUF001
 
 
 def read_lines(path: Path) -> list[str]:
@@ -24,6 +49,21 @@ def read_lines(path: Path) -> list[str]:
         DataError: it is a folder, or the bytes are not UTF-8; the message gives the line.
     """
     return decode_lines(read_bytes(path), str(path))
+
+
+def own_lines(path: Path, encoding: str | None) -> list[str]:
+    """Return the lines of the user's own text file, ``.gz`` or not, as ``read_lines`` does.
+
+    Without an encoding, UTF-16 and UTF-32 are known by their byte order mark. What is not UTF-8 in
+    any place and reads as a Western language in cp1252 is taken for that. Both are said.
+
+    Raises:
+        MissingFileError: there is no such file.
+        DataError: it is a folder, or not of that encoding; the message gives the line.
+        OptionError: ``encoding`` names none.
+    """
+    raw = read_bytes(path)
+    return decode_lines(raw, str(path), _encoding(path, raw, encoding))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -71,3 +111,71 @@ def decode_lines(raw: bytes, where: str, encoding: str | None = None) -> list[st
     if lines[-1] == "":
         lines.pop()
     return [line.rstrip("\r").lstrip("\ufeff") for line in lines]
+
+
+def tab_cells(path: Path, number: int, line: str, width: int) -> list[str]:
+    """Return the cells of a line of a published table.
+
+    Raises:
+        DataError: there are more or fewer than ``width``.
+    """
+    cells = line.split("\t")
+    if len(cells) != width:
+        raise DataError(
+            f"{path}, line {number}: expected {width} columns divided by TABs, found {len(cells)}."
+        )
+    return cells
+
+
+def _encoding(path: Path, raw: bytes, wanted: str | None) -> str:
+    if wanted is not None:
+        return known_encoding(wanted)
+    found = next((name for mark, name in _MARKS.items() if raw.startswith(mark)), None)
+    if found is None and _is_western(raw):
+        found = WESTERN
+    if found is not None:
+        warn_once(logger, f"{path}: read as {found}, not UTF-8; if it is neither, give --encoding.")
+    elif raw.count(0) > len(raw) / 4:  # letters of UTF-16 are half zeros
+        raise DataError(
+            f"{path}: a quarter of the bytes are zeros; if this is UTF-16, give --encoding "
+            "utf-16-le (or utf-16-be)."
+        )
+    return found or UTF_8
+
+
+def known_encoding(wanted: str) -> str:
+    """Return the encoding that a name means; UTF-8 comes with or without its mark.
+
+    Raises:
+        OptionError: it names none.
+    """
+    try:
+        codec = codecs.lookup(wanted)
+        "".encode(wanted)
+    except (LookupError, ValueError) as error:
+        raise OptionError(
+            f"--encoding {wanted}: no such encoding; write utf-8, cp1252, utf-16 or another that "
+            "Python knows."
+        ) from error
+    return UTF_8 if codec.name == "utf-8" else codec.name
+
+
+def _is_western(raw: bytes) -> bool:
+    """Say whether bytes that are not UTF-8 read as a Western language in cp1252.
+
+    A file with some UTF-8 in it is a broken one: it would come out as two signs per letter.
+    """
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        text = raw.decode(WESTERN, errors="replace")
+    else:
+        return False
+    high = [character for character in text if ord(character) > 127]
+    n_utf_8 = sum(ord(character) > 127 for character in raw.decode(errors="ignore"))
+    if n_utf_8 > _MOST_UTF_8 * len(high):
+        return False
+    accented = [character for character in high if character.isalpha()]
+    letters = sum(character.isalpha() for character in text)
+    plausible = "ÿ" not in accented and {*high} - {*accented} <= _SIGNS
+    return plausible and len(accented) <= _MOST_ACCENTED * letters

@@ -1,86 +1,175 @@
-"""Files with one word per line in columns, and blank lines between sentences."""
+"""Files with one word per line in columns, and blank lines between sentences.
 
+The format has no comments, but ``# sent_id = 7`` is meant as one. A ``#`` may as well be a word,
+and a hashtag begins with one. So a comment is a line that begins a sentence with ``# `` and is no
+row: it has another number of cells than rows have, or a label that no row has. (``#begin document``
+is one by its number of cells alone, since ``#tag O`` is a row.)
+"""
+
+import logging
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from probekit.base.messages.once import warn_once
 from probekit.errors import DataError
-from probekit.tasks.formats.comments import drop_comments, is_remark
 from probekit.tasks.formats.text_lines import read_lines
+from probekit.tasks.sentences import Sentence, Sentences
+
+logger = logging.getLogger(__name__)
 
 DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \t]+")
+_REMARK = re.compile(r"#\S* ")
+
+Row = tuple[int, Sequence[str]]
+"""A line, counted from 1, and its cells; none where it divides sentences."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The rows of one sentence.
-
-    Attributes:
-        rows: one tuple of cells per word, all of one length.
-        lines: the line of each row, counted from 1.
-    """
-
-    rows: tuple[tuple[str, ...], ...]
-    lines: tuple[int, ...]
-
-    def column(self, index: int) -> tuple[str, ...]:
-        """Return one cell per word."""
-        return tuple(row[index] for row in self.rows)
-
-
-def read_blocks(path: Path, lines: Sequence[str] | None = None) -> list[Block]:
-    """Return the sentences of a column file.
-
-    Cells are divided by single TABs if the first row has one, else by runs of ASCII blanks; never
-    by other white space, which occurs inside words (no-break spaces). A line of blanks alone
-    divides sentences, and so does ``-DOCSTART-``, which is no word. Comments are left out, as
-    ``comments`` says.
+def read_tagged(path: Path, *layouts: Sequence[str]) -> Sentences:
+    """Read a published file of words and their labels.
 
     Args:
         path: the file.
-        lines: its lines, where they are read already.
+        layouts: the label columns that may stand behind the word.
+
+    Raises:
+        DataError: the rows have another number of columns.
+    """
+    blocks = divide(column_rows(path, read_lines(path)))
+    if not blocks:
+        return Sentences.of_file(path, ())
+    line, cells = blocks[0][0]
+    labels = next((layout for layout in layouts if len(layout) + 1 == len(cells)), None)
+    if labels is None:
+        first, *others = [f"({', '.join(['word', *layout])})" for layout in layouts]
+        widths = [len(layout) + 1 for layout in layouts]
+        more = "".join(f" or {n} {form}" for n, form in zip(widths[1:], others, strict=True))
+        raise DataError(
+            f"{path}, line {line}: expected {widths[0]} columns {first}{more}, found {len(cells)}."
+        )
+    places = {name: place for place, name in enumerate(labels, start=1)}
+    return Sentences.of_file(path, (sentence_of(block, 0, places) for block in blocks))
+
+
+def column_rows(path: Path, lines: Sequence[str]) -> list[Row]:
+    """Return the rows of a column file.
+
+    Cells are divided by single TABs if the first row has one, else by runs of ASCII blanks; never
+    by other white space, which occurs inside words (no-break spaces). A line of blanks alone
+    divides sentences, and so does ``-DOCSTART-``, which is no word. Comments are left out.
+
+    Args:
+        path: the file, for messages.
+        lines: its lines.
 
     Raises:
         DataError: a row has more or fewer cells than the first one.
     """
-    lines = read_lines(path) if lines is None else lines
-    tabs = "\t" in min(filter(_is_row, lines), key=is_remark, default="")
-    split = [_cells(line, tabs) if _is_row(line) else () for line in lines]
-    rows: list[tuple[int, tuple[str, ...]]] = []
-    blocks: list[Block] = []
-    width = 0
-    for number, cells in enumerate([*drop_comments(path, lines, split), ()], start=1):
-        if cells:
-            width = width or len(cells)
-            if len(cells) != width:
-                raise _uneven(path, number, width, cells, tabs)
-            rows.append((number, tuple(cells)))
-        elif rows:
-            blocks.append(Block(tuple(row for _, row in rows), tuple(n for n, _ in rows)))
-            rows = []
-    return blocks
+    filled = (line for line in lines if _cells(line, tabs=True))
+    tabs = "\t" in min(filled, key=_is_remark, default="")
+    found = [(number, _cells(line, tabs)) for number, line in enumerate(lines, start=1)]
+    rows = drop_comments(path, found, lines)
+    width = next((len(cells) for _, cells in rows if cells), 0)
+    for number, cells in rows:
+        if cells and len(cells) != width:
+            hint = " (A comment stands before its sentence, as '# ...'.)"
+            raise DataError(
+                f"{path}, line {number}: expected {width} columns divided by "
+                f"{'a TAB' if tabs else 'blanks'}, as in the lines before, found {len(cells)}."
+                f"{hint if cells[0].startswith('#') else ''}"
+            )
+    return rows
 
 
-def width_of(blocks: Sequence[Block]) -> int:
-    """Return the number of cells in each row (0 for no rows)."""
-    return len(blocks[0].rows[0]) if blocks else 0
+def divide(rows: Sequence[Row], ids: Sequence[int] = ()) -> list[list[Row]]:
+    """Return the rows of each sentence: empty rows end one, and so do changes of its ids.
+
+    Args:
+        rows: of a file.
+        ids: the columns of sentence ids; one that is given for the first word alone holds for
+            those below it.
+    """
+    sentences: list[list[Row]] = [[]]
+    last = [""] * len(ids)
+    for row in rows:
+        if not row[1]:
+            sentences.append([])
+            continue
+        if ids:
+            own = [row[1][n].strip() or before for n, before in zip(ids, last, strict=True)]
+            if own != last:
+                sentences.append([])
+            last = own
+        sentences[-1].append(row)
+    return [sentence for sentence in sentences if sentence]
 
 
-def _cells(line: str, tabs: bool) -> tuple[str, ...]:
-    return tuple(line.split("\t") if tabs else _BLANKS.split(line.strip(" \t")))
+def sentence_of(
+    block: Sequence[Row], word: int, labels: Mapping[str, int], id: str | None = None
+) -> Sentence:
+    """Return the sentence that rows of one width are.
+
+    Args:
+        block: its rows, one per word.
+        word: the place of the column of words.
+        labels: label column to its place.
+        id: the id that the file gives, or None.
+    """
+    columns = list(zip(*(cells for _, cells in block), strict=True))
+    named = {name: columns[place] for name, place in labels.items()}
+    return Sentence(columns[word], named, tuple(line for line, _ in block), id)
 
 
-def _is_row(line: str) -> bool:
+def drop_comments(path: Path, rows: Sequence[Row], lines: Sequence[str]) -> list[Row]:
+    """Return the rows of a file, those that are comments without cells; how many is said.
+
+    Args:
+        path: the file, for the message.
+        rows: its rows.
+        lines: the line of each, or its first cell.
+    """
+    found, dropped = list(rows), []
+    doubtful = {n for n, line in enumerate(lines) if _is_remark(line) and _begins(lines, rows, n)}
+    sure = [cells for n, (_, cells) in enumerate(rows) if cells and n not in doubtful]
+    if not (doubtful and sure):
+        return found
+    width = Counter(map(len, sure)).most_common(1)[0][0]
+    labels = {cells[-1] for cells in sure} | {"#"}
+    for n in sorted(doubtful):
+        number, cells = rows[n]
+        begins = n == 0 or not found[n - 1][1]
+        unknown = lines[n].startswith("# ") and cells[-1] not in labels
+        if begins and (len(cells) != width or (unknown and width > 1)):
+            found[n] = (number, ())
+            dropped.append(n)
+    if dropped:
+        warn_once(
+            logger,
+            f"{path}: {len(dropped)} lines that begin a sentence with # are read as comments (line "
+            f"{rows[dropped[0]][0]}: {lines[dropped[0]]!r}).",
+        )
+    return found
+
+
+def _begins(lines: Sequence[str], rows: Sequence[Row], n: int) -> bool:
+    """Return whether nothing but remarks stands between a line and the end of the last sentence."""
+    while n and rows[n - 1][1] and _is_remark(lines[n - 1]):
+        n -= 1
+    return not n or not rows[n - 1][1]
+
+
+def _is_remark(line: str) -> bool:
+    """Return whether a line may be a comment, by its beginning."""
+    return _REMARK.match(line) is not None
+
+
+def _cells(line: str, tabs: bool) -> Sequence[str]:
+    """Return the cells of a line, none where it is no row."""
     content = line.strip(" \t")
-    return content != "" and _BLANKS.split(content, maxsplit=1)[0] != DOCUMENT_START
-
-
-def _uneven(path: Path, number: int, width: int, cells: Sequence[str], tabs: bool) -> DataError:
-    divider = "a TAB" if tabs else "blanks"
-    hint = " (A comment stands before its sentence, as '# ...'.)" if cells[0][0] == "#" else ""
-    return DataError(
-        f"{path}, line {number}: expected {width} columns divided by {divider}, as in the lines "
-        f"before, found {len(cells)}.{hint}"
-    )
+    if not content or (
+        content.startswith(DOCUMENT_START) and _BLANKS.split(content)[0] == DOCUMENT_START
+    ):
+        return ()
+    return line.split("\t") if tabs else _BLANKS.split(content)

@@ -7,15 +7,14 @@ from pathlib import Path
 from probekit.base.kinds import KINDS
 from probekit.errors import DataError
 from probekit.tasks import TextOptions
-from probekit.tasks.bio import is_tag
-from probekit.tasks.checks import check_text
-from probekit.tasks.formats.encodings import known_encoding
-from probekit.tasks.formats.extensions import RUNNING, format_of
-from probekit.tasks.formats.text_lines import decode_lines, read_bytes
+from probekit.tasks.assemble import check_text
+from probekit.tasks.formats.file_names import RUNNING, format_of
+from probekit.tasks.formats.text_lines import decode_lines, known_encoding, read_bytes
 from probekit.tasks.formats.word_columns import DOCUMENT_START
-from probekit.tasks.own.column_choice import Choice
-from probekit.tasks.own.own_formats import FORMATS, read_own
+from probekit.tasks.own.user_files import FORMATS, read_own
+from probekit.tasks.schemes import is_tag
 from probekit.tasks.sentences import Sentence
+from probekit.tasks.text_options import Choice
 from probekit.train.saved.head import TrainedHead
 from probekit.train.saved.items import Item, read_items
 
@@ -68,8 +67,8 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
 
 def _table_items(path: Path, head: TrainedHead, options: TextOptions) -> list[Item]:
     kind = KINDS[head.text_kind].name
-    choice = Choice(texts_alone=True, label=head.config["label"], **vars(options))
-    found = read_own([path], choice, kind)
+    asked = {**vars(options), "kind": kind}
+    found = read_own([path], Choice(texts_alone=True, label=head.config["label"], **asked))
     if not found.sentences:
         raise DataError(f"{path}: there is no text to label.")
     for sentence in found.sentences:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from probekit.errors import DataError
-from probekit.tasks.formats.cells import Row, is_filled
-from probekit.tasks.formats.headers import column_of
-from probekit.tasks.own.column_choice import Choice, place_of
-from probekit.tasks.own.text_columns import is_id
+from probekit.tasks.column_choice import is_id, place_of
+from probekit.tasks.formats.delimited import column_of
+from probekit.tasks.formats.word_columns import Row
+from probekit.tasks.text_options import Choice
 
 NONE = "none"
 """Says that a table has no sentence ids, whatever a column looks like."""
@@ -50,31 +50,9 @@ def sentence_columns(
     found = [place for place, name in enumerate(plain) if name in _OF_SENTENCES and place != taken]
     if found:
         return found + [place for place, name in enumerate(plain) if name in _OF_TEXTS]
-    filled = [row for row in rows if is_filled(row)]
-    return [
-        place
-        for place, name in enumerate(names)
-        if is_id(name) and place != taken and _repeats(column_of(filled, place))
-    ]
-
-
-def divide(rows: Sequence[Row], places: Sequence[int]) -> list[list[Row]]:
-    """Return the rows of each sentence: empty rows end one, and so do changes of its ids.
-
-    An id that is given for the first word alone holds for those below it.
-    """
-    sentences: list[list[Row]] = [[]]
-    last = [""] * len(places)
-    for row in rows:
-        if not is_filled(row):
-            sentences.append([])
-            continue
-        ids = [row[1][place].strip() or before for place, before in zip(places, last, strict=True)]
-        if ids != last:
-            sentences.append([])
-        sentences[-1].append(row)
-        last = ids
-    return [sentence for sentence in sentences if sentence]
+    ids = [place for place, name in enumerate(names) if is_id(name) and place != taken]
+    filled = [row for row in rows if row[1]] if ids else []
+    return [place for place in ids if _repeats(column_of(filled, place))]
 
 
 def check_undivided(

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
+from probekit.base.kinds import KINDS, Kind
 from probekit.errors import OptionError
 
 
@@ -29,6 +30,11 @@ class TextOptions:
     encoding: str | None = None
     sentences: str | None = None
     skip_unlabelled: bool = False
+
+    @property
+    def of_kind(self) -> Kind:
+        """What is labelled, typed or not."""
+        return KINDS[self.kind or "tagging"]
 
     @property
     def given(self) -> dict[str, Any]:
@@ -57,6 +63,21 @@ class TextOptions:
         for name in self.given:
             if name in names:
                 raise OptionError(f"{_option(name)} says nothing about {where}; leave it out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(TextOptions):
+    """How one file is read: what the user typed, and his label column.
+
+    Attributes:
+        label: the label column, by name or index.
+        optional: a file of sentences without the label column is one without labels.
+        texts_alone: labels are not read; ``label`` says which column is no text.
+    """
+
+    label: str | None = None
+    optional: bool = False
+    texts_alone: bool = False
 
 
 def _option(name: str) -> str:

@@ -3,21 +3,25 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import NoReturn
 
-from probekit.base.kinds import SPLITS, KindName
+from probekit.base.kinds import SPLITS
 from probekit.base.messages.reasons import reason_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, HubError, MissingFileError, OptionError
-from probekit.tasks.formats.arrow_fields import dataset_fields
-from probekit.tasks.hub.load import UnreachableError, commit_of, list_configurations, load_split
-from probekit.tasks.hub.repository import HubSource
-from probekit.tasks.own.column_choice import Choice
-from probekit.tasks.own.own_formats import read_fields
-from probekit.tasks.own.split_files import split_of
-from probekit.tasks.own.user_task import UserFiles, own_task
+from probekit.tasks.formats.fields import dataset_fields
+from probekit.tasks.formats.file_names import split_of
+from probekit.tasks.hub_repository import (
+    HubRepository,
+    UnreachableError,
+    commit_of,
+    list_configurations,
+    load_split,
+)
+from probekit.tasks.own.user_files import OwnCorpus, UserFiles, own_task, read_fields
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task, slugify
+from probekit.tasks.text_options import Choice
 
 _NAME = re.compile(
     r"(?P<repo>\w[\w.-]*/\w[\w.-]*)(/(?P<config>\w[^/@]*))?(@(?P<revision>\w.*))?", re.ASCII
@@ -25,27 +29,19 @@ _NAME = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class HubData:
-    """The source of a Hub data set's rows, read with the user's columns.
+class HubData(OwnCorpus):
+    """The rows of a Hub data set, read with the user's columns.
 
     Attributes:
-        source: where it lies, with the Hub's name of each split.
-        choice: how its text is read.
-        kind: what is labelled.
+        repository: where it lies, with the Hub's name of each split.
     """
 
-    source: HubSource
-    choice: Choice
-    kind: KindName
+    repository: HubRepository
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that there are, in the order train, dev, test."""
-        return tuple(self.source.splits)
-
-    def choosing(self, choice: Choice) -> Self:
-        """Return the same data set, read with another choice."""
-        return replace(self, choice=choice)
+        return tuple(self.repository.splits)
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
         """Read ``split`` from the Hub, or from files of the same columns.
@@ -55,13 +51,13 @@ class HubData:
             MissingFileError: ``data`` does not hold the split.
         """
         if data is not None:
-            return UserFiles.at(data, self.choice, self.kind)(split, None)
+            return UserFiles.at(data, self.choice)(split, None)
         try:
-            dataset, where = load_split(split, self.source)
+            dataset, where = load_split(split, self.repository)
         except Exception as error:
             # Whatever goes wrong inside `datasets`; the message keeps the reason.
-            raise HubError(f"could not load {self.source}: {reason_of(error)}.") from error
-        return read_fields(dataset_fields(dataset, where, where), self.choice, self.kind)
+            raise HubError(f"could not load {self.repository}: {reason_of(error)}.") from error
+        return read_fields(dataset_fields(dataset, where, where), self.choice)
 
 
 def hub_name(name: str) -> bool:
@@ -69,13 +65,12 @@ def hub_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def hub_task(name: str, choice: Choice, kind: KindName) -> Task:
+def hub_task(name: str, choice: Choice) -> Task:
     """Return the task that a Hub data set is.
 
     Args:
         name: "org/name" or "org/name/config", either with "@revision".
         choice: what the user typed of it.
-        kind: what is labelled.
 
     Raises:
         MissingFileError: there is no such data set (and no such path).
@@ -86,22 +81,24 @@ def hub_task(name: str, choice: Choice, kind: KindName) -> Task:
     choice.refuse(("separator", "encoding", "sentences"), f"{name}, a data set of the Hub")
     parts = _NAME.fullmatch(name)
     assert parts, f"{name} is no name of a data set"
-    source = HubSource(
+    repository = HubRepository(
         repo=parts["repo"], config=parts["config"], revision=parts["revision"], labels={}
     )
-    source = replace(source, splits=_splits(name, source))
-    return own_task(name, slugify(name), HubData(source=source, choice=choice, kind=kind))
+    repository = replace(repository, splits=_splits(name, repository))
+    return own_task(name, slugify(name), HubData(repository=repository, choice=choice))
 
 
-def _splits(name: str, source: HubSource) -> dict[str, str]:
+def _splits(name: str, repository: HubRepository) -> dict[str, str]:
     """Return our names of the splits to the Hub's; a split of another name alone is train."""
     import datasets
 
     try:
-        revision = commit_of(source) or source.revision
-        builder = datasets.load_dataset_builder(source.repo, source.config, revision=revision)
+        revision = commit_of(repository) or repository.revision
+        builder = datasets.load_dataset_builder(
+            repository.repo, repository.config, revision=revision
+        )
     except Exception as error:
-        _explain(name, source, error)
+        _explain(name, repository, error)
     found = [str(split) for split in builder.info.splits or builder.config.data_files or ()]
     named = {split_of(split): split for split in reversed(found)}
     splits = {split: named[split] for split in SPLITS if split in named}
@@ -113,7 +110,7 @@ def _splits(name: str, source: HubSource) -> dict[str, str]:
     return splits or {"train": found[0]}
 
 
-def _explain(name: str, source: HubSource, error: Exception) -> NoReturn:
+def _explain(name: str, repository: HubRepository, error: Exception) -> NoReturn:
     """Say why a data set cannot be opened."""
     reason = reason_of(error)
     if isinstance(error, UnreachableError):
@@ -128,14 +125,14 @@ def _explain(name: str, source: HubSource, error: Exception) -> NoReturn:
             f"on the Hub (or a private one). Check the path; `probekit tasks` lists the tasks."
         ) from error
     try:
-        configs = list_configurations(source)
+        configs = list_configurations(repository)
     except HubError:
         configs = []  # the error that led here is the one to report
-    if source.config is not None and configs:
-        choose(f"configuration of {source.repo}", source.config, dict.fromkeys(configs))
-    if source.config is None and len(configs) > 1:
+    if repository.config is not None and configs:
+        choose(f"configuration of {repository.repo}", repository.config, dict.fromkeys(configs))
+    if repository.config is None and len(configs) > 1:
         raise OptionError(
             f"{name} has several configurations: {', '.join(configs)}. Choose one: "
-            f"{source.repo}/{configs[0]}."
+            f"{repository.repo}/{configs[0]}."
         ) from error
-    raise HubError(f"could not load {source} from the Hub: {reason}.") from error
+    raise HubError(f"could not load {repository} from the Hub: {reason}.") from error

@@ -1,4 +1,7 @@
-"""The files of the user's own folder by split: one each, or shards as the Hub names them."""
+"""What the names of the user's own files say: format, split and shard.
+
+A format is that of ".csv" for "Train.CSV.gz". A split has a file, or shards as the Hub names them.
+"""
 
 import json
 import re
@@ -7,11 +10,38 @@ from pathlib import Path
 
 from probekit.base.kinds import ALIASES, SPLITS
 from probekit.errors import DataError, MissingFileError
-from probekit.tasks.formats.extensions import RUNNING, format_of, is_saved, stem_of
+
+GZIP = ".gz"
+RUNNING = ".txt"
+"""The format of running text; where words are labelled, of columns."""
+SAVED = "saved"
+"""The format of a folder that ``Dataset.save_to_disk`` of the ``datasets`` library wrote."""
+
+_SAME = {".ndjson": ".jsonl", ".tab": ".tsv", ".bio": ".conll", ".iob": ".conll", ".iob2": ".conll"}
+"""Other suffixes of a format."""
 
 _SHARD = re.compile(
     r"((?P<name>.+?)[-_.])?(?P<number>\d+)(-of-(?P<total>\d+)(-[0-9a-f]{16})?)?", re.ASCII
 )
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a path's suffix says, in lower case ("" where it has none)."""
+    if is_saved(path):
+        return SAVED
+    suffix = Path(stem_of(path, packed=True)).suffix.lower()
+    return _SAME.get(suffix, suffix)
+
+
+def stem_of(path: Path, *, packed: bool = False) -> str:
+    """Return a file's name without its suffix; with ``packed``, without ``.gz`` alone."""
+    name = path.name[: -len(GZIP)] if path.suffix.lower() == GZIP else path.name
+    return name if packed else Path(name).stem
+
+
+def is_saved(path: Path) -> bool:
+    """Say whether a folder holds one split as ``Dataset.save_to_disk`` writes it."""
+    return (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
 
 
 def split_files(path: Path, formats: Collection[str]) -> dict[str, tuple[Path, ...]]:

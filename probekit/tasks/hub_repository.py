@@ -1,0 +1,230 @@
+"""Repositories of the Hugging Face Hub: where a task lies there, read through ``datasets``."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from probekit.base.kinds import HUB_SPLITS
+from probekit.base.messages.reasons import reason_of
+from probekit.errors import DataError, HubError
+from probekit.tasks.formats.fields import class_names
+from probekit.tasks.label_names import DASH, MARKS, NUMBERS, score_name
+from probekit.tasks.sentences import Sentence, Sentences, plain_text
+
+logger = logging.getLogger(__name__)
+
+PROBE_SECONDS = 10.0
+UNLABELLED = frozenset({*NUMBERS, *MARKS, DASH, None})
+"""Labels that say that there is none, where a column has no other."""
+
+
+class UnreachableError(Exception):
+    """Nothing answers at the Hub's address, so no other repository will either."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubRepository:
+    """A Hub repository that holds a task as files that ``datasets`` reads without a script.
+
+    Attributes:
+        repo: "org/name".
+        labels: label column to the repository's feature.
+        words: the feature with the list of words.
+        texts: the feature with the text, or the two of a pair, instead of ``words``.
+        config: the repository's configuration, or None for its only one.
+        revision: branch, tag or commit; None is the main branch.
+        ids: features that hold the examples' own ids; the first that is there is used.
+        names: label column to published label names, for a repository that stores numbers and
+            has lost their names.
+        renamed: label column to the Hub's label names, each with the one that is used here.
+        splits: split to the repository's name for it.
+    """
+
+    repo: str
+    labels: Mapping[str, str]
+    words: str = "tokens"
+    texts: tuple[str, ...] = ()
+    config: str | None = None
+    revision: str | None = None
+    ids: Sequence[str] = ()
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    splits: Mapping[str, str] = field(default_factory=lambda: HUB_SPLITS)
+
+    def __str__(self) -> str:
+        """Return "org/name@revision (config)" as messages name it."""
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"{self.repo}{revision}" + (f" ({self.config})" if self.config else "")
+
+
+def read_hub(task: str, split: str, repositories: Sequence[HubRepository]) -> Sentences:
+    """Return ``split`` from the first repository that loads.
+
+    They are tried in order, each once. A Hub that does not answer at all ends the search
+    after one attempt of at most ten seconds.
+
+    Raises:
+        HubError: none loaded; the message says what was tried and why each failed.
+    """
+    failures = []
+    for repository in repositories:
+        try:
+            dataset, where = load_split(split, repository)
+            sentences = _sentences(dataset, repository, where)
+            return Sentences(sentences=sentences, where=where, origin=where, unit="row")
+        except UnreachableError as error:
+            failures.append(f"{repository}: {error}")
+            break
+        except Exception as error:
+            # Whatever goes wrong inside `datasets` must not keep the next repository from being
+            # tried; the message keeps the reason.
+            logger.debug("could not load %s", repository, exc_info=True)
+            failures.append(f"{repository}: {reason_of(error)}")
+    raise HubError(
+        f"could not load split {split!r} of {task} from the Hub. Tried {'; '.join(failures)}. "
+        "Give the published files with --data DIR instead; HF_HUB_OFFLINE=1 uses a copy that was "
+        "downloaded before."
+    )
+
+
+def load_split(split: str, repository: HubRepository) -> tuple[Any, str]:
+    """Return a split as a ``datasets.Dataset``, and its repository as messages name it.
+
+    Raises:
+        UnreachableError: nothing answers.
+        Exception: whatever goes wrong inside ``datasets``.
+    """
+    import datasets
+
+    revision = commit_of(repository)
+    dataset = datasets.load_dataset(
+        repository.repo,
+        repository.config,
+        split=repository.splits[split],
+        revision=revision or repository.revision,
+    )
+    where = f"hub:{repository.repo}@{revision or _cached_commit(dataset)}"
+    return dataset, f"{where} ({repository.config or dataset.config_name})"
+
+
+def list_configurations(repository: HubRepository) -> list[str]:
+    """Return the names of a repository's configurations.
+
+    Raises:
+        HubError: they cannot be listed.
+    """
+    import datasets
+
+    try:
+        revision = commit_of(repository) or repository.revision
+        return list(datasets.get_dataset_config_names(repository.repo, revision=revision))
+    except Exception as error:
+        reason = str(error) if isinstance(error, UnreachableError) else reason_of(error)
+        raise HubError(f"cannot list the configurations of {repository.repo}: {reason}.") from error
+
+
+def commit_of(repository: HubRepository) -> str | None:
+    """Return the commit that a repository's revision means now; None when offline.
+
+    Asking first pins one revision for every later request, and it is the one request that
+    ``huggingface_hub`` does not repeat for half a minute when nothing answers.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    try:
+        return (
+            HfApi()
+            .dataset_info(repository.repo, revision=repository.revision, timeout=PROBE_SECONDS)
+            .sha
+        )
+    except OfflineModeIsEnabled:
+        return None
+    except Exception as error:
+        # The base class of every "no answer" of the HTTP client, which is huggingface_hub's own
+        # choice (and has been another package before), so it is known here by name.
+        if any(base.__name__ == "TransportError" for base in type(error).__mro__):
+            raise UnreachableError(f"the Hub is unreachable ({reason_of(error)})") from error
+        raise
+
+
+def _cached_commit(dataset: Any) -> str:
+    """Return the commit of a data set loaded from the local cache, whose folder it names."""
+    files = dataset.cache_files
+    return Path(files[0]["filename"]).parent.name if files else "unknown"
+
+
+def _sentences(dataset: Any, repository: HubRepository, where: str) -> tuple[Sentence, ...]:
+    """Return the rows of a ``datasets.Dataset``, with labels by name.
+
+    Args:
+        dataset: one split.
+        repository: what its columns are called.
+        where: the repository as messages name it.
+
+    Raises:
+        DataError: a column is missing, or holds what is no label.
+    """
+    wanted = [*(repository.texts or (repository.words,)), *repository.labels.values()]
+    missing = [name for name in wanted if name not in dataset.column_names]
+    if missing:
+        found = ", ".join(dataset.column_names)
+        raise DataError(f"{where} has no column {', '.join(missing)} (it has: {found})")
+    labels = {
+        column: _label_names(dataset, column, repository, where) for column in repository.labels
+    }
+    named = {column: rows for column, rows in labels.items() if rows is not None}
+    if repository.texts:
+        texts = zip(*(dataset[name][:] for name in repository.texts), strict=True)
+        return tuple(
+            plain_text(row, {column: rows[n][0] for column, rows in named.items()}, n + 1)
+            for n, row in enumerate(texts)
+        )
+    words = dataset[repository.words][:]
+    own = next((name for name in repository.ids if name in dataset.column_names), None)
+    ids = dataset[own][:] if own else [None] * len(words)
+    return tuple(
+        Sentence(
+            tuple(row),
+            {column: rows[n] for column, rows in named.items()},
+            (n + 1,) * max(len(row), 1),
+            None if ids[n] is None else str(ids[n]),
+        )
+        for n, row in enumerate(words)
+    )
+
+
+def _label_names(
+    dataset: Any, column: str, repository: HubRepository, where: str
+) -> list[tuple[str, ...]] | None:
+    """Return a column's labels by name; None if the split has none (-1 or "_" throughout)."""
+    feature = repository.labels[column]
+    rows = [row if isinstance(row, list) else [row] for row in dataset[feature][:]]
+    flat = {label for row in rows for label in row}
+    if flat <= UNLABELLED:
+        return None
+    other = repository.renamed.get(column, {})
+    if all(isinstance(label, float) for label in flat):  # scores, not classes
+        named = {label: score_name(label) for label in flat}
+    elif all(isinstance(label, str) for label in flat):
+        named = {label: other.get(label, label) for label in flat}
+    else:
+        names = class_names(dataset.features[feature]) or repository.names.get(column)
+        if names is None:
+            raise DataError(f"{where}: column {feature!r} holds numbers without names")
+        marks = () if repository.texts else NUMBERS  # marks of words stay, as text
+        named = {mark: str(mark) for mark in marks}
+        named |= {n: other.get(name, name) for n, name in enumerate(names)}
+        wrong = [
+            label
+            for row in rows
+            for label in row
+            if not isinstance(label, int) or label not in named
+        ]
+        if wrong:
+            raise DataError(
+                f"{where}: column {feature!r} holds {wrong[0]!r}, not one of {len(names)}"
+            )
+    return [tuple(named[label] for label in row) for row in rows]

@@ -1,0 +1,88 @@
+"""Labels by name: classes and numbers as text, and the marks that say that there is none."""
+
+import math
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+NO_LABEL = ""
+"""The label of a word that has none: it is neither fitted on nor scored."""
+
+NUMBERS = frozenset({-1, -100})
+"""Numbers that stand for no label in unlabelled splits and in losses."""
+
+MARKS = frozenset({"_", "n/a", "nan", "<na>", "#n/a", *map(str, NUMBERS)})
+"""Marks of treebanks and of tables in lower case, and those numbers."""
+
+DASH = "-"
+"""A mark too, but where other labels are signs it is one of them ("+" and "-", "." and "-")."""
+
+_UNSEEN = "\ufeff\u200b\u2060"
+"""Characters that no editor shows and ``str.strip`` leaves: byte order mark, zero-width ones."""
+
+
+def trim(cell: str) -> str:
+    """Return a label, or the name of a column, without what surrounds it unseen.
+
+    That is white space of every kind (no-break spaces, line ends) and marks without width. Words
+    and texts are never trimmed so: a no-break space may be one.
+    """
+    shorter = cell.strip().strip(_UNSEEN)
+    return cell if shorter == cell else trim(shorter)
+
+
+def marks_among(labels: Iterable[str]) -> set[str]:
+    """Return those of the labels of a column that say that there is none."""
+    names = set(labels)
+    found = {name for name in names if name.lower() in MARKS}
+    signs = {name for name in names - found if not any(map(str.isalnum, name))} - {DASH, NO_LABEL}
+    return found if signs or DASH not in names else found | {DASH}
+
+
+def is_number(label: str) -> bool:
+    """Return whether a label reads as a finite number."""
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return False
+
+
+def score_name(value: float) -> str:
+    """Return a score by the one name that it has in a table of text ("3.8") and on the Hub.
+
+    The Hub stores float32. The name is the shortest decimal that means the same float32, with at
+    least three digits after the point: 3.8 and 3.799999952316284 are both "3.800".
+    """
+    rounded = _float32(value)
+    near = (f"{rounded:.{digits}f}" for digits in range(3, 10))
+    return next((name for name in near if _float32(float(name)) == rounded), repr(rounded))
+
+
+def _float32(value: float) -> float:
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    return float(rounded)
+
+
+def by_name(rows: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """Return the numbers of a ClassLabel of ``datasets``, or lists of them, by name.
+
+    A text that has no label has None. A number that stands for no label stays among the labels of
+    words, where ``marks_among`` finds it; a column that has no other is one of None.
+    """
+    if {one for row in rows for one in (row if isinstance(row, list) else [row])} <= _NONE:
+        return [None] * len(rows)
+    return [
+        [_name(one, names) for one in row]
+        if isinstance(row, list)
+        else None
+        if row in NUMBERS
+        else _name(row, names)
+        for row in rows
+    ]
+
+
+_NONE = {*NUMBERS, None}
+
+
+def _name(value: Any, names: Sequence[str]) -> Any:
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value

@@ -1,0 +1,205 @@
+"""The user's own words: a word per row, or lists of words and of labels per record."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from probekit.errors import DataError
+from probekit.tasks.column_choice import WORDS, choose_label, choose_words, is_id, place_of
+from probekit.tasks.formats.conllu import FIELDS, LABEL_FIELDS, parse_conllu
+from probekit.tasks.formats.delimited import read_table
+from probekit.tasks.formats.fields import Fields
+from probekit.tasks.formats.file_names import RUNNING, format_of
+from probekit.tasks.formats.text_lines import own_lines
+from probekit.tasks.formats.word_columns import column_rows, divide, sentence_of
+from probekit.tasks.own.sentence_ids import check_undivided, sentence_columns
+from probekit.tasks.sentences import Sentence, Sentences
+from probekit.tasks.text_options import Choice
+
+MOST_WORDS = 500
+
+
+def read_words(path: Path, choice: Choice) -> Sentences:
+    """Read a file with one word per row.
+
+    A ``.txt`` file is columns or CoNLL-U, as the copies of many corpora are called.
+
+    Raises:
+        OptionError: the choice of columns is left open, or does not fit.
+        DataError: the file does not hold what its format promises; for ``.txt`` the message says
+            how running text is read.
+    """
+    form = format_of(path)
+    if form == ".conllu":
+        return _read_conllu(path, choice)
+    if form != RUNNING:
+        return _read_rows(path, choice)
+    try:
+        conllu = _is_conllu(own_lines(path, choice.encoding))
+        return _read_conllu(path, choice) if conllu else _read_rows(path, choice)
+    except DataError as error:
+        raise DataError(
+            f"{error} It is read as columns, a word per line; where it is running text, give "
+            "--kind language-modelling."
+        ) from error
+
+
+def words_of(fields: Fields, choice: Choice) -> Sentences:
+    """Return records of words as sentences.
+
+    Raises:
+        OptionError: the choice of columns is left open.
+        DataError: no column holds lists of words, or a row's is none.
+    """
+    if not fields.lines:
+        return fields.sentences(())
+    names = list(fields.values)
+    lists = [name for name, values in fields.values.items() if _is_list_column(values)]
+    word = choose_words(fields.where, choice, names, lists)
+    label = choose_label(fields.where, choice, names, [name for name in lists if name != word])
+    return fields.sentences(_record(fields, n, word, label) for n in range(len(fields.lines)))
+
+
+def _is_conllu(lines: Sequence[str]) -> bool:
+    """Say whether the first row has the ten cells of CoNLL-U, of which the first counts words."""
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    cells = first.split("\t")
+    return len(cells) == len(FIELDS) and cells[0].partition("-")[0] == "1"
+
+
+def _read_conllu(path: Path, choice: Choice) -> Sentences:
+    """Read CoNLL-U; without ``--label`` the labels are the first of ``LABEL_FIELDS`` it has."""
+    where, lines = str(path), own_lines(path, choice.encoding)
+    word = FIELDS[place_of(where, "--text", choice.text or "form", FIELDS)]
+    if choice.label is not None and not choice.texts_alone:
+        label = FIELDS[place_of(where, "--label", choice.label, FIELDS)]
+        return parse_conllu(path, (label,), word, lines)
+    found = parse_conllu(path, [field for field in LABEL_FIELDS if field != word], word, lines)
+    first = (replace(s, labels=dict(list(s.labels.items())[:1])) for s in found.sentences)
+    return replace(found, sentences=tuple(first))
+
+
+def _read_rows(path: Path, choice: Choice) -> Sentences:
+    """Read columns of words, or a table of them.
+
+    In columns, which are named by their position, the word is the first and the label the last one;
+    one alone has no labels. With ``--separator`` they are read as a table. A table has a header
+    (``read_table``) or a word in the first column, and one label column. Empty rows divide
+    sentences, and so does a column of sentence ids.
+
+    Raises:
+        OptionError: several label columns and no ``--label``, or no such column.
+        DataError: rows of different widths, texts where words should be, or one sentence with a
+            column that looks like sentence ids; a table that is one of over ``MOST_WORDS`` words.
+    """
+    where = str(path)
+    in_table = format_of(path) not in (".conll", RUNNING) or choice.separator is not None
+    if in_table:
+        names, rows = read_table(path, choice)
+    else:
+        rows = column_rows(path, own_lines(path, choice.encoding))
+        width = next((len(cells) for _, cells in rows if cells), 0)
+        names = [str(place) for place in range(width)]
+    if not names:
+        return Sentences.of_file(path, ())
+    usual = next((name for name in names if name.lower() in WORDS), names[0])
+    word = place_of(where, "--text", choice.text or usual, names)
+    ids = sentence_columns(where, choice, names, rows, word)
+    if in_table:
+        label = _table_label(where, choice, names, (word, *ids))
+    else:
+        label = _last_label(where, choice, names)
+    blocks = divide(rows, ids)
+    if len(blocks) == 1 and choice.sentences is None:
+        asked = [place for place, name in enumerate(names) if name == choice.label]
+        check_undivided(where, names, blocks[0], (word, label, *ids, *asked))
+    labels = {} if label is None or choice.texts_alone else {names[label]: label}
+    found = Sentences.of_file(path, (sentence_of(block, word, labels) for block in blocks))
+    return _checked(found) if in_table else found
+
+
+def _last_label(where: str, choice: Choice, names: Sequence[str]) -> int | None:
+    if len(names) == 1:
+        return None
+    wanted = None if choice.texts_alone else choice.label
+    return place_of(where, "--label", wanted or names[-1], names)
+
+
+def _table_label(
+    where: str, choice: Choice, names: Sequence[str], taken: Sequence[int]
+) -> int | None:
+    """Return the label column: the one asked for, else the only one that is no word and no id."""
+    free = [name for place, name in enumerate(names) if place not in taken]
+    if choice.label is None:
+        free = [name for name in free if not is_id(name)]
+    hint = (
+        " It is read as words, one per row; where each row is a text with one label, give --kind "
+        "sentence, pair or regression."
+    )
+    label = choose_label(where, choice, names, free, hint)
+    return None if label is None else names.index(label)
+
+
+def _checked(found: Sentences) -> Sentences:
+    """Return the words of a table without blanks around them; refuse texts, and a file of one.
+
+    Most words of a table of texts hold blanks; one sentence as long as a file lacks its empty rows.
+    """
+    sentences = tuple(
+        replace(one, words=tuple(word.strip(" \t") for word in one.words))
+        for one in found.sentences
+    )
+    words = [word for sentence in sentences for word in sentence.words]
+    texts = [word for word in words if " " in word.strip()]
+    if len(texts) > len(words) / 2:
+        raise DataError(
+            f"{found.where}: the column of words holds texts, such as {texts[0][:60]!r}. For one "
+            "label per text give --kind sentence (or pair, regression); for labels of words write "
+            "one word per row."
+        )
+    if len(sentences) == 1 and len(words) > MOST_WORDS:
+        raise DataError(
+            f"{found.where} reads as one sentence of {len(words)} words; sentences are divided by "
+            "blank rows, or by a column of sentence ids (--sentences). Put a blank row after each "
+            "sentence, or convert the file to .jsonl or .conll."
+        )
+    return replace(found, sentences=sentences)
+
+
+def _is_list_column(values: Sequence[Any]) -> bool:
+    """Return whether a column holds lists of strings or whole numbers (or nothing).
+
+    An empty place in a list is a fault that is told with its line, and no reason to look elsewhere.
+    """
+    filled = [value for value in values if value is not None]
+    flat = (item for value in filled if isinstance(value, list) for item in value)
+    lists = all(isinstance(value, list) for value in filled)
+    return bool(filled) and lists and all(isinstance(item, str | int | None) for item in flat)
+
+
+def _record(fields: Fields, number: int, word: str, label: str | None) -> Sentence:
+    words = _strings(fields, number, word)
+    if words is None:
+        raise DataError(f"{fields.place(number)}: no words in column {word!r}.")
+    found = None if label is None else _strings(fields, number, label, numbers=True)
+    labels = {} if found is None else {str(label): found}
+    lines = (fields.lines[number],) * max(len(words), 1)
+    return Sentence(words, labels, lines, fields.id_of(number))
+
+
+def _strings(
+    fields: Fields, number: int, name: str, numbers: bool = False
+) -> tuple[str, ...] | None:
+    """Return one cell as strings; ``numbers`` allows whole numbers, which become their digits."""
+    value = fields.values[name][number]
+    if value is None:
+        return None
+    allowed: tuple[type, ...] = (str, int) if numbers else (str,)
+    fits = isinstance(value, list) and all(
+        isinstance(item, allowed) and not isinstance(item, bool) for item in value
+    )
+    if not fits:
+        expected = "a list of strings or whole numbers" if numbers else "a list of strings"
+        raise DataError(f"{fields.place(number)}: expected {expected} in column {name!r}.")
+    return tuple(map(str, value))

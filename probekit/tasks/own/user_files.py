@@ -1,0 +1,254 @@
+"""The user's own data: files of any format, with one file, or shards, per split."""
+
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from probekit.base.kinds import KINDS, Kind, Metric
+from probekit.base.messages.once import warn_once
+from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.tasks.assemble import assemble, settle_labels
+from probekit.tasks.formats.delimited import load_table
+from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
+from probekit.tasks.formats.file_names import (
+    RUNNING,
+    SAVED,
+    format_of,
+    split_files,
+    split_of,
+    stem_of,
+)
+from probekit.tasks.formats.json_columns import load_json, load_jsonl
+from probekit.tasks.label_names import NO_LABEL
+from probekit.tasks.own.own_texts import read_running, texts_of
+from probekit.tasks.own.own_words import read_words, words_of
+from probekit.tasks.schemes import looks_like_tags, read_scheme
+from probekit.tasks.sentences import Sentences
+from probekit.tasks.task import Task, slugify
+from probekit.tasks.text_options import Choice
+
+logger = logging.getLogger(__name__)
+
+COLUMNS = (".conll", ".conllu")
+"""Formats of words in columns."""
+LOADERS: Mapping[str, Callable[[Path, Choice], Fields]] = {
+    ".jsonl": load_jsonl,
+    ".parquet": lambda path, _: load_parquet(path),
+    ".json": load_json,
+    SAVED: lambda path, _: load_saved(path),
+    ".csv": load_table,
+    ".tsv": load_table,
+    RUNNING: load_table,
+}
+"""Formats of one example per row or record."""
+TABLES = (".csv", ".tsv", RUNNING)
+FORMATS = frozenset({*COLUMNS, *LOADERS})
+_PACKED = (".parquet", SAVED)
+"""Formats that say themselves how their text is encoded."""
+
+HASH = re.compile(r"-[0-9a-f]{8}\Z")
+"""What follows the name in the folder name of the user's own data: of its text."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnCorpus(ABC):
+    """The corpus of a task that the user describes by options: his files, or a Hub data set.
+
+    Attributes:
+        choice: how its text is read.
+    """
+
+    choice: Choice
+
+    @property
+    @abstractmethod
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are, in the order train, dev, test."""
+
+    @abstractmethod
+    def __call__(self, split: str, data: Path | None) -> Sentences:
+        """Read ``split``, from ``data`` (a file or folder) if that is given.
+
+        Raises:
+            MissingFileError: ``data`` does not hold the split.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserFiles(OwnCorpus):
+    """Files per split, all read with the same columns."""
+
+    files: Mapping[str, tuple[Path, ...]]
+
+    @classmethod
+    def at(cls, path: Path, choice: Choice) -> Self:
+        """Return what lies at a path.
+
+        Raises:
+            MissingFileError: nothing lies there.
+            DataError: the kind is not read from such a file, or no file is named after a split.
+        """
+        return cls(files=split_files(path, _formats_of(choice.of_kind)), choice=choice)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are, in the order train, dev, test."""
+        return tuple(self.files)
+
+    def __call__(self, split: str, data: Path | None) -> Sentences:
+        """Read the files of ``split``; arguments and errors as for ``OwnCorpus``."""
+        files = self.files if data is None else self.at(data, self.choice).files
+        if split not in files:
+            raise MissingFileError(
+                f"{data}: no file for split {split!r}, only {', '.join(files)}. Name the file "
+                f"{split}{self.files[split][0].suffix}."
+            )
+        return read_own(files[split], self.choice)
+
+
+def read_own(paths: Sequence[Path], choice: Choice) -> Sentences:
+    """Return the sentences of one split: of a file, or of all its shards.
+
+    Raises:
+        DataError: the kind is not read from such a file, or it does not hold what its format
+            promises.
+        OptionError: the choice of columns is left open, or an option has nothing to say there.
+    """
+    return Sentences.joined([_read(path, choice) for path in paths])
+
+
+def read_fields(fields: Fields, choice: Choice) -> Sentences:
+    """Return the sentences of records that are read already; errors as for ``read_own``."""
+    return (words_of if choice.of_kind.per == "word" else texts_of)(fields, choice)
+
+
+def _read(path: Path, choice: Choice) -> Sentences:
+    form, kind = format_of(path), choice.of_kind
+    of_words, running = kind.per == "word", kind.per == "prediction" and form == RUNNING
+    if form not in _formats_of(kind):
+        raise _unknown_format(path, kind)
+    in_columns = form in (*TABLES, ".conll") and not running
+    fitting = {
+        "separator": in_columns,
+        "encoding": form not in _PACKED,
+        "sentences": in_columns and of_words,
+    }
+    wrong = [name for name, fits in fitting.items() if not fits]
+    choice.refuse(wrong, f"{path}, of kind {kind.name}")
+    if running:
+        return read_running(path, choice)
+    if of_words and form in (*COLUMNS, *TABLES):
+        return read_words(path, choice)
+    return read_fields(LOADERS[form](path, choice), choice)
+
+
+def _formats_of(kind: Kind) -> tuple[str, ...]:
+    return (*(COLUMNS if kind.per == "word" else ()), *LOADERS)
+
+
+def _unknown_format(path: Path, kind: Kind) -> DataError:
+    """Say which formats a kind is read from, and which kind is read from this one."""
+    form = format_of(path)
+    others = [name for name, other in KINDS.items() if form in _formats_of(other)]
+    hint = f" For {form} use --kind {others[0]}." if others else ""
+    listed = ", ".join(one for one in _formats_of(kind) if one != SAVED)
+    found = path.suffix or path.name
+    return DataError(
+        f"{path}: unknown format {found!r}; expected {listed} for kind {kind.name}.{hint}"
+    )
+
+
+def user_task(name: str, choice: Choice) -> Task:
+    """Return the task that lies at a path; see ``own_task``.
+
+    Args:
+        name: the path of a file or folder; a single file is the split that its name says
+            ("dev.conll"), else "train".
+        choice: what the user typed of it.
+
+    Raises:
+        MissingFileError: nothing lies there.
+    """
+    path = Path(name).expanduser()
+    return own_task(name, own_name(path), UserFiles.at(path, choice), by_text=True)
+
+
+def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) -> Task:
+    """Return the task that the user describes by options.
+
+    The columns are those of the first split (train, else dev, else test), and so is the metric of
+    tagging: span F1 where the labels are tags of a scheme that ``schemes`` reads, or some are
+    B-TYPE; any other column is scored by accuracy. Sentences and pairs are scored by accuracy,
+    numbers by Spearman's rank correlation, language modelling by perplexity.
+
+    Args:
+        name: as the user types it.
+        slug: the name of its folder in a cache.
+        corpus: reads it, with the options as they were typed.
+        by_text: a hash of its text follows in the folder's name.
+
+    Raises:
+        DataError: the files do not hold what their format promises.
+        OptionError: several label columns and no ``label``, or a ``label`` for language modelling.
+    """
+    kind, label = corpus.choice.of_kind, corpus.choice.label
+    modelling = kind.per == "prediction"
+    if modelling and label not in (None, "token"):
+        raise OptionError(
+            f"--label {label}: language modelling predicts the text's own tokens; leave it out."
+        )
+    first = corpus(corpus.splits[0], None)
+    if kind.per == "word":
+        first = settle_labels(first, _columns(first))
+    columns = ("token",) if modelling else _columns(first)
+    if label is not None and not columns:
+        raise DataError(f"{first.where}: no labels in column {label!r}.")
+    choice = replace(corpus.choice, label=next(iter(columns), label), optional=True)
+    text = assemble(name, corpus.splits[0], first, kind=kind.name, kinds={}).text_fingerprint()
+    return Task(
+        name=name,
+        slug=f"{slug}-{text[:8]}" if by_text else slug,
+        metrics={column: kind.metric or _metric(first, column, name) for column in columns},
+        splits=corpus.splits,
+        kind=kind.name,
+        corpus=replace(corpus, choice=choice),
+        any_scheme=True,
+    )
+
+
+def own_name(path: Path) -> str:
+    """Return what the folders of the user's own data begin with: its name, not that of a split.
+
+    A hash of the text follows, so that data that was moved or renamed is known again.
+    """
+    path = path.expanduser().resolve()
+    if not path.is_file():
+        return slugify(path.name)
+    return slugify(path.parent.name if split_of(stem_of(path)) else stem_of(path))
+
+
+def _columns(found: Sentences) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(column for one in found.sentences for column in one.labels))
+
+
+def _metric(found: Sentences, column: str, task: str) -> Metric:
+    """Return what scores labels of words; say it where they only look like tags of spans."""
+    sentences = found.labels(column).values()
+    labels = {label for own in sentences for label in own}
+    begun = any(label.startswith("B-") and len(label) > 2 for label in labels)
+    if begun or read_scheme(sentences) is not None:
+        return "span-f1"
+    if looks_like_tags(labels):
+        listed = ", ".join(sorted(labels - {NO_LABEL})[:_SHOWN])
+        warn_once(
+            logger,
+            f"{task}: labels of column {column!r} look like tags of spans ({listed}), but are not "
+            "all of one scheme; they are scored by accuracy. For span F1 write O, B-TYPE and "
+            "I-TYPE.",
+        )
+    return "accuracy"

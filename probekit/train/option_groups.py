@@ -141,7 +141,7 @@ class Descent(Group):
         None, "Learning rate over time: linear or constant.", unset="linear", each=str
     )
     warmup: float | None = option(
-        None, "Share of the steps over which the rate rises to its peak.", unset=0.0, each=float
+        None, "Share of the steps over which the rate rises to its peak.", unset=0, each=float
     )
 
     def __post_init__(self) -> None:

@@ -98,7 +98,7 @@ class GroupJob:
         """Claim the runs of the group that nobody trains; return those that nobody has trained."""
         free = claims.take(self.specs)
         known = recorded(self.out)  # after the claim: what was let go of by then is in it
-        done = {key for key in free if key in known and self.outputs.are_there(key)}
+        done = {key for key in free if self.outputs.are_there(key, known)}
         claims.release(done)
         return [key for key in self.specs if key in free - done]
 

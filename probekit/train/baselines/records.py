@@ -27,7 +27,7 @@ from probekit.train.scoring import gold_of
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_groups import data_key, stream_key
 from probekit.train.sweeps.run_options import Sample
-from probekit.train.sweeps.run_views import sample, scored_views, text_array, train_view
+from probekit.train.sweeps.run_views import sample, scored_views, train_view
 from probekit.train.sweeps.run_words import described
 from probekit.version import __version__
 
@@ -243,7 +243,7 @@ def _code(run: Run, splits: Splits, key: str, code: CodeLength) -> Record:
 
 
 def _train_view(run: Run, splits: Splits) -> FeatureView:
-    full = train_view(splits, text_array(run.spec, splits))
+    full = train_view(splits, run.spec.pooling)
     return full.take(sample(run.spec, splits))
 
 

@@ -47,7 +47,7 @@ class Group:
 
     What a field says of itself besides its help: ``unset``, the value that None stands for;
     ``each``, what reads one item of a list, for an option that may have several values on the
-    command line; and ``shown``, the default in words.
+    command line; and ``show_default``, the default in words.
     """
 
     @property
@@ -126,7 +126,7 @@ class Descent(Group):
         None,
         "Peak learning rate; of groups of parameters as mixing=0.1,transitions=0.05; auto is the "
         "head's own, search finds it by trials on other seeds.",
-        shown="auto",
+        show_default="auto",
         each=number_or_search,
     )
     rates: tuple[tuple[str, float], ...] = ()

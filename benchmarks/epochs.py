@@ -34,6 +34,7 @@ from probekit.tasks import get_task
 from probekit.train.cached_rows import Rows
 from probekit.train.inputs import Inputs
 from probekit.train.member import MemberSpec
+from probekit.train.option_groups import Descent, Steps
 from probekit.train.residency import Residency
 from probekit.train.stream import Stream, StreamSpec
 
@@ -57,9 +58,12 @@ class Cached:
         spec = StreamSpec(
             train=view,
             seed=0,
-            epochs=epochs,
-            batch_size=BATCH,
-            members=(MemberSpec(head=head, decoder=DECODERS["linear"](), layers=layers, lr=1e-3),),
+            steps=Steps(epochs=epochs, batch_size=BATCH),
+            members=(
+                MemberSpec(
+                    head=head, decoder=DECODERS["linear"](), layers=layers, descent=Descent(lr=1e-3)
+                ),
+            ),
         )
         (self._source,) = Residency(0, device).streams([spec])[0].values()
         self.stream = Stream(spec, {"rows": self._source}, ahead=0)

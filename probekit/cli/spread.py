@@ -1,55 +1,124 @@
-"""Options that several commands share, as one dataclass instead of a list in every signature."""
+"""Options that several commands share, as dataclasses instead of a list in every signature."""
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from collections.abc import Callable, Iterable
+from dataclasses import Field, dataclass, fields, is_dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+
+from probekit.base.options import flag
+from probekit.cli.options import split_list
+
+
+@dataclass(frozen=True)
+class OptionsOf:
+    """Marks a parameter that receives options by name, as the user typed them.
+
+    Attributes:
+        groups: dataclasses; those of their fields that have help (``base.options``) are options.
+    """
+
+    groups: tuple[Any, ...]
+
+    @property
+    def fields(self) -> "dict[str, Field[Any]]":
+        """The fields that are options, by name."""
+        every = (field for group in self.groups for field in fields(group))
+        return {field.name: field for field in every if "help" in field.metadata}
+
+    @property
+    def lists(self) -> list[str]:
+        """The options that may have several values, separated by commas."""
+        return [name for name, field in self.fields.items() if "each" in field.metadata]
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command each field of its dataclasses as a parameter of its own.
 
     Typer reads the signature of the result, and so shows every field as an option; the command
-    itself receives those of one dataclass as one value.
+    itself receives those of one dataclass as one value, and those of `OptionsOf` by name. Where
+    its docstring says ``{lists}``, the options are named that may have several values.
 
     Args:
         command: some of its keyword parameters are annotated with a dataclass, whose fields are
-            ``Annotated`` for typer and have defaults.
+            ``Annotated`` for typer, or made by `base.options.option`, and have defaults; or with
+            `OptionsOf`.
     """
     signature = inspect.signature(command)
-    groups: dict[str, Any] = {
-        parameter.name: parameter.annotation
-        for parameter in signature.parameters.values()
-        if is_dataclass(parameter.annotation)
-    }
+    annotations = {one.name: one.annotation for one in signature.parameters.values()}
+    groups = {name: one for name, one in annotations.items() if is_dataclass(one)}
+    marks = {name: mark for name, one in annotations.items() if (mark := _mark(one))}
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
-        group = groups.get(parameter.name)
-        parameters += [parameter] if group is None else _options(group)
+        if parameter.name in groups:
+            group = groups[parameter.name]
+            parameters += _options([group], fields(group))
+        elif parameter.name in marks:
+            mark = marks[parameter.name]
+            parameters += _options(mark.groups, mark.fields.values())
+        else:
+            parameters.append(parameter)
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        values = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
+        values: dict[str, Any] = {name: _value(group, given) for name, group in groups.items()}
+        for name, mark in marks.items():
+            values[name] = {option: given.pop(option) for option in mark.fields}
         command(**given, **values)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    several = [flag(name) for mark in marks.values() for name in mark.lists]
+    lists = " and ".join([", ".join(several[:-1]), *several[-1:]])
+    run.__doc__ = (command.__doc__ or "").replace("{lists}", lists)
     return run
 
 
-def _options(group: Any) -> list[inspect.Parameter]:
-    """Return the fields of a dataclass as keyword parameters."""
-    hints = get_type_hints(group, include_extras=True)
+def _mark(annotation: Any) -> OptionsOf | None:
+    marks = getattr(annotation, "__metadata__", ())
+    return next((mark for mark in marks if isinstance(mark, OptionsOf)), None)
+
+
+def _options(groups: Iterable[Any], chosen: Iterable["Field[Any]"]) -> list[inspect.Parameter]:
+    """Return some fields of dataclasses as keyword parameters."""
+    hints: dict[str, Any] = {}
+    for group in groups:
+        hints |= get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=hints[field.name],
+            default=None if "each" in field.metadata else field.default,
+            annotation=_shown(field, hints[field.name]),
         )
-        for field in fields(group)
+        for field in chosen
     ]
+
+
+def _shown(field: "Field[Any]", hint: Any) -> Any:
+    """Return a field's type as typer shows it: what `option` says, a list in words."""
+    if "help" not in field.metadata:
+        return hint
+    about = {name: one for name, one in field.metadata.items() if name not in ("each", "unset")}
+    if "unset" in field.metadata:
+        about["show_default"] = str(field.metadata["unset"])
+    in_words = "each" in field.metadata or _is_list(hint)
+    return Annotated[str | None if in_words else hint, typer.Option(flag(field.name), **about)]
+
+
+def _value(group: Any, given: dict[str, Any]) -> Any:
+    """Take the fields of a dataclass out of what was typed, and return the value they make."""
+    hints = get_type_hints(group, include_extras=True)
+    typed = {field.name: given.pop(field.name) for field in fields(group)}
+    for field in fields(group):
+        value = typed[field.name]
+        if "help" in field.metadata and _is_list(hints[field.name]) and value is not None:
+            typed[field.name] = tuple(split_list(value))
+    return group(**typed)
+
+
+def _is_list(hint: Any) -> bool:
+    """Say whether a type is a tuple, or one or None."""
+    return any(get_origin(part) is tuple for part in (hint, *get_args(hint)))

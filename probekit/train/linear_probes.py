@@ -57,7 +57,7 @@ class LinearProbes:
     def __init__(self, members: Sequence[Member]) -> None:
         """Start what the probes have in common; one stopwatch is that of all from now on."""
         self._probes = [_Probe.of(member) for member in members]
-        self._optimizer = Optimizer([member.probe for member in members], members[0].spec)
+        self._optimizer = Optimizer([member.probe for member in members], members[0].spec.descent)
         self._dropout = members[0].dropout
         self._stopwatch = Stopwatch(self._dropout.device, among=len(members))
         for member in members:

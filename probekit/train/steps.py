@@ -18,7 +18,7 @@ class OwnSteps:
     def __init__(self, member: Member) -> None:
         """Start its optimizer."""
         self._member = member
-        self._optimizer = Optimizer([member.probe], member.spec)
+        self._optimizer = Optimizer([member.probe], member.spec.descent)
 
     def step(
         self,
@@ -74,6 +74,4 @@ def steps_of(members: Sequence[Member]) -> list[Steps]:
 
 def _shared(member: Member) -> Hashable:
     """Return what linear probes must have in common to step together."""
-    spec = member.spec
-    rates = spec.lr, spec.rates, spec.weight_decay
-    return member.probe.head.width, spec.decoder, spec.optimizer, spec.schedule, *rates
+    return member.probe.head.width, member.spec.decoder, member.spec.descent

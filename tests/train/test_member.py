@@ -10,9 +10,10 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import fit_group
 from probekit.train.order import batches
 from tests.planted import DIM, MODEL, NAMES, TASK, plant_all
+from tests.train.grouped import member_spec, stream_spec
 
 ACCURACY = METRICS["accuracy"]()
 PLAIN = parse("decoder", "linear:dropout=0", DECODERS)
@@ -30,12 +31,12 @@ def splits(tmp_path_factory):
 def fitted(splits, head="last", **options):
     layers = (3,) if head == "last" else (1, 2, 3)
     defaults = {"head": HEADS[head](), "decoder": PLAIN, "layers": layers, "lr": 5e-2}
-    spec = StreamSpec(
+    spec = stream_spec(
         train=splits.view("train", valid_only=True),
         seed=2,
         epochs=1,
         evals=1,
-        members=(MemberSpec(**defaults | options),),
+        members=(member_spec(**defaults | options),),
     )
     return fit_group([spec], splits.view("dev"), metric=ACCURACY)[0][0]
 
@@ -92,7 +93,7 @@ def test_weight_decay_is_adamws_alone(splits):
         result = fitted(splits, optimizer=optimizer, weight_decay=decay)
         return result.state["decoder.weight"]
 
-    assert torch.equal(weight("adam", 0.0), weight("adam", 0.5))
+    assert torch.equal(weight("adam", 0.0), weight("adam", 0.01))  # any other is refused
     expected = by_hand(splits, "adamw", "linear", weight_decay=0.5)[0]
     torch.testing.assert_close(weight("adamw", 0.5), expected, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(weight("adamw", 0.0), weight("adam", 0.0), atol=1e-6, rtol=1e-5)

@@ -1,20 +1,41 @@
-"""A complete entry, opened for reading."""
+"""Entries: found in a cache, opened for reading, sealed when they are written."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
-from probekit.store.backends import places_of
-from probekit.store.entry_names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, PARTIAL, beside
-from probekit.store.feature_array import FeatureArray
-from probekit.store.manifest import Manifest
-from probekit.store.replacing import read_standing
-from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
+import pyarrow as pa
 
-_LARGEST_MANIFEST = 2**24
+from probekit.errors import EXTRACT_AGAIN, EntryError
+from probekit.store.backends import ChunkPlaces, places_of
+from probekit.store.checksums import other_files
+from probekit.store.feature_array import FeatureArray
+from probekit.store.files import disk_bytes, sync_path, write_whole
+from probekit.store.layout import (
+    BACKBONE,
+    CHECKSUMS,
+    EXAMPLES,
+    LABELS,
+    MANIFEST,
+    PARTIAL,
+    REPLACED,
+    entry_name,
+    proven_key,
+    split_and_key,
+    standing,
+)
+from probekit.store.manifest import Manifest, manifest_in, read_standing
+from probekit.store.marks import ChunkSum
+from probekit.store.tables import (
+    CHECKSUM_SCHEMA,
+    EXAMPLE_SCHEMA,
+    OPTIONAL_SCHEMA,
+    ExampleTable,
+    example_schema,
+    read_table,
+    table_bytes,
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +68,7 @@ class Entry:
 
     @classmethod
     def _open(cls, path: Path) -> "Entry":
-        manifest = _read_manifest(path)
+        manifest = manifest_in(path)
         arrays = {}
         for spec in manifest.arrays:
             places = places_of(path, manifest.backend, [spec]).values()
@@ -98,42 +119,101 @@ class _Arrays(Mapping[str, FeatureArray]):
         return repr(dict(self._arrays))
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Read the manifest of a complete entry.
+@dataclass(frozen=True, slots=True)
+class EntryFolder:
+    """One entry, complete or not, as the folder names tell it.
 
-    Raises:
-        EntryNotFoundError: there is no such folder.
-        EntryError: the entry is unfinished, or its manifest is damaged or of another version.
+    Attributes:
+        path: the folder; with ``.partial`` if the entry is unfinished.
+        model: the model's slug.
+        task: the task's slug.
+        split: the split's name.
+        key8: first eight digits of the key.
+        complete: whether a reader will accept it.
     """
-    return read_standing(path, _read_manifest)
+
+    path: Path
+    model: str
+    task: str
+    split: str
+    key8: str
+    complete: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes its files take on the disk, less what a sparse file leaves out."""
+        return disk_bytes(standing(self.path))
 
 
-def _read_manifest(path: Path) -> Manifest:
-    partial = path.name.endswith(PARTIAL)
-    if partial or not (path / MANIFEST).is_file():
-        if partial or beside(path, PARTIAL).is_dir():
-            raise EntryError(
-                f"{path} is unfinished. Run the same `probekit extract` command again: "
-                "it resumes where it stopped."
-            )
-        if not path.is_dir():
-            raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
-        raise EntryError(
-            f"{path} is not a complete cache entry: it has no {MANIFEST}. {EXTRACT_AGAIN}"
+def list_entries(root: Path) -> list[EntryFolder]:
+    """Return all entries under a cache root, complete and unfinished, sorted by path."""
+    return sorted(_scan(root), key=lambda entry: entry.path)
+
+
+def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> Path | None:
+    """Return the folder of the complete entry of a key, wherever it lies in the cache, if any.
+
+    Args:
+        root: the cache root.
+        split: the split's name.
+        key: 64 hex digits.
+        task: the task's slug; None is any.
+    """
+    name = entry_name(split, key)
+    for folder in list_entries(root):
+        if task not in (None, folder.task):
+            continue
+        if folder.path.name == name and proven_key(folder.path / MANIFEST, folder.path) == key:
+            return folder.path
+    return None
+
+
+def _scan(root: Path) -> Iterator[EntryFolder]:
+    for found in root.glob("*/*/*"):
+        # An old entry is one where its replacement has not come.
+        path = found.with_name(found.name.removesuffix(REPLACED))
+        name = split_and_key(path.name)
+        if name is None or found != standing(path) or not found.is_dir():
+            continue
+        if path.parent.name == LABELS:
+            continue
+        yield EntryFolder(
+            path=path,
+            model=path.parent.parent.name,
+            task=path.parent.name,
+            split=name[0],
+            key8=name[1],
+            complete=not path.name.endswith(PARTIAL) and (found / MANIFEST).is_file(),
         )
-    return Manifest.from_json(manifest_text(path), str(path / MANIFEST))
 
 
-def manifest_text(path: Path) -> str:
-    """Return the text of an entry's manifest.
+def write_sealed(
+    folder: Path,
+    manifest: Manifest,
+    examples: pa.Table,
+    files: Mapping[str, bytes],
+    chunks: Iterable[ChunkSum],
+    places: Iterable[ChunkPlaces],
+) -> None:
+    """Write everything but the arrays into an entry folder, the manifest last, and sync it.
 
-    Raises:
-        EntryError: it cannot be read, or is no text of a manifest's size.
+    Args:
+        folder: the entry under construction, with its arrays.
+        manifest: describes it; its ``files`` are filled in.
+        examples: the example table.
+        files: contents of ``backbone/`` by file name.
+        chunks: the checksums of all chunks.
+        places: where they lie.
     """
-    file = path / MANIFEST
-    try:
-        if file.stat().st_size > _LARGEST_MANIFEST:
-            raise EntryError(f"{file} is larger than any manifest is. {EXTRACT_AGAIN}")
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EntryError(f"{file} cannot be read ({reason_of(error)}). {EXTRACT_AGAIN}") from None
+    for left in [*folder.glob("*.new"), *(folder / BACKBONE).glob("*.new")]:
+        left.unlink()  # of a run that was killed while it sealed
+    sums = pa.Table.from_pylist([*map(asdict, sorted(chunks, key=astuple))], CHECKSUM_SCHEMA)
+    examples = examples.cast(example_schema(examples.column_names))
+    (folder / BACKBONE).mkdir(exist_ok=True)
+    tables = {CHECKSUMS: table_bytes(sums), EXAMPLES: table_bytes(examples)}
+    for name, data in {**tables, **{f"{BACKBONE}/{name}": d for name, d in files.items()}}.items():
+        write_whole(folder / name, data, sync=True)
+    sync_path(folder / BACKBONE)
+    manifest = replace(manifest, files=other_files(folder, places))
+    write_whole(folder / MANIFEST, manifest.to_json().encode(), sync=True)
+    sync_path(folder)

@@ -10,10 +10,9 @@ from torch import Tensor
 from probekit.base.machine.buffers import empty_buffer
 from probekit.errors import OptionError
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends.base import ChunkPlaces
-from probekit.store.codec import TORCH_DTYPES, read_dtype
+from probekit.store.backends.contract import ChunkPlaces
+from probekit.store.codec import TORCH_DTYPES, Int8Scales, StoredRows, read_dtype
 from probekit.store.mapping import MappedArray, map_array
-from probekit.store.stored_rows import Int8Scales, StoredRows
 
 RowNumbers = Tensor | np.ndarray | Sequence[int] | slice
 

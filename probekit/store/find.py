@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from probekit.base.messages.once import warn_once
+from probekit.base.progress import warn_once
 from probekit.errors import EntryError, EntryNotFoundError
-from probekit.store.entry import Entry, read_manifest
-from probekit.store.layout import EntryFolder, list_entries, model_slug
-from probekit.store.manifest import Manifest
-from probekit.store.unfinished import asked_of, limit_of
+from probekit.store.entry import Entry, EntryFolder, list_entries
+from probekit.store.layout import asked_of, limit_of, model_slug
+from probekit.store.manifest import Manifest, read_manifest
 
 logger = logging.getLogger(__name__)
 

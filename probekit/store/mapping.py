@@ -22,7 +22,7 @@ from torch import Tensor
 
 from probekit.errors import EntryError, OptionError, StorageError
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends.base import REMEDY, Backend, ChunkPlaces
+from probekit.store.backends.contract import REMEDY, Backend, ChunkPlaces
 
 _MAP_FIXED = 0x10  # Linux and macOS; Python's mmap module does not name it
 _MAP_LIMIT = Path("/proc/sys/vm/max_map_count")

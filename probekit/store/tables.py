@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from probekit.base.messages.reasons import reason_of
 from probekit.base.numbers.ragged import ragged_arange
-from probekit.errors import EXTRACT_AGAIN, EntryError
+from probekit.errors import EXTRACT_AGAIN, EntryError, reason_of
 
 EXAMPLE_SCHEMA = pa.schema(
     [

@@ -3,8 +3,8 @@
 import sys
 import time
 
-from probekit.base.messages import progress
-from probekit.base.messages.progress import ProgressBar
+from probekit.base import progress
+from probekit.base.progress import ProgressBar
 
 
 def test_a_file_gets_lines_now_and_then(capsys, monkeypatch):

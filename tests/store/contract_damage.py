@@ -5,12 +5,12 @@ import os
 
 import pytest
 
-from probekit.base.messages.progress import ProgressBar
+from probekit.base.progress import ProgressBar
 from probekit.errors import (
     EntryError,
 )
+from probekit.store.checksums import read_checksums, verify_checksums
 from probekit.store.entry import Entry
-from probekit.store.verify import read_checksums, verify_checksums
 from tests.store.backed import Backed
 
 

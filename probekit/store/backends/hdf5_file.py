@@ -15,7 +15,7 @@ import numpy as np
 
 from probekit.errors import EntryError
 from probekit.store.arrays import PlainArray
-from probekit.store.backends.base import REMEDY, ChunkPlaces, ChunkWriter, check_layout
+from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
 
 
 class Hdf5File:

@@ -21,12 +21,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import EntryError
+from probekit.errors import EntryError, reason_of
 from probekit.store.arrays import PlainArray
-from probekit.store.backends.base import REMEDY, ChunkPlaces, ChunkWriter, check_layout
-from probekit.store.files import sync_path
-from probekit.store.whole_files import WholeFiles
+from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
+from probekit.store.files import WholeFiles, sync_path
 
 T = TypeVar("T")
 

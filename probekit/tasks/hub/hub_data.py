@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import NoReturn, Self
 
 from probekit.base.kinds import SPLITS, KindName
-from probekit.base.messages.reasons import reason_of
 from probekit.base.registry import choose
-from probekit.errors import DataError, HubError, MissingFileError, OptionError
+from probekit.errors import DataError, HubError, MissingFileError, OptionError, reason_of
 from probekit.tasks.formats.arrow_fields import dataset_fields
 from probekit.tasks.hub.load import UnreachableError, commit_of, list_configurations, load_split
 from probekit.tasks.hub.repository import HubSource

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import HubError
+from probekit.errors import HubError, reason_of
 from probekit.tasks.hub.hub_sentences import hub_sentences
 from probekit.tasks.hub.repository import HubSource
 from probekit.tasks.sentences import Sentences

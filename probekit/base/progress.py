@@ -1,7 +1,9 @@
-"""Progress bars on stderr that suit a terminal and a log file."""
+"""Progress bars on stderr that suit a terminal and a log file, and warnings given once."""
 
+import logging
 import sys
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from types import TracebackType
 from typing import IO, Any, NoReturn, Self
 
@@ -103,3 +105,19 @@ class ProgressBar:
     ) -> None:
         """Close the bar."""
         self._bar.close()
+
+
+def warn_once(logger: logging.Logger, message: str, *values: object) -> None:
+    """Log a warning, unless this process has given the same one before.
+
+    Args:
+        logger: of the module that warns.
+        message: with ``%`` places for the values, if any, as for ``logger.warning``.
+        values: what the message is about; they tell one warning from another.
+    """
+    _give(logger.name, message % values if values else message)
+
+
+@lru_cache(maxsize=1024)
+def _give(name: str, text: str) -> None:
+    logging.getLogger(name).warning("%s", text)

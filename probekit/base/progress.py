@@ -58,11 +58,11 @@ class ProgressBar:
         """Show the bar.
 
         Args:
-            total: what there is to do, in units.
+            total: how many things there are to do.
             desc: what is being done.
-            unit: name of a unit.
+            unit: what one of them is called.
             shown: False prints nothing, ever.
-            initial: units that were done before.
+            initial: how many were done before.
             unit_scale: whether to write thousands as k.
             leave: whether the bar stays when it is closed.
         """
@@ -82,12 +82,12 @@ class ProgressBar:
             bar_format=None if moves else _LINE,
         )
 
-    def update(self, units: int) -> None:
-        """Count units that were done."""
-        self._bar.update(units)
+    def update(self, count: int) -> None:
+        """Count things that were done."""
+        self._bar.update(count)
 
     def report(self, news: int | str) -> None:
-        """Count units that were done, or show in words what is being done behind the bar."""
+        """Count things that were done, or show in words what is being done behind the bar."""
         if isinstance(news, int):
             self.update(news)
         else:

@@ -3,9 +3,9 @@
 
 def human_bytes(count: float) -> str:
     """Return a size such as ``4.1 GB`` (powers of ten, as disks are sold)."""
-    for unit in ("B", "kB", "MB", "GB"):
+    for symbol in ("B", "kB", "MB", "GB"):
         if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+            return f"{count:.0f} {symbol}" if symbol == "B" else f"{count:.1f} {symbol}"
         count /= 1000
     return f"{count:.1f} TB"
 

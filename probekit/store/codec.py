@@ -118,9 +118,9 @@ def encode_chunk(
 def _encode_int8(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows = block.to(torch.float32)
     norm = torch.linalg.vector_norm(rows, dim=1)
-    unit = rows / torch.where(norm > 0, norm, 1.0)[:, None]
-    scale = unit.abs().amax(dim=0) / 127 if len(rows) else rows.new_zeros(rows.shape[1])
-    levels = (unit / torch.where(scale > 0, scale, 1.0)).round_().clamp_(-127, 127)
+    directions = rows / torch.where(norm > 0, norm, 1.0)[:, None]
+    scale = directions.abs().amax(dim=0) / 127 if len(rows) else rows.new_zeros(rows.shape[1])
+    levels = (directions / torch.where(scale > 0, scale, 1.0)).round_().clamp_(-127, 127)
     return levels.to(torch.int8), norm, scale
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from probekit.errors import EXTRACT_AGAIN, EntryError
+from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
 from probekit.store.backends import ChunkPlaces, places_of
 from probekit.store.checksums import other_files
 from probekit.store.feature_array import FeatureArray
@@ -20,12 +21,14 @@ from probekit.store.layout import (
     MANIFEST,
     PARTIAL,
     REPLACED,
+    asked_of,
     entry_name,
+    limit_of,
     proven_key,
     split_and_key,
     standing,
 )
-from probekit.store.manifest import Manifest, manifest_in, read_standing
+from probekit.store.manifest import Manifest, manifest_in, read_manifest, read_standing
 from probekit.store.marks import ChunkSum
 from probekit.store.tables import (
     CHECKSUM_SCHEMA,
@@ -119,9 +122,9 @@ class _Arrays(Mapping[str, FeatureArray]):
         return repr(dict(self._arrays))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EntryFolder:
-    """One entry, complete or not, as the folder names tell it.
+    """One entry, complete or not, as the folder names tell it; what is read of it is read once.
 
     Attributes:
         path: the folder; with ``.partial`` if the entry is unfinished.
@@ -143,6 +146,24 @@ class EntryFolder:
     def nbytes(self) -> int:
         """Bytes its files take on the disk, less what a sparse file leaves out."""
         return disk_bytes(standing(self.path))
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """Its manifest; None where it is unfinished or cannot be read: `Entry.open` says why."""
+        try:
+            return read_manifest(self.path) if self.complete else None
+        except (EntryError, EntryNotFoundError):
+            return None
+
+    @cached_property
+    def asked(self) -> Mapping[str, Any]:
+        """What it was asked for; empty where the folder is no entry."""
+        return self.manifest.request if self.manifest else asked_of(self.path)
+
+    @cached_property
+    def limit(self) -> int | None:
+        """N where it holds only the first N examples of its split."""
+        return self.manifest.limit if self.manifest else limit_of(self.path)
 
 
 def list_entries(root: Path) -> list[EntryFolder]:

@@ -57,7 +57,7 @@ class MappedArray:
     row_starts: Int64[Tensor, "layers row_chunks"] | None
 
     def chunk(self, row_chunk: int, layer_index: int, length: int) -> Shaped[Tensor, " length"]:
-        """Return the first ``length`` values of one chunk, as a read-only view."""
+        """Return the first ``length`` values of one chunk, read-only."""
         start = int(self.starts[layer_index, row_chunk])
         return self.elements[start : start + length]
 
@@ -142,13 +142,13 @@ def _map_files(places: ChunkPlaces, needed: np.ndarray, bases: np.ndarray, size:
     """Map each file at its base inside a reserved range; return the range as a ctypes buffer."""
     # Read-only reservations count against no memory limit. Freeing it unmaps the files too.
     reserved = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
-    view = np.frombuffer(reserved, dtype=np.uint8)
-    address = view.ctypes.data
+    values = np.frombuffer(reserved, dtype=np.uint8)
+    address = values.ctypes.data
     for file, length, base in zip(places.files, needed.tolist(), bases.tolist(), strict=True):
         _map_file(file, length, address + base)
     # torch warns of read-only buffers; a ctypes array at the address is not known to be one.
     buffer = (ctypes.c_uint8 * size).from_address(address)
-    buffer.owner = view  # type: ignore[attr-defined]
+    buffer.owner = values  # type: ignore[attr-defined]
     return buffer
 
 

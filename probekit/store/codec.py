@@ -16,6 +16,22 @@ from torch import Tensor
 from probekit.errors import StateRangeError
 from probekit.store.arrays import ArraySpec, FeatureDtype
 
+# A unit of 40 rows and two layers that begins at row 16 of an array in chunks of 16 rows is cut
+# into six pieces, layer after layer:
+#
+#   layer index   0   0   0   1   1   1
+#   row chunk     1   2   3   1   2   3
+#   rows         16  16   8  16  16   8
+#
+# Its last chunk of each layer is filled up with eight rows of zeros, rows 56 to 63, which belong to
+# no example; the next unit begins at row 64. So no chunk belongs to two units.
+#
+# int8 rows 3, 17 and 18 of that array come from chunks 0, 1 and 1. In memory they are three rows of
+# numbers from -127 to 127, three norms (per layer), ``chunk`` [0, 1, 1] and two rows of scales: row
+# 17 is values[1] * scale[chunk[1]] * norm[1]. When rows 40 and 3 are put behind them, from chunks
+# 2 and 0, the scales of these, chunk 0's first, go behind those that are there: ``chunk`` is
+# [0, 1, 1, 3, 2], and rows 0 and 2 of the scales are the same.
+
 TORCH_DTYPES: dict[str, torch.dtype] = {
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,

@@ -14,6 +14,22 @@ from probekit.store.backends.contract import ChunkPlaces
 from probekit.store.codec import TORCH_DTYPES, Int8Scales, StoredRows, read_dtype
 from probekit.store.mapping import MappedArray, map_array
 
+# Eight rows of layers 0, 3 and 6, each of two values, in chunks of four rows (value v of row r of
+# the layer at position p is 16 p + 2 r + v; `mapping` says where chunks are mapped):
+#
+#   read([6, 1], layers=[6, 0])
+#     index  = [2, 0]            the positions of layers 6 and 0
+#     chunk  = [6, 1] // 4       = [1, 0]
+#     local  = [6, 1] - 4 chunk  = [2, 1]    rows inside their chunks
+#     flat   = row_starts[index][:, chunk] + local
+#            = [[5120 + 2, 2048 + 1],        rows of one table of all that is mapped
+#               [3072 + 2,    0 + 1]]
+#
+# One ``index_select`` of the table at ``flat`` gives layers first, (layers, rows, dim):
+# [[[44, 45], [34, 35]], [[12, 13], [2, 3]]]; what is returned is the same memory seen as (rows,
+# layers, dim). Rows that follow one another, such as 2 to 6, need no such table: they are two runs,
+# rows 2 and 3 of chunk 0 and rows 0 to 2 of chunk 1, and each is copied as it lies.
+
 RowNumbers = Tensor | np.ndarray | Sequence[int] | slice
 
 _PART_BYTES = 8 * 2**20

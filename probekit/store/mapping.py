@@ -24,6 +24,23 @@ from probekit.errors import EntryError, OptionError, StorageError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends.contract import REMEDY, Backend, ChunkPlaces
 
+# Eight rows of three layers, two float16 values each, in chunks of four rows: 16 bytes a chunk.
+#
+# A folder of Zarr has a file per chunk, (row chunk, layer) in the order (0, 0), (0, 1), (0, 2),
+# (1, 0), ... A map begins with a page, so the files lie 4,096 bytes apart, 2,048 values:
+#   starts     = [[0, 6144], [2048, 8192], [4096, 10240]]   by layer and row chunk, in values
+#   row_starts = [[0, 3072], [1024, 4096], [2048,  5120]]   in rows of two
+# So row 2 of row chunk 1 of the third layer is row 5120 + 2 of ``elements.view(-1, 2)``.
+#
+# An HDF5 file has all chunks, the first at byte 2,048, where ``elements`` begins:
+#   starts     = [[0, 24], [8, 32], [16, 40]]
+#   row_starts = [[0, 12], [4, 16], [ 8, 20]]
+# Had another program put the second chunk at byte 2,066, it would begin between two rows of four
+# bytes: no view in rows has it whole, ``row_starts`` is None, and values are gathered one by one.
+#
+# Rows of 768 float32 values, 3,072 bytes, do not fit a page. So files lie whole multiples of
+# lcm(4096, 3072) = 12,288 bytes apart, three pages and four rows.
+
 _MAP_FIXED = 0x10  # Linux and macOS; Python's mmap module does not name it
 _MAP_LIMIT = Path("/proc/sys/vm/max_map_count")
 _FAILED = ctypes.c_void_p(-1).value

@@ -29,7 +29,7 @@ from probekit.backbone.structure import check_runs
 from probekit.backbone.tokenizer import padding_id
 from probekit.base.machine.buffers import send
 from probekit.base.machine.hardware import pick_device
-from probekit.base.machine.heap import Heap, keep_few_kernels
+from probekit.base.machine.process import Heap, keep_few_kernels
 from probekit.data.batching import PADDED, Batching
 from probekit.errors import BackboneError, OptionError, reason_of
 from probekit.probe.model_parts.final_norm import FinalNorm

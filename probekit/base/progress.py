@@ -4,7 +4,6 @@ import logging
 import sys
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from types import TracebackType
 from typing import IO, Any, NoReturn, Self
 
 from tqdm import tqdm
@@ -97,12 +96,7 @@ class ProgressBar:
         """Return the bar."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the bar."""
         self._bar.close()
 

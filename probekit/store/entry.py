@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -72,14 +72,14 @@ class Entry:
     @classmethod
     def _open(cls, path: Path) -> "Entry":
         manifest = manifest_in(path)
-        arrays = {}
+        arrays = _Arrays(manifest)
         for spec in manifest.arrays:
             places = places_of(path, manifest.backend, [spec]).values()
             arrays[spec.name] = FeatureArray(spec, [place.check() for place in places])
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
                 raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")
-        return cls(path, manifest, _Arrays(manifest, arrays))
+        return cls(path, manifest, arrays)
 
     @cached_property
     def examples(self) -> ExampleTable:
@@ -99,27 +99,16 @@ class Entry:
         return self.path / BACKBONE
 
 
-class _Arrays(Mapping[str, FeatureArray]):
+class _Arrays(dict[str, FeatureArray]):
     """Arrays by name; an unknown name says which the entry holds."""
 
-    def __init__(self, manifest: Manifest, arrays: Mapping[str, FeatureArray]) -> None:
+    def __init__(self, manifest: Manifest) -> None:
+        super().__init__()
         self._manifest = manifest
-        self._arrays = arrays
 
-    def __getitem__(self, name: str) -> FeatureArray:
-        return self._arrays[self._manifest.array(name).name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._arrays
-
-    def __repr__(self) -> str:
-        return repr(dict(self._arrays))
+    def __missing__(self, name: str) -> NoReturn:
+        self._manifest.array(name)  # says which there are
+        raise KeyError(name)
 
 
 @dataclass(frozen=True)
@@ -182,10 +171,9 @@ def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> 
     """
     name = entry_name(split, key)
     for folder in list_entries(root):
-        if task not in (None, folder.task):
-            continue
-        if folder.path.name == name and proven_key(folder.path / MANIFEST, folder.path) == key:
-            return folder.path
+        path, asked = folder.path, task in (None, folder.task)
+        if asked and path.name == name and proven_key(path / MANIFEST, path) == key:
+            return path
     return None
 
 
@@ -194,9 +182,8 @@ def _scan(root: Path) -> Iterator[EntryFolder]:
         # An old entry is one where its replacement has not come.
         path = found.with_name(found.name.removesuffix(REPLACED))
         name = split_and_key(path.name)
-        if name is None or found != standing(path) or not found.is_dir():
-            continue
-        if path.parent.name == LABELS:
+        stands = found == standing(path) and found.is_dir()
+        if name is None or not stands or path.parent.name == LABELS:
             continue
         yield EntryFolder(
             path=path,

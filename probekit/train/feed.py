@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.base.machine.buffers import send
-from probekit.base.machine.heap import Heap
+from probekit.base.machine.process import Heap
 from probekit.store import StoredRows
 from probekit.train.cached_rows import Rows, row_bytes
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from probekit.base.machine.interrupts import interrupts_held
+from probekit.base.machine.process import interrupts_held
 from probekit.base.registry import parse
 from probekit.base.selection import HELD_OUT
 from probekit.errors import DataError

@@ -3,9 +3,9 @@
 oneDNN compiles a kernel for every shape of a product in bfloat16, and keeps 1,024 of them. probekit
 fills the rows of a heavy head's step up to a multiple of 32 (`probekit.train.probe.MULTIPLE`) and
 keeps 128 kernels (`keep_few_kernels` of `probekit.base.machine.process`); the other side takes the
-rows as they are and keeps 1,024. An epoch of dwatt on MiniLM's states of CoNLL-2003 train, dev scored once,
-each side in a process of its own: the seconds of the sweep, and the peak memory of the process
-(Linux). Without native bfloat16 the two sides are the same.
+rows as they are and keeps 1,024. An epoch of dwatt on MiniLM's states of CoNLL-2003 train, dev
+scored once, each side in a process of its own: the seconds of the sweep, and the peak memory of the
+process (Linux). Without native bfloat16 the two sides are the same.
 
     python benchmarks/kernels_kept.py --models MODELS --data DATA
 """

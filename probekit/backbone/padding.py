@@ -18,8 +18,8 @@ from probekit.backbone.miniature import special_ids
 from probekit.backbone.stand_in import StandIn, draw_stand_in, length_thresholds, stand_in_configs
 from probekit.backbone.tokenizer import padding_id
 from probekit.base.fingerprint import digest
+from probekit.base.notices import warn_once
 from probekit.base.numbers.seeding import seeded
-from probekit.base.progress import warn_once
 from probekit.data.batching import PADDED, Batching
 from probekit.errors import BackboneError, reason_of
 

@@ -15,7 +15,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import OUTPUT_HEAD
 from probekit.base.layers import parse_layers
 from probekit.base.machine.buffers import ReusedMemory
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit

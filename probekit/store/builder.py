@@ -64,7 +64,10 @@ class EntryBuilder:
         self.partial = beside(path, PARTIAL)
         self.arrays = {spec.name: spec for spec in map(ArraySpec.from_json, plan["arrays"])}
         self._n_units = len(plan["units"])
+        self._nbytes = sum(spec.nbytes for spec in self.arrays.values())
         self._backend = choose("backend", plan["backend"], BACKENDS)
+        self._store = self.partial / self._backend.filename
+        self._units_folder = self.partial / BUILDING / UNITS
         self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
         self._lock = lock
         self._marks: dict[int, UnitMark] = {}
@@ -217,18 +220,6 @@ class EntryBuilder:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    @property
-    def _store(self) -> Path:
-        return self.partial / self._backend.filename
-
-    @property
-    def _units_folder(self) -> Path:
-        return self.partial / BUILDING / UNITS
-
-    @property
-    def _nbytes(self) -> int:
-        return sum(spec.nbytes for spec in self.arrays.values())
 
     def _prepare(self, plan: Mapping[str, Any], *, restart: bool) -> ChunkWriter:
         """Resume what is there if it has the same plan and is not torn, else start clean."""

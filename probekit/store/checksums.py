@@ -9,7 +9,7 @@ from typing import Any
 
 import xxhash
 
-from probekit.base.progress import ProgressBar
+from probekit.base.notices import ProgressBar
 from probekit.errors import EXTRACT_AGAIN, EntryError
 from probekit.store.backends import ChunkPlaces, places_of
 from probekit.store.backends.contract import REMEDY

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import EntryNotFoundError
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.layout import model_slug

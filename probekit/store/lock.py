@@ -25,7 +25,7 @@ _HERE = -100  # AT_FDCWD: paths are what they are in this process
 _EXCHANGE = 2
 _CANNOT = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
 
-_OWNER_FIELDS = ("host", "pid", "started")
+_OWNER_FIELDS = {"host", "pid", "started"}
 
 
 class EntryLock:
@@ -48,8 +48,10 @@ class EntryLock:
                 f"{entry} is being written by {_describe(self._owner)}. Wait until it is done, or "
                 "stop it and run this command again (finished units are kept)."
             ) from None
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        owner = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
         try:
-            _write_owner(self._owner)
+            write_whole(self._owner, json.dumps(owner).encode())
         except BaseException:
             self._lock.release()
             raise
@@ -75,13 +77,7 @@ class EntryLock:
 def read_owner(file: Path) -> dict[str, Any] | None:
     """Return the host, process and start that an owner file names; None where it is none."""
     found = read_object(file)
-    return found if found is not None and found.keys() == set(_OWNER_FIELDS) else None
-
-
-def _write_owner(file: Path) -> None:
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    values = socket.gethostname(), os.getpid(), started
-    write_whole(file, json.dumps(dict(zip(_OWNER_FIELDS, values, strict=True))).encode())
+    return found if found is not None and found.keys() == _OWNER_FIELDS else None
 
 
 def _describe(file: Path) -> str:

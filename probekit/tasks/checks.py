@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from probekit.base.kinds import KindName
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.bio import is_tag, opens_with_inside
 from probekit.tasks.numeric_labels import is_number

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.tasks.own.unlabelled import NO_LABEL, with_labels
 from probekit.tasks.sentences import Sentences
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from probekit.base.progress import ProgressBar
+from probekit.base.notices import ProgressBar
 from probekit.errors import (
     EntryError,
 )

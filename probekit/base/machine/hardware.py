@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from probekit.errors import OptionError
 
@@ -93,8 +92,7 @@ def pick_device(name: str) -> str:
     return name
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Files(NamedTuple):
     """Names of one version of the kernel's control groups."""
 
     limit: str

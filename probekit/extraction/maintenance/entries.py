@@ -6,7 +6,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from probekit.base.quantities import human_bytes
+from probekit.base.notices import human_bytes
 from probekit.base.registry import choose
 from probekit.errors import EntryError, EntryVersionError
 from probekit.extraction.maintenance.stale import Stale, find_stale

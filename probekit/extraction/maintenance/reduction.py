@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from probekit.base.fingerprint import digest
 from probekit.base.layers import parse_layers
-from probekit.base.quantities import human_bytes
+from probekit.base.notices import human_bytes
 from probekit.errors import OptionError, StorageError
 from probekit.extraction.maintenance.removal import Removable
 from probekit.store.arrays import ArraySpec

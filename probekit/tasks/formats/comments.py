@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import codecs
 import logging
 from pathlib import Path
 
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError, OptionError
 from probekit.tasks.formats.text_lines import UTF_8, decode_lines, read_bytes
 from probekit.tasks.own.text_options import TextOptions

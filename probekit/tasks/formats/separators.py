@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import OptionError
 from probekit.tasks.own.text_options import TextOptions
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.corpora.published import origin_of
 from probekit.tasks.formats.arrow_fields import load_parquet, load_saved

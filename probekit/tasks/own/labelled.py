@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.kinds import KindName
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError, OptionError
 from probekit.tasks.corpora.published import origin_of
 from probekit.tasks.formats.blanks import trim

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.formats.blanks import trim
 from probekit.tasks.sentences import Sentence, Sentences

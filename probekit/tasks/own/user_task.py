@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from probekit.base.kinds import KINDS, KindName, Metric
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble
 from probekit.tasks.formats.extensions import stem_of

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from probekit.backbone import encode, load_again
+from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import bounds_of
-from probekit.base.progress import ProgressBar
 from probekit.errors import OptionError
 from probekit.train.saved.head import TrainedHead
 from probekit.train.saved.items import Item, as_examples

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from probekit.base.quantities import short_time
+from probekit.base.notices import short_time
 from probekit.metrics.scale import scale_of
 from probekit.results import Record
 from probekit.results.claims import Owner

@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from probekit.base.progress import warn_once
+from probekit.base.notices import warn_once
 from probekit.base.selection import HELD_OUT, Selection
 from probekit.errors import OptionError
 from probekit.features import Splits

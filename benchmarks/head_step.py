@@ -17,7 +17,7 @@ from machine import matrix_product
 from measure import Claim, alternate, report, timed
 from subjects import parser
 
-from probekit.base.machine.heap import keep_free_memory
+from probekit.base.machine.process import keep_free_memory
 from probekit.base.numbers.seeding import torch_generator
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS

@@ -71,3 +71,9 @@ class RecordError(ProbekitError, ValueError):
 
 class EngineError(ProbekitError, RuntimeError):
     """A worker could not finish its task for a reason that lies outside the task."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return another library's error, short enough for a message: ``ValueError: no such key``."""
+    text = " ".join(str(error).split()) or "no message"
+    return f"{type(error).__name__}: {text:.200}"

@@ -8,8 +8,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig
 from probekit.backbone.model_class import auto_class, backbone_class, takes
 from probekit.backbone.model_source import ModelSource
 from probekit.backbone.quiet import quiet_transformers
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, reason_of
 
 
 def load_config(source: ModelSource) -> PretrainedConfig:

@@ -11,8 +11,7 @@ from transformers import PreTrainedModel
 from probekit.backbone.model_class import takes
 from probekit.backbone.quiet import no_warnings
 from probekit.backbone.unchanged import unchanged
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, reason_of
 
 
 def hidden_states(

@@ -11,8 +11,7 @@ from transformers import PreTrainedModel
 from probekit.backbone.facts import Inspection
 from probekit.backbone.model_class import auto_class, without_pooler
 from probekit.backbone.quiet import quiet_transformers
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, reason_of
 
 logger = logging.getLogger(__name__)
 

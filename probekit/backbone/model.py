@@ -27,12 +27,11 @@ from probekit.backbone.read_final_norm import read_final_norm
 from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import check_runs
 from probekit.backbone.tokenizer import padding_id
+from probekit.base.machine.buffers import send
 from probekit.base.machine.hardware import pick_device
-from probekit.base.machine.heap import Heap, keep_few_kernels
-from probekit.base.machine.sending import send
-from probekit.base.messages.reasons import reason_of
+from probekit.base.machine.process import Heap, keep_few_kernels
 from probekit.data.batching import PADDED, Batching
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import BackboneError, OptionError, reason_of
 from probekit.probe.model_parts.final_norm import FinalNorm
 
 logger = logging.getLogger(__name__)

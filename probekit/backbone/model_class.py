@@ -11,8 +11,7 @@ from transformers import AutoModel, AutoModelForTextEncoding, PretrainedConfig, 
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
 
 from probekit.backbone.quiet import quiet_transformers
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, reason_of
 
 
 def auto_class(config: PretrainedConfig) -> Any:

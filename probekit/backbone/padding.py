@@ -18,11 +18,10 @@ from probekit.backbone.miniature import special_ids
 from probekit.backbone.stand_in import StandIn, draw_stand_in, length_thresholds, stand_in_configs
 from probekit.backbone.tokenizer import padding_id
 from probekit.base.fingerprint import digest
-from probekit.base.messages.once import warn_once
-from probekit.base.messages.reasons import reason_of
+from probekit.base.notices import warn_once
 from probekit.base.numbers.seeding import seeded
 from probekit.data.batching import PADDED, Batching
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, reason_of
 
 _LADDER = (129, 77, 38, 12)
 """Lengths that lie on both sides of every lowered threshold, and of what is made of it: BigBird's

@@ -18,8 +18,7 @@ from probekit.backbone.facts import Inspection
 from probekit.backbone.loading import read_weights
 from probekit.backbone.model import Backbone
 from probekit.backbone.model_class import backbone_class
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, reason_of
 from probekit.probe.model_parts.output_head import ACTIVATIONS, OutputHead
 
 __all__ = ["OutputHead", "read_output_head", "tied_to_input"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from probekit.backbone.model_source import holds_model, local_path
 from probekit.base.fingerprint import digest
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import BackboneError
 from probekit.store.files import read_object, write_whole
 

@@ -9,9 +9,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from probekit.backbone.model_files import has_vocabulary
 from probekit.backbone.model_source import ModelSource
 from probekit.backbone.quiet import quiet_transformers
-from probekit.base.messages.reasons import reason_of
 from probekit.data.alignment import check_word_separation
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, reason_of
 
 
 def keep_words_apart(tokenizer: PreTrainedTokenizerFast, model: str) -> None:

@@ -1,1 +1,1 @@
-"""What every room may use: names, layers, choices; the machine, numbers, messages."""
+"""What every room may use: names, layers, choices, notices; the machine, numbers."""

@@ -43,7 +43,7 @@ def list_entries(
 
 
 def _totals(rows: Sequence[Mapping[str, Any]]) -> str:
-    from probekit.base.messages.quantities import human_bytes
+    from probekit.base.notices import human_bytes
     from probekit.extraction.maintenance import LEFT_OVER
 
     left = [row["bytes"] for row in rows if row["state"].startswith(LEFT_OVER)]
@@ -168,7 +168,7 @@ def rm(
 
 
 def _remove(paths: Sequence[Path], yes: bool) -> None:
-    from probekit.base.messages.quantities import human_bytes
+    from probekit.base.notices import human_bytes
     from probekit.extraction.maintenance import Removable
 
     for found in [Removable.of(path) for path in paths]:
@@ -179,7 +179,7 @@ def _remove(paths: Sequence[Path], yes: bool) -> None:
 
 
 def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], yes: bool) -> None:
-    from probekit.base.messages.quantities import human_bytes
+    from probekit.base.notices import human_bytes
     from probekit.extraction.maintenance import Reduction
 
     parts = [f"layers {layers}"] * (layers is not None) + [f"array {name}" for name in arrays]
@@ -192,7 +192,7 @@ def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], ye
 
 
 def _remove_stale(cache: Path, yes: bool) -> None:
-    from probekit.base.messages.quantities import human_bytes
+    from probekit.base.notices import human_bytes
     from probekit.extraction.maintenance import find_stale, remove_stale
 
     found = find_stale(cache)

@@ -15,7 +15,7 @@ class Terminal(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a message."""
-        from probekit.base.messages.progress import above_bars
+        from probekit.base.notices import above_bars
 
         with above_bars(self.stream):
             super().emit(record)

@@ -72,7 +72,7 @@ def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
 
 def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> None:
     """Print what an extraction would take, and when it has paid for itself (``null``: never)."""
-    from probekit.base.messages.quantities import human_bytes, short_time
+    from probekit.base.notices import human_bytes, short_time
     from probekit.extraction import break_even
 
     if json:
@@ -98,7 +98,7 @@ def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> No
 
 def _work(one: "Forecast") -> str:
     """Return how long a split takes, and how much of it an unfinished extraction has done."""
-    from probekit.base.messages.quantities import short_time
+    from probekit.base.notices import short_time
 
     if one.complete:
         return "complete"
@@ -108,7 +108,7 @@ def _work(one: "Forecast") -> str:
 
 def _verdict(forecasts: Sequence["Forecast"]) -> str:
     """Return when a cache has paid for itself, in a sentence."""
-    from probekit.base.messages.quantities import short_time
+    from probekit.base.notices import short_time
     from probekit.extraction import break_even, training_split
 
     fitted, epochs = training_split(forecasts), break_even(forecasts)

@@ -35,8 +35,8 @@ class Target:
                 the wrong way round.
         """
         from probekit.features import Location
-        from probekit.store.entry import read_manifest
-        from probekit.store.entry_names import MANIFEST
+        from probekit.store.layout import MANIFEST
+        from probekit.store.manifest import read_manifest
 
         check_order(model, task)
         if task is not None and (Path(model) / MANIFEST).is_file():

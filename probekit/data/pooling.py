@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.base.machine.sending import send
+from probekit.base.machine.buffers import send
 
 Pooling = Literal["first", "last", "mean"]
 

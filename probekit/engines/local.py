@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any
 
 from probekit.base.machine.hardware import usable_cores
-from probekit.base.machine.interrupts import STOP
+from probekit.base.machine.process import STOP
 from probekit.engines.contract import Job, Report
 from probekit.errors import EngineError, OptionError
 

@@ -110,7 +110,7 @@ def _gather(
 def _blocks(memory: Tensor, buffers: Buffers, unit: Unit) -> dict[str, Tensor]:
     """Return the unit's rows of each array; their buffers hold whole chunks.
 
-    So each chunk but the last begins where the disk can fetch it, see `store.whole_files`.
+    So each chunk but the last begins where the disk can fetch it, see `store.files`.
     """
     whole = carve(memory, buffers)
     return {name: buffer[:, : unit.rows[name]] for name, buffer in whole.items()}

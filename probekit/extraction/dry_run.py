@@ -16,7 +16,7 @@ from probekit.extraction.plan import Plan
 from probekit.extraction.session import Session
 from probekit.extraction.speed import DiskSpeed, measure_disk
 from probekit.extraction.write import forward_seconds, tokens_per_second
-from probekit.store.unfinished import unfinished_bytes
+from probekit.store.marks import unfinished_bytes
 from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)

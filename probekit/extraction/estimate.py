@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from probekit.base.messages.quantities import human_bytes, human_time
+from probekit.base.notices import human_bytes, human_time
 from probekit.errors import StorageError
 from probekit.extraction.plan import Plan
 from probekit.store.files import free_bytes

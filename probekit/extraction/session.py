@@ -15,7 +15,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import OUTPUT_HEAD
 from probekit.base.layers import parse_layers
 from probekit.base.machine.buffers import ReusedMemory
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
@@ -31,13 +31,17 @@ from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.statistics import all_fit
 from probekit.extraction.write import token_bar, tokens_per_second, write_units
 from probekit.store.backends import BACKENDS
-from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
-from probekit.store.entry import Entry
-from probekit.store.entry_names import MANIFEST
+from probekit.store.builder import EntryBuilder, check_buildable
+from probekit.store.entry import Entry, folder_of_key, list_entries
 from probekit.store.labels import write_labels
-from probekit.store.layout import entry_folder, folder_of_key, labels_folder, list_entries
+from probekit.store.layout import MANIFEST, asked_of, entry_folder, labels_folder
 from probekit.store.mapping import check_mappable
-from probekit.store.unfinished import asked_of, unfinished_bytes, unfinished_plan, unfinished_units
+from probekit.store.marks import (
+    check_resumable,
+    unfinished_bytes,
+    unfinished_plan,
+    unfinished_units,
+)
 from probekit.tasks import Split, Task, is_own
 
 logger = logging.getLogger(__name__)

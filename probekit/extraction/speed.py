@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import StorageError
-from probekit.store.whole_files import WholeFiles
+from probekit.store.files import WholeFiles
 
 _BYTES = 64 * 2**20
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from probekit.backbone import Backbone
 from probekit.base.fingerprint import canonical_json
 from probekit.base.machine.buffers import ReusedMemory
-from probekit.base.messages.progress import ProgressBar
+from probekit.base.notices import ProgressBar
 from probekit.data.token_batch import TokenBatch
 from probekit.extraction.compute import ComputedUnit, batches_of, compute_unit
 from probekit.extraction.plan import Plan

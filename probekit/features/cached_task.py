@@ -7,9 +7,8 @@ from typing import cast
 from probekit.base.kinds import KindName, Metric
 from probekit.base.registry import choose
 from probekit.errors import EntryError, MissingFileError
-from probekit.store.entry import Entry
+from probekit.store.entry import Entry, list_entries
 from probekit.store.labels import LabelFile, labels_of
-from probekit.store.layout import list_entries
 from probekit.tasks import Task
 from probekit.tasks.sentences import Sentences
 

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.label_names import NO_LABEL
 

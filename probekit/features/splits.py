@@ -21,9 +21,9 @@ from probekit.features.location import Location
 from probekit.features.view import FeatureView
 from probekit.features.wanted import find_task, wanted_of
 from probekit.store import Entry, find_entries
+from probekit.store.entry import list_entries
 from probekit.store.find import Wanted
 from probekit.store.labels import labels_for
-from probekit.store.layout import list_entries
 from probekit.store.manifest import Manifest
 from probekit.tasks import KindName, Task, is_described, is_own
 

@@ -25,7 +25,7 @@ from typing import Self
 
 import psutil
 
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.results.log import append_line, line_of, lock_path, records_lock
 from probekit.results.record import Record
 

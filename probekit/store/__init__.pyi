@@ -1,10 +1,10 @@
 from .arrays import ArraySpec
 from .builder import EntryBuilder
+from .codec import StoredRows
 from .entry import Entry
 from .feature_array import FeatureArray
 from .find import find_entries
 from .manifest import Manifest
-from .stored_rows import StoredRows
 from .tables import ExampleTable
 
 __all__ = [

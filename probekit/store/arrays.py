@@ -3,14 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
 from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError
-from probekit.store.entry_names import is_name
-from probekit.store.json_types import list_of, mistyped, text, whole
+from probekit.store.json_types import is_name, list_of, mistyped, text, types_of, whole
 
 FeatureDtype = Literal["float16", "bfloat16", "float32", "int8"]
 FEATURE_DTYPES: tuple[str, ...] = get_args(FeatureDtype)
@@ -22,15 +21,6 @@ _PLAIN_DTYPES = {"float16": "float16", "bfloat16": "uint16", "float32": "float32
 _MOST_CHUNKS = 2**20
 _MOST_ROWS = 2**36
 _WIDEST = 2**20
-_TYPES = {
-    "name": is_name,
-    "rows": whole(1, _MOST_ROWS),
-    "layers": list_of(whole(0, _WIDEST)),
-    "dim": whole(1, _WIDEST),
-    "dtype": text,
-    "chunk_rows": whole(1, _MOST_ROWS),
-}
-
 _CHUNK_BYTES = 4 * 2**20
 _MIN_CHUNK_ROWS = 16
 
@@ -84,12 +74,12 @@ class ArraySpec:
         chunk_rows: rows of one chunk.
     """
 
-    name: str
-    rows: int
-    layers: tuple[int, ...]
-    dim: int
-    dtype: FeatureDtype
-    chunk_rows: int
+    name: Annotated[str, is_name]
+    rows: Annotated[int, whole(1, _MOST_ROWS)]
+    layers: Annotated[tuple[int, ...], list_of(whole(0, _WIDEST))]
+    dim: Annotated[int, whole(1, _WIDEST)]
+    dtype: Annotated[FeatureDtype, text]
+    chunk_rows: Annotated[int, whole(1, _MOST_ROWS)]
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -97,7 +87,7 @@ class ArraySpec:
         Raises:
             OptionError: a field has a value that no entry can have.
         """
-        if wrong := mistyped(asdict(self), _TYPES):
+        if wrong := mistyped(asdict(self), types_of(ArraySpec)):
             raise OptionError(
                 f"array {self.name!r:.80}: {wrong[0]} cannot be {getattr(self, wrong[0])!r:.80}."
             )

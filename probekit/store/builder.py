@@ -2,9 +2,10 @@
 
 import logging
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -13,23 +14,30 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.base.fingerprint import canonical_json, digest
+from probekit.base.machine.hardware import usable_cores
 from probekit.base.registry import choose
 from probekit.errors import EntryError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter, places_of
 from probekit.store.checksums import damaged_chunks
-from probekit.store.entry import Entry
-from probekit.store.entry_names import BUILDING, PARTIAL, PLAN, UNITS, beside
+from probekit.store.codec import Piece, cut_pieces, encode_chunk
+from probekit.store.entry import Entry, write_sealed
 from probekit.store.files import storage_errors, write_whole
-from probekit.store.lock import EntryLock
+from probekit.store.layout import BUILDING, PARTIAL, PLAN, UNITS, beside
+from probekit.store.lock import EntryLock, install, restore
 from probekit.store.manifest import Manifest
-from probekit.store.marks import ChunkSum, UnitMark, read_marks
-from probekit.store.pieces import cut_pieces, write_pieces
-from probekit.store.replacing import install, restore
-from probekit.store.sealing import write_sealed
-from probekit.store.unfinished import unfinished_plan, unfinished_units
+from probekit.store.marks import (
+    ChunkSum,
+    UnitMark,
+    check_resumable,
+    checksum,
+    read_marks,
+    unfinished_plan,
+)
 
 logger = logging.getLogger(__name__)
+
+_MOST_THREADS = 4  # torch gives each of them helpers of its own
 
 
 class EntryBuilder:
@@ -56,7 +64,10 @@ class EntryBuilder:
         self.partial = beside(path, PARTIAL)
         self.arrays = {spec.name: spec for spec in map(ArraySpec.from_json, plan["arrays"])}
         self._n_units = len(plan["units"])
+        self._nbytes = sum(spec.nbytes for spec in self.arrays.values())
         self._backend = choose("backend", plan["backend"], BACKENDS)
+        self._store = self.partial / self._backend.filename
+        self._units_folder = self.partial / BUILDING / UNITS
         self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
         self._lock = lock
         self._marks: dict[int, UnitMark] = {}
@@ -207,25 +218,8 @@ class EntryBuilder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
-
-    @property
-    def _store(self) -> Path:
-        return self.partial / self._backend.filename
-
-    @property
-    def _units_folder(self) -> Path:
-        return self.partial / BUILDING / UNITS
-
-    @property
-    def _nbytes(self) -> int:
-        return sum(spec.nbytes for spec in self.arrays.values())
 
     def _prepare(self, plan: Mapping[str, Any], *, restart: bool) -> ChunkWriter:
         """Resume what is there if it has the same plan and is not torn, else start clean."""
@@ -314,30 +308,27 @@ def check_buildable(path: Path) -> None:
         EntryLock(path).release()
 
 
-def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
-    """Refuse to throw finished units away: those of an unfinished build with another plan.
+def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum, ...]:
+    """Write chunks, and return their checksums in the order of the pieces.
 
-    Args:
-        path: the entry's final folder.
-        plan: that of the build that is wanted.
+    Encoding, hashing and writing all leave the interpreter to others. When this returns or raises,
+    no thread uses the pieces any more.
 
     Raises:
-        EntryError: there are such units.
+        StateRangeError: a value is non-finite or too large for the stored dtype.
+        OSError: the file system refuses.
     """
-    begun, done = unfinished_plan(path), unfinished_units(path)
-    if begun is None or not done or digest(begun) == digest(plan):
-        return
-    raise EntryError(
-        f"{path}: {len(done)} of {len(begun['units'])} units are finished, of another extraction: "
-        f"{'; '.join(_differences(begun, plan))}. Give the options of that one to go on with it, "
-        "or --restart to throw them away."
-    )
+    with ThreadPoolExecutor(min(_MOST_THREADS, usable_cores())) as pool:
+        return tuple(chain.from_iterable(pool.map(lambda piece: _write(writer, piece), pieces)))
 
 
-def _differences(begun: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
-    """Say in what an unfinished build differs from the one that is wanted."""
-    return [
-        f"{name} {begun.get(name)}, now {value}" if isinstance(value, str) else f"other {name}"
-        for name, value in plan.items()
-        if begun.get(name) != value
-    ]
+def _write(writer: ChunkWriter, piece: Piece) -> list[ChunkSum]:
+    """Write one chunk: its values, then what belongs to them."""
+    spec, row_chunk, at = piece.spec, piece.row_chunk, piece.layer_index
+    stored = encode_chunk(spec, piece.rows, layer=spec.layers[at], row_chunk=row_chunk)
+    sums = []
+    for plain in spec.plain():
+        data = stored[plain.name]
+        writer.write(plain, row_chunk, at, data)
+        sums.append(ChunkSum(plain.name, row_chunk, at, data.nbytes, checksum(data.data)))
+    return sums

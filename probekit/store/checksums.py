@@ -1,42 +1,25 @@
-"""Checksums of chunks and files: make them, and recompute those of stored chunks to compare."""
+"""Checksums of chunks and files: those of an entry, recomputed to compare."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import xxhash
 
-from probekit.errors import EntryError
-from probekit.store.backends.base import REMEDY, ChunkPlaces
-from probekit.store.marks import ChunkSum
+from probekit.base.notices import ProgressBar
+from probekit.errors import EXTRACT_AGAIN, EntryError
+from probekit.store.backends import ChunkPlaces, places_of
+from probekit.store.backends.contract import REMEDY
+from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST
+from probekit.store.manifest import Manifest, manifest_text, read_manifest
+from probekit.store.marks import ChunkSum, checksum
+from probekit.store.tables import CHECKSUM_SCHEMA, read_table
 
 _THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few requests at once
 _BLOCK = 2**20
-
-
-def checksum(data: bytes | memoryview) -> str:
-    """Return the 128 bits of XXH3 (32 hex digits) over the bytes of a chunk.
-
-    It finds damage, not forgery, and takes a small part of the time of sha256, so that writing and
-    verifying go as fast as the disk (``benchmarks/chunk_writing.py``).
-    """
-    return xxhash.xxh3_128_hexdigest(data)
-
-
-def file_checksum(file: Path, parts: Iterable[tuple[int, int]]) -> str:
-    """Return the 128 bits of XXH3 over some parts of a file; of a link, over where it leads."""
-    state = xxhash.xxh3_128()
-    if file.is_symlink():
-        state.update(os.readlink(file).encode("utf-8", "surrogateescape"))
-        return state.hexdigest()
-    with open(file, "rb") as source:
-        for start, stop in parts:
-            source.seek(start)
-            for at in range(start, stop, _BLOCK):
-                state.update(source.read(min(_BLOCK, stop - at)))
-    return state.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +48,72 @@ class DamagedChunk:
         )
 
 
+def verify_files(path: Path) -> list[str]:
+    """Return what is wrong with the files of a complete entry, but for the bytes of its chunks.
+
+    Args:
+        path: the entry's folder.
+
+    Raises:
+        EntryError: the manifest cannot be read, or the store tells of other arrays.
+    """
+    manifest = read_manifest(path)
+    places = places_of(path, manifest.backend, manifest.arrays)
+    found = other_files(path, places.values())
+    wrong = [] if manifest_text(path) == manifest.to_json() else [_odd(path / MANIFEST)]
+    for name in sorted({*manifest.files, *found}):
+        if name not in manifest.files:
+            wrong.append(f"{path / name} is no file of the entry")
+        elif name not in found:
+            wrong.append(f"{path / name} is missing")
+        elif manifest.files[name] != found[name]:
+            wrong.append(_odd(path / name))
+    return wrong + [_odd(file) for place in places.values() for file in _odd_ends(place)]
+
+
+def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk]:
+    """Return the damaged, missing and short chunks of a complete entry (none: it is whole).
+
+    Args:
+        path: the entry's folder. It is not opened as an `Entry`, which a missing chunk prevents.
+        progress: show progress on stderr.
+
+    Raises:
+        EntryError: manifest, store or checksum table is missing, damaged, or lists other chunks
+            than the manifest's arrays have.
+    """
+    manifest = read_manifest(path)
+    chunks = read_checksums(path, manifest)
+    places = places_of(path, manifest.backend, manifest.arrays)
+    with ProgressBar(total=len(chunks), desc=path.name, unit="chunk", shown=progress) as bar:
+        return list(damaged_chunks(chunks, places, bar.update))
+
+
+def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
+    """Return the checksums of an entry, one for every chunk of its arrays.
+
+    Raises:
+        EntryError: the table is missing or damaged, or lists other chunks, or other sizes.
+    """
+    table = read_table(path / CHECKSUMS, CHECKSUM_SCHEMA)
+    chunks = [ChunkSum(**row) for row in table.to_pylist()]
+    listed = {(c.array, c.row_chunk, c.layer_index, c.nbytes) for c in chunks}
+    if len(listed) != len(chunks) or listed != set(_grid(manifest)):
+        raise EntryError(
+            f"{path / CHECKSUMS} does not list the chunks of the manifest's arrays, each once and "
+            f"in its size. {EXTRACT_AGAIN}"
+        )
+    return chunks
+
+
+def _grid(manifest: Manifest) -> Iterator[tuple[str, int, int, int]]:
+    for spec in manifest.arrays:
+        for plain in spec.plain():
+            rows, layers = plain.grid
+            size = plain.chunk_nbytes
+            yield from ((plain.name, i, at, size) for i in range(rows) for at in range(layers))
+
+
 def damaged_chunks(
     chunks: Iterable[ChunkSum],
     places: Mapping[str, ChunkPlaces],
@@ -78,10 +127,10 @@ def damaged_chunks(
         report: receives the number of chunks examined since the last call.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
-        for found in pool.map(lambda chunk: _examine(chunk, places[chunk.array]), chunks):
+        for _, damage in pool.map(lambda chunk: _examine(chunk, places[chunk.array]), chunks):
             report(1)
-            if found is not None:
-                yield found
+            if damage is not None:
+                yield damage
 
 
 def read_chunk(chunk: ChunkSum, places: ChunkPlaces) -> bytes:
@@ -90,17 +139,13 @@ def read_chunk(chunk: ChunkSum, places: ChunkPlaces) -> bytes:
     Raises:
         EntryError: they differ from their checksum.
     """
-    data, found = _found(chunk, places)
-    if found is not None:
-        raise EntryError(f"{found}. {REMEDY}")
+    data, damage = _examine(chunk, places)
+    if damage is not None:
+        raise EntryError(f"{damage}. {REMEDY}")
     return data
 
 
-def _examine(chunk: ChunkSum, places: ChunkPlaces) -> DamagedChunk | None:
-    return _found(chunk, places)[1]
-
-
-def _found(chunk: ChunkSum, places: ChunkPlaces) -> tuple[bytes, DamagedChunk | None]:
+def _examine(chunk: ChunkSum, places: ChunkPlaces) -> tuple[bytes, DamagedChunk | None]:
     at = chunk.row_chunk, chunk.layer_index
     file, offset = places.files[places.file_index[at]], int(places.offsets[at])
     data = _read(file, offset, chunk.nbytes)
@@ -109,13 +154,100 @@ def _found(chunk: ChunkSum, places: ChunkPlaces) -> tuple[bytes, DamagedChunk | 
 
 
 def _read(file: str, offset: int, nbytes: int) -> bytes:
+    """Return what there is of some bytes of a file; nothing where they were never allocated."""
     if offset < 0:
         return b""
     try:
-        descriptor = os.open(file, os.O_RDONLY)
+        with open(file, "rb", buffering=0) as source:
+            return os.pread(source.fileno(), nbytes, offset)
     except FileNotFoundError:
         return b""
-    try:
-        return os.pread(descriptor, nbytes, offset)
-    finally:
-        os.close(descriptor)
+
+
+def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[str, Any]]:
+    """Return bytes and checksum of each file that is not of chunks alone, by its path inside.
+
+    The manifest is left out, and so is what a kill left of the building. Of a file that holds
+    chunks among other things, such as HDF5's, the checksum is that of the other things.
+
+    Args:
+        folder: the entry's folder.
+        places: of all its stored arrays.
+    """
+    chunks, alone = _spans(places)
+    found = {}
+    for file in _files(folder):
+        if str(file) not in alone:
+            gaps = _gaps(chunks.get(str(file), []), os.lstat(file).st_size)
+            sums = {"nbytes": os.lstat(file).st_size, "xxh128": _file_checksum(file, gaps)}
+            found[file.relative_to(folder).as_posix()] = sums
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield every file of an entry, and every link that leads out of it."""
+    for inside, folders, files in os.walk(folder):
+        if Path(inside) == folder:
+            folders[:] = [name for name in folders if name != BUILDING]
+            files = [name for name in files if name != MANIFEST]
+        linked = [name for name in folders if os.path.islink(os.path.join(inside, name))]
+        yield from (Path(inside, name) for name in sorted([*files, *linked]))
+
+
+def _spans(
+    places: Iterable[ChunkPlaces],
+) -> tuple[Mapping[str, list[tuple[int, int]]], set[str]]:
+    """Return where chunks begin and end in shared files, and the files of chunks alone."""
+    shared: dict[str, list[tuple[int, int]]] = {}
+    alone: set[str] = set()
+    for place in places:
+        if place.tail is not None:
+            alone.update(place.files)
+            continue
+        for index, offset in zip(
+            place.file_index.ravel().tolist(), place.offsets.ravel().tolist(), strict=True
+        ):
+            span = offset, offset + place.array.chunk_nbytes
+            shared.setdefault(place.files[index], []).append(span)
+    return shared, alone
+
+
+def _gaps(spans: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
+    """Yield what lies between some spans of a file."""
+    start = 0
+    for first, last in [*sorted(spans), (size, size)]:
+        if first > start:
+            yield start, first
+        start = max(start, last)
+
+
+def _file_checksum(file: Path, parts: Iterable[tuple[int, int]]) -> str:
+    """Return the 128 bits of XXH3 over some parts of a file; of a link, over where it leads."""
+    state = xxhash.xxh3_128()
+    if file.is_symlink():
+        state.update(os.readlink(file).encode("utf-8", "surrogateescape"))
+        return state.hexdigest()
+    with open(file, "rb") as source:
+        for start, stop in parts:
+            source.seek(start)
+            for at in range(start, stop, _BLOCK):
+                state.update(source.read(min(_BLOCK, stop - at)))
+    return state.hexdigest()
+
+
+def _odd(file: Path) -> str:
+    return f"{file} is not as it was written"
+
+
+def _odd_ends(places: ChunkPlaces) -> Iterator[Path]:
+    """Yield the files of chunks alone that hold something else behind their last chunk."""
+    if places.tail is None:
+        return
+    end = int(places.offsets.max()) + places.array.chunk_nbytes
+    for file in map(Path, places.files):
+        # one that is missing or short is told of chunk by chunk
+        if file.is_file() and file.stat().st_size >= end:
+            with file.open("rb") as source:
+                source.seek(end)
+                if source.read(len(places.tail) + 1) != places.tail:
+                    yield file

@@ -5,13 +5,32 @@ own float32 norm, then uses one scale per (chunk, layer, channel), so that an ou
 the others nothing and a massive channel costs the other channels nothing.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int8
+from jaxtyping import Float, Float32, Int8, Int64, Shaped
 from torch import Tensor
 
 from probekit.errors import StateRangeError
 from probekit.store.arrays import ArraySpec, FeatureDtype
+
+# A unit of 40 rows and two layers that begins at row 16 of an array in chunks of 16 rows is cut
+# into six pieces, layer after layer:
+#
+#   layer index   0   0   0   1   1   1
+#   row chunk     1   2   3   1   2   3
+#   rows         16  16   8  16  16   8
+#
+# Its last chunk of each layer is filled up with eight rows of zeros, rows 56 to 63, which belong to
+# no example; the next unit begins at row 64. So no chunk belongs to two units.
+#
+# int8 rows 3, 17 and 18 of that array come from chunks 0, 1 and 1. In memory they are three rows of
+# numbers from -127 to 127, three norms (per layer), ``chunk`` [0, 1, 1] and two rows of scales: row
+# 17 is values[1] * scale[chunk[1]] * norm[1]. When rows 40 and 3 are put behind them, from chunks
+# 2 and 0, the scales of these, chunk 0's first, go behind those that are there: ``chunk`` is
+# [0, 1, 1, 3, 2], and rows 0 and 2 of the scales are the same.
 
 TORCH_DTYPES: dict[str, torch.dtype] = {
     "float16": torch.float16,
@@ -19,6 +38,12 @@ TORCH_DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
     "int8": torch.int8,
 }
+
+_RUN = 16
+"""Rows of one chunk, side by side, from which that chunk's scales are not copied for each row."""
+
+_BLOCK = 512
+"""Rows of one layer decoded at a time where each has its own scales: they stay in the cache."""
 
 # int8 sums squares in float32: beyond this, the norm of a row of 10,000 channels overflows.
 _INT8_LARGEST = 1e17
@@ -34,6 +59,49 @@ def fits(dtype: FeatureDtype, max_abs: float) -> bool:
 def read_dtype(dtype: FeatureDtype) -> torch.dtype:
     """Return the dtype in which rows stored as ``dtype`` are read (int8 is read as float32)."""
     return torch.float32 if dtype == "int8" else TORCH_DTYPES[dtype]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Piece:
+    """The rows of one chunk of one layer, as they were computed.
+
+    Attributes:
+        spec: the array.
+        row_chunk: number along the rows.
+        layer_index: position along the layers.
+        rows: up to ``chunk_rows`` rows.
+    """
+
+    spec: ArraySpec
+    row_chunk: int
+    layer_index: int
+    rows: Float[Tensor, "rows dim"]
+
+
+def cut_pieces(
+    spec: ArraySpec, row_start: int, block: Float[Tensor, "layers rows dim"]
+) -> Iterator[Piece]:
+    """Cut a block of an array's rows into chunks, layer after layer.
+
+    Args:
+        spec: the array.
+        row_start: first row of the block, a multiple of the array's chunk rows.
+        block: the rows of all layers of the array.
+
+    Raises:
+        ValueError: the block does not fit the array there.
+    """
+    size = spec.chunk_rows
+    layers, rows, dim = block.shape
+    first, count = row_start // size, -(-rows // size)
+    if (layers, dim) != (len(spec.layers), spec.dim) or row_start % size:
+        raise ValueError(f"block {tuple(block.shape)} at row {row_start} does not fit {spec}")
+    if first + count > spec.n_row_chunks:
+        raise ValueError(f"{rows} rows at row {row_start} do not fit the {spec.rows} of {spec}")
+    for at in range(layers):
+        for chunk in range(count):
+            part = block[at, chunk * size : (chunk + 1) * size]
+            yield Piece(spec=spec, row_chunk=first + chunk, layer_index=at, rows=part)
 
 
 def encode_chunk(
@@ -63,26 +131,12 @@ def encode_chunk(
     return {plain.name: array.reshape(plain.chunks) for plain, array in pairs}
 
 
-def decode_int8(
-    values: Int8[Tensor, "rows dim"],
-    norm: Float32[Tensor, " rows"],
-    scale: Float32[Tensor, "*rows dim"],
-    out: Float32[Tensor, "rows dim"],
-) -> Float32[Tensor, "rows dim"]:
-    """Write ``values * scale * norm`` into ``out`` and return it.
-
-    ``scale`` is one row for all of them, or one per row. A cast first and then products of one
-    dtype: a product of int8 and float32 takes twice as long.
-    """
-    return out.copy_(values).mul_(scale).mul_(norm[:, None])
-
-
 def _encode_int8(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows = block.to(torch.float32)
     norm = torch.linalg.vector_norm(rows, dim=1)
-    unit = rows / torch.where(norm > 0, norm, 1.0)[:, None]
-    scale = unit.abs().amax(dim=0) / 127 if len(rows) else rows.new_zeros(rows.shape[1])
-    levels = (unit / torch.where(scale > 0, scale, 1.0)).round_().clamp_(-127, 127)
+    directions = rows / torch.where(norm > 0, norm, 1.0)[:, None]
+    scale = directions.abs().amax(dim=0) / 127 if len(rows) else rows.new_zeros(rows.shape[1])
+    levels = (directions / torch.where(scale > 0, scale, 1.0)).round_().clamp_(-127, 127)
     return levels.to(torch.int8), norm, scale
 
 
@@ -118,3 +172,154 @@ def _to_numpy(tensor: Tensor) -> np.ndarray:
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(np.uint16)
     return tensor.numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Int8Scales:
+    """What int8 rows are multiplied with.
+
+    Attributes:
+        norm: the norm of each row.
+        chunk: place in ``scale`` of the chunk that each row comes from.
+        scale: the scales of the chunks that rows come from.
+    """
+
+    norm: Float32[Tensor, "layers rows"]
+    chunk: Int64[Tensor, " rows"]
+    scale: Float32[Tensor, "layers chunks dim"]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """Some rows of some layers, as they are stored.
+
+    Attributes:
+        values: the rows, layers first; of int8 whole numbers from -127 to 127.
+        scales: what int8 rows are multiplied with; ``None`` where rows need nothing of the kind,
+            being of another dtype, or int8 that is decoded already.
+    """
+
+    values: Shaped[Tensor, "layers rows dim"]
+    scales: Int8Scales | None = None
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.values.shape[1]
+
+    def to(self, device: torch.device) -> "StoredRows":
+        """Return the rows on a device."""
+        values, scales = self.values.to(device), self.scales
+        if scales is not None:
+            moved = (tensor.to(device) for tensor in (scales.norm, scales.chunk, scales.scale))
+            scales = Int8Scales(*moved)
+        return StoredRows(values, scales)
+
+    def room(self, n_rows: int, device: torch.device) -> "StoredRows":
+        """Return uninitialised room for rows of this array and these layers on a device."""
+
+        def empty(tensor: Tensor, axis: int) -> Tensor:
+            shape = [*tensor.shape[:axis], n_rows, *tensor.shape[axis + 1 :]]
+            return torch.empty(shape, dtype=tensor.dtype, device=device)
+
+        values = empty(self.values, 1)
+        if self.scales is None:
+            return StoredRows(values)
+        norm, chunk = empty(self.scales.norm, 1), empty(self.scales.chunk, 0)
+        scale = self.scales.scale[:, :0].to(device)
+        return StoredRows(values, Int8Scales(norm, chunk, scale))
+
+    def put(self, start: int, rows: "StoredRows") -> "StoredRows":
+        """Return this with rows of the same array and layers at ``start`` and the places after it.
+
+        This one's memory is written to.
+        """
+        stop = start + len(rows)
+        self.values[:, start:stop].copy_(rows.values)
+        if self.scales is None or rows.scales is None:
+            return self
+        norm, chunk, scale = self.scales.norm, self.scales.chunk, self.scales.scale
+        norm[:, start:stop].copy_(rows.scales.norm)
+        chunk[start:stop].copy_(rows.scales.chunk + scale.shape[1])
+        more = rows.scales.scale.to(scale.device)
+        return replace(self, scales=Int8Scales(norm, chunk, torch.cat([scale, more], dim=1)))
+
+    def gather(self, places: Int64[Tensor, " some"]) -> Float32[Tensor, "layers some dim"]:
+        """Return the rows at some places in float32.
+
+        Layer by layer: one ``index_select`` along axis 1 of the whole block takes four times as
+        long on a CPU; on a GPU a call costs more than its work.
+        """
+        if self.values.is_cuda:
+            return self._picked(self.values.index_select(1, places), places).float32()
+        layers, _, dim = self.values.shape
+        shape = (layers, len(places), dim)
+        if self.scales is not None:
+            levels = torch.empty(shape, dtype=self.values.dtype)
+            for into, layer in zip(levels, self.values, strict=True):
+                torch.index_select(layer, 0, places, out=into)
+            return self._picked(levels, places).float32()
+        out = torch.empty(shape)
+        for into, layer in zip(out, self.values, strict=True):
+            into.copy_(layer.index_select(0, places))
+        return out
+
+    def block(self, start: int, stop: int) -> Float32[Tensor, "layers some dim"]:
+        """Return a copy of consecutive rows in float32."""
+        run = slice(start, stop)
+        scales = self.scales
+        if scales is not None:
+            scales = replace(scales, norm=scales.norm[:, run], chunk=scales.chunk[run])
+        return StoredRows(self.values[:, run], scales).float32()
+
+    def float32(self) -> Float32[Tensor, "layers rows dim"]:
+        """Return a copy of all rows in float32."""
+        values = self.values
+        out = torch.empty(values.shape, dtype=torch.float32, device=values.device)
+        self.decode(out)
+        return out
+
+    def decode(self, out: Float[Tensor, "layers rows dim"]) -> None:
+        """Write all rows to ``out``, of int8 multiplied with their scales."""
+        scales = self.scales
+        if scales is None:
+            out.copy_(self.values)
+        elif self.values.is_cuda:
+            each = scales.scale.index_select(1, scales.chunk)
+            out.copy_(self.values).mul_(each).mul_(scales.norm[..., None])
+        else:
+            self._decode_parts(scales, out)
+
+    def _decode_parts(self, scales: Int8Scales, out: Tensor) -> None:
+        """Decode rows of one chunk with that chunk's scales, and others a few at a time."""
+        chunks, counts = torch.unique_consecutive(scales.chunk, return_counts=True)
+        runs = len(self) >= _RUN * len(chunks)
+        sizes = counts.tolist() if runs else [_BLOCK] * -(-len(self) // _BLOCK)
+        start = 0
+        for place, size in enumerate(sizes):
+            part = slice(start, start + size)
+            for at, table in enumerate(scales.scale):
+                scale = table[chunks[place]] if runs else table[scales.chunk[part]]
+                decode_int8(self.values[at, part], scales.norm[at, part], scale, out[at, part])
+            start += size
+
+    def _picked(self, values: Tensor, places: Tensor) -> "StoredRows":
+        """Return the rows at some places, whose values have been picked already."""
+        if self.scales is None:
+            return StoredRows(values)
+        norm = self.scales.norm.index_select(1, places)
+        chunk = self.scales.chunk.index_select(0, places)
+        return StoredRows(values, replace(self.scales, norm=norm, chunk=chunk))
+
+
+def decode_int8(
+    values: Int8[Tensor, "rows dim"],
+    norm: Float32[Tensor, " rows"],
+    scale: Float32[Tensor, "*rows dim"],
+    out: Float32[Tensor, "rows dim"],
+) -> Float32[Tensor, "rows dim"]:
+    """Write ``values * scale * norm`` into ``out`` and return it.
+
+    ``scale`` is one row for all of them, or one per row. A cast first and then products of one
+    dtype: a product of int8 and float32 takes twice as long.
+    """
+    return out.copy_(values).mul_(scale).mul_(norm[:, None])

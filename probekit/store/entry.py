@@ -1,20 +1,44 @@
-"""A complete entry, opened for reading."""
+"""Entries: found in a cache, opened for reading, sealed when they are written."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, NoReturn
 
-from probekit.base.messages.reasons import reason_of
+import pyarrow as pa
+
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
-from probekit.store.backends import places_of
-from probekit.store.entry_names import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, PARTIAL, beside
+from probekit.store.backends import ChunkPlaces, places_of
+from probekit.store.checksums import other_files
 from probekit.store.feature_array import FeatureArray
-from probekit.store.manifest import Manifest
-from probekit.store.replacing import read_standing
-from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
-
-_LARGEST_MANIFEST = 2**24
+from probekit.store.files import disk_bytes, sync_path, write_whole
+from probekit.store.layout import (
+    BACKBONE,
+    CHECKSUMS,
+    EXAMPLES,
+    LABELS,
+    MANIFEST,
+    PARTIAL,
+    REPLACED,
+    asked_of,
+    entry_name,
+    limit_of,
+    proven_key,
+    split_and_key,
+    standing,
+)
+from probekit.store.manifest import Manifest, manifest_in, read_manifest, read_standing
+from probekit.store.marks import ChunkSum
+from probekit.store.tables import (
+    CHECKSUM_SCHEMA,
+    EXAMPLE_SCHEMA,
+    OPTIONAL_SCHEMA,
+    ExampleTable,
+    example_schema,
+    read_table,
+    table_bytes,
+)
 
 
 @dataclass(frozen=True)
@@ -47,15 +71,15 @@ class Entry:
 
     @classmethod
     def _open(cls, path: Path) -> "Entry":
-        manifest = _read_manifest(path)
-        arrays = {}
+        manifest = manifest_in(path)
+        arrays = _Arrays(manifest)
         for spec in manifest.arrays:
             places = places_of(path, manifest.backend, [spec]).values()
             arrays[spec.name] = FeatureArray(spec, [place.check() for place in places])
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
                 raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")
-        return cls(path, manifest, _Arrays(manifest, arrays))
+        return cls(path, manifest, arrays)
 
     @cached_property
     def examples(self) -> ExampleTable:
@@ -75,65 +99,129 @@ class Entry:
         return self.path / BACKBONE
 
 
-class _Arrays(Mapping[str, FeatureArray]):
+class _Arrays(dict[str, FeatureArray]):
     """Arrays by name; an unknown name says which the entry holds."""
 
-    def __init__(self, manifest: Manifest, arrays: Mapping[str, FeatureArray]) -> None:
+    def __init__(self, manifest: Manifest) -> None:
+        super().__init__()
         self._manifest = manifest
-        self._arrays = arrays
 
-    def __getitem__(self, name: str) -> FeatureArray:
-        return self._arrays[self._manifest.array(name).name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._arrays
-
-    def __repr__(self) -> str:
-        return repr(dict(self._arrays))
+    def __missing__(self, name: str) -> NoReturn:
+        self._manifest.array(name)  # says which there are
+        raise KeyError(name)
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Read the manifest of a complete entry.
+@dataclass(frozen=True)
+class EntryFolder:
+    """One entry, complete or not, as the folder names tell it; what is read of it is read once.
 
-    Raises:
-        EntryNotFoundError: there is no such folder.
-        EntryError: the entry is unfinished, or its manifest is damaged or of another version.
+    Attributes:
+        path: the folder; with ``.partial`` if the entry is unfinished.
+        model: the model's slug.
+        task: the task's slug.
+        split: the split's name.
+        key8: first eight digits of the key.
+        complete: whether a reader will accept it.
     """
-    return read_standing(path, _read_manifest)
+
+    path: Path
+    model: str
+    task: str
+    split: str
+    key8: str
+    complete: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes its files take on the disk, less what a sparse file leaves out."""
+        return disk_bytes(standing(self.path))
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """Its manifest; None where it is unfinished or cannot be read: `Entry.open` says why."""
+        try:
+            return read_manifest(self.path) if self.complete else None
+        except (EntryError, EntryNotFoundError):
+            return None
+
+    @cached_property
+    def asked(self) -> Mapping[str, Any]:
+        """What it was asked for; empty where the folder is no entry."""
+        return self.manifest.request if self.manifest else asked_of(self.path)
+
+    @cached_property
+    def limit(self) -> int | None:
+        """N where it holds only the first N examples of its split."""
+        return self.manifest.limit if self.manifest else limit_of(self.path)
 
 
-def _read_manifest(path: Path) -> Manifest:
-    partial = path.name.endswith(PARTIAL)
-    if partial or not (path / MANIFEST).is_file():
-        if partial or beside(path, PARTIAL).is_dir():
-            raise EntryError(
-                f"{path} is unfinished. Run the same `probekit extract` command again: "
-                "it resumes where it stopped."
-            )
-        if not path.is_dir():
-            raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
-        raise EntryError(
-            f"{path} is not a complete cache entry: it has no {MANIFEST}. {EXTRACT_AGAIN}"
+def list_entries(root: Path) -> list[EntryFolder]:
+    """Return all entries under a cache root, complete and unfinished, sorted by path."""
+    return sorted(_scan(root), key=lambda entry: entry.path)
+
+
+def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> Path | None:
+    """Return the folder of the complete entry of a key, wherever it lies in the cache, if any.
+
+    Args:
+        root: the cache root.
+        split: the split's name.
+        key: 64 hex digits.
+        task: the task's slug; None is any.
+    """
+    name = entry_name(split, key)
+    for folder in list_entries(root):
+        path, asked = folder.path, task in (None, folder.task)
+        if asked and path.name == name and proven_key(path / MANIFEST, path) == key:
+            return path
+    return None
+
+
+def _scan(root: Path) -> Iterator[EntryFolder]:
+    for found in root.glob("*/*/*"):
+        # An old entry is one where its replacement has not come.
+        path = found.with_name(found.name.removesuffix(REPLACED))
+        name = split_and_key(path.name)
+        stands = found == standing(path) and found.is_dir()
+        if name is None or not stands or path.parent.name == LABELS:
+            continue
+        yield EntryFolder(
+            path=path,
+            model=path.parent.parent.name,
+            task=path.parent.name,
+            split=name[0],
+            key8=name[1],
+            complete=not path.name.endswith(PARTIAL) and (found / MANIFEST).is_file(),
         )
-    return Manifest.from_json(manifest_text(path), str(path / MANIFEST))
 
 
-def manifest_text(path: Path) -> str:
-    """Return the text of an entry's manifest.
+def write_sealed(
+    folder: Path,
+    manifest: Manifest,
+    examples: pa.Table,
+    files: Mapping[str, bytes],
+    chunks: Iterable[ChunkSum],
+    places: Iterable[ChunkPlaces],
+) -> None:
+    """Write everything but the arrays into an entry folder, the manifest last, and sync it.
 
-    Raises:
-        EntryError: it cannot be read, or is no text of a manifest's size.
+    Args:
+        folder: the entry under construction, with its arrays.
+        manifest: describes it; its ``files`` are filled in.
+        examples: the example table.
+        files: contents of ``backbone/`` by file name.
+        chunks: the checksums of all chunks.
+        places: where they lie.
     """
-    file = path / MANIFEST
-    try:
-        if file.stat().st_size > _LARGEST_MANIFEST:
-            raise EntryError(f"{file} is larger than any manifest is. {EXTRACT_AGAIN}")
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EntryError(f"{file} cannot be read ({reason_of(error)}). {EXTRACT_AGAIN}") from None
+    for left in [*folder.glob("*.new"), *(folder / BACKBONE).glob("*.new")]:
+        left.unlink()  # of a run that was killed while it sealed
+    sums = pa.Table.from_pylist([*map(asdict, sorted(chunks, key=astuple))], CHECKSUM_SCHEMA)
+    examples = examples.cast(example_schema(examples.column_names))
+    (folder / BACKBONE).mkdir(exist_ok=True)
+    tables = {CHECKSUMS: table_bytes(sums), EXAMPLES: table_bytes(examples)}
+    for name, data in {**tables, **{f"{BACKBONE}/{name}": d for name, d in files.items()}}.items():
+        write_whole(folder / name, data, sync=True)
+    sync_path(folder / BACKBONE)
+    manifest = replace(manifest, files=other_files(folder, places))
+    write_whole(folder / MANIFEST, manifest.to_json().encode(), sync=True)
+    sync_path(folder)

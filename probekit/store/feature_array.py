@@ -10,10 +10,25 @@ from torch import Tensor
 from probekit.base.machine.buffers import empty_buffer
 from probekit.errors import OptionError
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends.base import ChunkPlaces
-from probekit.store.codec import TORCH_DTYPES, read_dtype
+from probekit.store.backends.contract import ChunkPlaces
+from probekit.store.codec import TORCH_DTYPES, Int8Scales, StoredRows, read_dtype
 from probekit.store.mapping import MappedArray, map_array
-from probekit.store.stored_rows import Int8Scales, StoredRows
+
+# Eight rows of layers 0, 3 and 6, each of two values, in chunks of four rows (value v of row r of
+# the layer at position p is 16 p + 2 r + v; `mapping` says where chunks are mapped):
+#
+#   read([6, 1], layers=[6, 0])
+#     index  = [2, 0]            the positions of layers 6 and 0
+#     chunk  = [6, 1] // 4       = [1, 0]
+#     local  = [6, 1] - 4 chunk  = [2, 1]    rows inside their chunks
+#     flat   = row_starts[index][:, chunk] + local
+#            = [[5120 + 2, 2048 + 1],        rows of one table of all that is mapped
+#               [3072 + 2,    0 + 1]]
+#
+# One ``index_select`` of the table at ``flat`` gives layers first, (layers, rows, dim):
+# [[[44, 45], [34, 35]], [[12, 13], [2, 3]]]; what is returned is the same memory seen as (rows,
+# layers, dim). Rows that follow one another, such as 2 to 6, need no such table: they are two runs,
+# rows 2 and 3 of chunk 0 and rows 0 to 2 of chunk 1, and each is copied as it lies.
 
 RowNumbers = Tensor | np.ndarray | Sequence[int] | slice
 
@@ -26,9 +41,11 @@ class FeatureArray:
 
     Attributes:
         spec: shape, layers and stored dtype.
+        rows: row slots, unused tails included (the example table says which rows are used).
+        layers: stored layer numbers, ascending.
+        dim: D, the width.
+        dtype: what `read` returns: as stored, and float32 for int8.
     """
-
-    spec: ArraySpec
 
     def __init__(self, spec: ArraySpec, places: Sequence[ChunkPlaces]) -> None:
         """Keep what is needed to map the array.
@@ -38,6 +55,8 @@ class FeatureArray:
             places: the chunks of ``spec.plain()``, in that order.
         """
         self.spec = spec
+        self.rows, self.layers, self.dim = spec.rows, spec.layers, spec.dim
+        self.dtype = read_dtype(spec.dtype)
         self._places = tuple(places)
         self._mapped: tuple[MappedArray, ...] | None = None
         self._layer_index = {layer: at for at, layer in enumerate(spec.layers)}
@@ -47,26 +66,6 @@ class FeatureArray:
         spec = self.spec
         shape = f"{spec.rows} x {len(spec.layers)} x {spec.dim}"
         return f"FeatureArray({spec.name!r}, {shape}, {spec.dtype})"
-
-    @property
-    def rows(self) -> int:
-        """Row slots, unused tails included (the example table says which rows are used)."""
-        return self.spec.rows
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """Stored layer numbers, ascending."""
-        return self.spec.layers
-
-    @property
-    def dim(self) -> int:
-        """D, the width."""
-        return self.spec.dim
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype that `read` returns: as stored, and float32 for int8."""
-        return read_dtype(self.spec.dtype)
 
     def empty(self, n_rows: int, n_layers: int) -> Float[Tensor, "rows layers dim"]:
         """Return an uninitialised buffer that `read` accepts as ``out``."""

@@ -5,15 +5,15 @@ import logging
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probekit.base.messages.once import warn_once
-from probekit.errors import EntryError, EntryNotFoundError
-from probekit.store.entry import Entry, read_manifest
-from probekit.store.layout import EntryFolder, list_entries, model_slug
+from probekit.base.notices import warn_once
+from probekit.errors import EntryNotFoundError
+from probekit.store.entry import Entry, EntryFolder, list_entries
+from probekit.store.layout import model_slug
 from probekit.store.manifest import Manifest
-from probekit.store.unfinished import asked_of, limit_of
 
 logger = logging.getLogger(__name__)
 
@@ -49,42 +49,30 @@ class Wanted:
         """The task's folder name."""
         return self.task.replace("/", "-") if self.slug is None else self.slug
 
+    @cached_property
+    def model_slug(self) -> str:
+        """The model's folder name."""
+        return model_slug(self.model)
+
     def of_model(self, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
         """Return the folders that hold, or will hold, entries of the model."""
-        slug = model_slug(self.model)
-        if self.identity is None:
-            return [folder for folder in folders if folder.model == slug]
-        return [f for f in folders if _made_by(f, self.identity, unknown=f.model == slug)]
+        return [folder for folder in folders if self._made(folder)]
 
     def of_task(self, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
         """Return the folders that hold, or will hold, entries of the task."""
-        named = [folder for folder in folders if folder.task == self.task_slug]
-        if self.text is None:
-            return named
-        return [f for f in folders if self._holds_text(f, unknown=f in named)]
+        return [folder for folder in folders if self._holds(folder)]
 
-    def _holds_text(self, folder: EntryFolder, *, unknown: bool) -> bool:
-        text = asked_of(folder.path).get("text")
-        if not isinstance(text, str):
-            return unknown
-        assert self.text is not None
-        return text == self.text(folder.split, limit_of(folder.path))
+    def _made(self, folder: EntryFolder) -> bool:
+        """Say whether an entry is of the model; a damaged one goes by its folder's name."""
+        made = None if self.identity is None else folder.asked.get("model")
+        return made == self.identity if isinstance(made, dict) else folder.model == self.model_slug
 
-
-def _made_by(folder: EntryFolder, identity: Mapping[str, Any], *, unknown: bool) -> bool:
-    """Say whether an entry, whole or unfinished, is of a model; a damaged one goes by its name."""
-    made = asked_of(folder.path).get("model")
-    return made == identity if isinstance(made, dict) else unknown
-
-
-def _manifest(folder: EntryFolder) -> Manifest | None:
-    """Return the manifest of an entry; None if it is unfinished or cannot be read."""
-    if not folder.complete:
-        return None
-    try:
-        return read_manifest(folder.path)
-    except EntryError:  # `Entry.open` says why, where it is the one that is meant
-        return None
+    def _holds(self, folder: EntryFolder) -> bool:
+        """Say whether an entry is of the task; a damaged one goes by its folder's name."""
+        text = None if self.text is None else folder.asked.get("text")
+        if self.text is None or not isinstance(text, str):
+            return folder.task == self.task_slug
+        return text == self.text(folder.split, folder.limit)
 
 
 def find_entries(
@@ -117,8 +105,8 @@ def find_entries(
     matching = [folder for folder in of_task if folder.split == split]
     if entry is not None:
         matching = _chosen(matching, of_task, entry)
-    complete = {f: manifest for f in matching if (manifest := _manifest(f)) is not None}
-    found = _best(complete, arrays, f"{model_slug(wanted.model)} {wanted.task}")
+    complete = {f: f.manifest for f in matching if f.manifest is not None}
+    found = _best(complete, arrays, f"{wanted.model_slug} {wanted.task}")
     if len(found) > 1:
         raise EntryNotFoundError(_several(found, wanted, split))
     if matching:
@@ -129,33 +117,32 @@ def find_entries(
 def _chosen(
     matching: Sequence[EntryFolder], of_task: Sequence[EntryFolder], entry: str
 ) -> list[EntryFolder]:
-    named = [f for f in matching if names_entry(entry, f)]
+    """Return what a choice names of some entries; else those most like what it names elsewhere."""
+    named = [folder for folder in matching if names_entry(entry, folder)]
     if named:
         return named
-    elsewhere = [m for f in of_task if names_entry(entry, f) and (m := _manifest(f)) is not None]
-    candidates = {f: manifest for f in matching if (manifest := _manifest(f)) is not None}
-    for same_part in (_of_one_part, _of_a_short_split):
-        found = [
-            folder
-            for folder, manifest in candidates.items()
-            if any(_asked_alike(manifest, one) and same_part(manifest, one) for one in elsewhere)
-        ]
-        if found:
-            return found
-    return []
+    elsewhere = [f.manifest for f in of_task if names_entry(entry, f) and f.manifest is not None]
+    alike = {
+        folder: max((_likeness(folder.manifest, one) for one in elsewhere), default=0)
+        for folder in matching
+        if folder.manifest is not None
+    }
+    most = max(alike.values(), default=0)
+    return [folder for folder, likeness in alike.items() if 0 < likeness == most]
 
 
-def _asked_alike(manifest: Manifest, chosen: Manifest) -> bool:
-    return {**manifest.request, "text": None} == {**chosen.request, "text": None}
+def _likeness(found: Manifest, chosen: Manifest) -> int:
+    """Return how much an entry is like one of another split that was chosen.
 
-
-def _of_one_part(manifest: Manifest, chosen: Manifest) -> bool:
-    return manifest.limit == chosen.limit
-
-
-def _of_a_short_split(manifest: Manifest, chosen: Manifest) -> bool:
-    """Say whether an entry is a whole split that has no more examples than the chosen one took."""
-    return chosen.limit is not None and manifest.counts["examples"] <= chosen.limit
+    Returns:
+        2 for the same request of as large a part, 1 where it is of a whole split that has no more
+        examples than the chosen one took, 0 for another request or part.
+    """
+    if {**found.request, "text": None} != {**chosen.request, "text": None}:
+        return 0
+    if found.limit == chosen.limit:
+        return 2
+    return int(chosen.limit is not None and found.counts["examples"] <= chosen.limit)
 
 
 def names_entry(entry: str, folder: EntryFolder) -> bool:
@@ -164,7 +151,7 @@ def names_entry(entry: str, folder: EntryFolder) -> bool:
         return True
     if len(entry) <= len(folder.key8):
         return bool(entry) and folder.key8.startswith(entry)
-    manifest = _manifest(folder) if entry.startswith(folder.key8) else None
+    manifest = folder.manifest if entry.startswith(folder.key8) else None
     return manifest is not None and manifest.key.startswith(entry)
 
 
@@ -240,17 +227,18 @@ def _none(
     of_task: Sequence[EntryFolder],
     folders: Sequence[EntryFolder],
 ) -> str:
-    model, task = wanted.model, wanted.task
+    model, task, slug = wanted.model, wanted.task, wanted.model_slug
     command = _command(root, wanted)
     if entry is not None and of_task:
         keys = ", ".join(f.path.name for f in of_task)
         return (
             f"no entry of {model} {task} split {split} matches --entry {entry}; there are: {keys}."
         )
-    changed = [f for f in _beside(of_task, wanted.of_model(folders)) if f.split == split]
-    if changed and wanted.text is not None:
+    places = {folder.path.parent for folder in of_task}
+    beside = [f for f in wanted.of_model(folders) if f.path.parent in places and f.split == split]
+    if beside and wanted.text is not None:
         return (
-            f"the text of {task}, split {split}, has changed since {changed[0].path} was made: "
+            f"the text of {task}, split {split}, has changed since {beside[0].path} was made: "
             f"labels may change, words make another entry. Type: {command}"
         )
     if of_task:
@@ -260,24 +248,18 @@ def _none(
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
             f"Type: {command} --split {split}{other}"
         )
-    by_name = [f for f in folders if (f.model, f.task) == (model_slug(model), wanted.task_slug)]
+    by_name = any((f.model, f.task) == (slug, wanted.task_slug) for f in folders)
     if by_name and wanted.identity is not None:
         return (
-            f"the entries of {model_slug(model)} {task} in {root} were made with another model "
+            f"the entries of {slug} {task} in {root} were made with another model "
             f"than the one that lies at {model} now. Type: {command}"
         )
     if by_name or (wanted.text is not None and wanted.of_model(folders)):
         hint = f" The text of {task} is not in the cache (a changed text is another one)."
     else:
-        near = _near(wanted, folders)
+        near = _near(f"{slug} {task}", folders)
         hint = f" The cache holds {near}." if near else ""
     return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
-
-
-def _beside(of_task: Sequence[EntryFolder], folders: Sequence[EntryFolder]) -> list[EntryFolder]:
-    """Return all entries in the folders that some entries of a task lie in."""
-    places = {folder.path.parent for folder in of_task}
-    return [folder for folder in folders if folder.path.parent in places]
 
 
 def _command(root: Path, wanted: Wanted) -> str:
@@ -285,10 +267,8 @@ def _command(root: Path, wanted: Wanted) -> str:
     return shlex.join(words if root == Path("cache") else [*words, "--cache", str(root)])
 
 
-def _near(wanted: Wanted, folders: Sequence[EntryFolder]) -> str:
+def _near(name: str, folders: Sequence[EntryFolder]) -> str:
+    """Return entries of the same model, or else those whose names are much like one's."""
     held = sorted({f"{f.model} {f.task}" for f in folders})
-    slug = model_slug(wanted.model)
-    same = [name for name in held if name.startswith(f"{slug} ")]
-    return ", ".join(
-        same or difflib.get_close_matches(f"{slug} {wanted.task}", held, n=3, cutoff=0.5)
-    )
+    same = [other for other in held if other.split()[0] == name.split()[0]]
+    return ", ".join(same or difflib.get_close_matches(name, held, n=3, cutoff=0.5))

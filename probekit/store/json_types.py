@@ -3,14 +3,19 @@
 A type is a predicate of one value; `mistyped` says which of some named values have another.
 """
 
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, get_origin, get_type_hints
 
 JsonType = Callable[[Any], bool]
 
 _DEEPEST = 16
+
+# control characters, half pairs of UTF-16, separators
+_UNNAMEABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff/\\]")
 
 
 def whole(low: int, high: int) -> JsonType:
@@ -27,6 +32,16 @@ def number(value: Any) -> bool:
 def text(value: Any) -> bool:
     """Accept text that can be written again: half pairs of UTF-16 are none."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def is_name(value: object) -> bool:
+    """Say whether a value can name one file or folder, and no other place."""
+    return (
+        isinstance(value, str)
+        and value not in ("", ".", "..")
+        and not _UNNAMEABLE.search(value)
+        and len(value.encode()) <= 255
+    )
 
 
 def moment(value: Any) -> bool:
@@ -57,10 +72,18 @@ def list_of(inner: JsonType) -> JsonType:
     return lambda value: isinstance(value, list | tuple) and all(map(inner, value))
 
 
-def table_of(inner: JsonType) -> JsonType:
-    """Accept objects whose values are of one type."""
+def table_of(inner: JsonType, needed: Collection[str] = ()) -> JsonType:
+    """Accept objects whose values are of one type.
+
+    Args:
+        inner: the type.
+        needed: names that must be there.
+    """
     return lambda value: (
-        isinstance(value, Mapping) and all(map(text, value)) and all(map(inner, value.values()))
+        isinstance(value, Mapping)
+        and all(map(text, value))
+        and all(map(inner, value.values()))
+        and all(name in value for name in needed)
     )
 
 
@@ -91,3 +114,10 @@ def plain(value: Any, deepest: int = _DEEPEST) -> bool:
 def mistyped(values: Mapping[str, Any], types: Mapping[str, JsonType]) -> list[str]:
     """Return the names among some values whose value is not of the type for that name."""
     return [name for name, fits in types.items() if name in values and not fits(values[name])]
+
+
+@cache
+def types_of(described: type) -> Mapping[str, JsonType]:
+    """Return the JSON types that stand beside a class's fields: ``Annotated[int, whole(1, 9)]``."""
+    hints = get_type_hints(described, include_extras=True).items()
+    return {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}

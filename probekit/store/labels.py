@@ -5,7 +5,7 @@ Labels are no part of the sealed entry, so corrected annotations never need the 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from probekit.store.layout import labels_folder
 from probekit.store.tables import read_table, table_bytes
 
 _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
-_FIELDS = ("split", "column", "text", "kind", "metric", "fingerprint", "created")
 _SINCE = (b"text", b"kind", b"metric")
 """Fields that label files of format version 1 have not got."""
 
@@ -104,13 +103,12 @@ def write_labels(
             f"labels {column!r} of split {split!r}: expected one list per example "
             f"({len(ids)}), found {len(values)}."
         )
-    created = datetime.now(UTC).isoformat(timespec="microseconds")
-    fields = (split, column, text, kind, metric, fingerprint, created)
-    described = dict(zip(_FIELDS, fields, strict=True))
-    table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
     version = digest([text, fingerprint])[:8]
-    name = "-".join(map(_slug, (split, column, version)))
-    path = folder / f"{name}.parquet"
+    path = folder / f"{'-'.join(map(_slug, (split, column, version)))}.parquet"
+    created = datetime.now(UTC).isoformat(timespec="microseconds")
+    described = asdict(LabelFile(path, split, column, text, kind, metric, fingerprint, created))
+    del described["path"]
+    table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(path, table_bytes(table.replace_schema_metadata(described)))
@@ -137,7 +135,8 @@ def read_label_file(path: Path) -> LabelFile:
     try:
         metadata = pq.read_schema(path).metadata or {}
         since = dict.fromkeys(_SINCE, b"")
-        values = [(since | metadata)[name.encode()].decode() for name in _FIELDS]
+        names = [field.name for field in fields(LabelFile)][1:]
+        values = [(since | metadata)[name.encode()].decode() for name in names]
     except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError):
         raise EntryError(
             f"{path} is not a probekit label file. Delete it and read the labels again with --data."

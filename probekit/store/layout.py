@@ -1,48 +1,34 @@
-"""The layout of a cache root: <root>/<model>/<task>/<split>-<key8>."""
+"""The layout of a cache root, <root>/<model>/<task>/<split>-<key8>, and of an entry's folder."""
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from probekit.base.fingerprint import digest
 from probekit.errors import OptionError
-from probekit.store.entry_names import LABELS, MANIFEST, PARTIAL, REPLACED
-from probekit.store.files import disk_bytes, read_object
-from probekit.store.replacing import standing
-from probekit.store.unfinished import asked_key
+from probekit.store.files import read_object
+
+MANIFEST = "manifest.json"
+EXAMPLES = "examples.parquet"
+CHECKSUMS = "checksums.parquet"
+BACKBONE = "backbone"
+
+PARTIAL = ".partial"  # suffix of an entry under construction
+REPLACED = ".replaced"  # suffix of an old entry while its replacement is renamed
+LOCK = ".lock"  # suffix of the file that the entry's writer locks
+OWNER = ".lock.json"  # suffix of the one that names this writer
+BUILDING = "building"  # in an entry under construction: plan and unit marks
+PLAN = "plan.json"  # in the latter
+UNITS = "units"  # beside it: the marks, a file per finished unit
+
+LABELS = "labels"  # beside the entries of a task
 
 _KEY_DIGITS = 8
 _KEPT = {"request", "arrays", "backend"}
 """What manifests and plans have in common, in every version."""
 
 _ENTRY_NAME = re.compile(rf"(?P<split>.+)-(?P<key8>[0-9a-f]{{{_KEY_DIGITS}}})")
-
-
-@dataclass(frozen=True, slots=True)
-class EntryFolder:
-    """One entry, complete or not, as the folder names tell it.
-
-    Attributes:
-        path: the folder; with ``.partial`` if the entry is unfinished.
-        model: the model's slug.
-        task: the task's slug.
-        split: the split's name.
-        key8: first eight digits of the key.
-        complete: whether a reader will accept it.
-    """
-
-    path: Path
-    model: str
-    task: str
-    split: str
-    key8: str
-    complete: bool
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes its files take on the disk, less what a sparse file leaves out."""
-        return disk_bytes(standing(self.path))
 
 
 def model_slug(model: str) -> str:
@@ -76,7 +62,7 @@ def entry_folder(root: Path, model: str, task: str, split: str, key: str) -> Pat
         split: the split's name.
         key: the entry's key, 64 hex digits.
     """
-    return root / model / task / _entry_name(split, key)
+    return root / model / task / entry_name(split, key)
 
 
 def beside_entry(entry: Path, key: str) -> Path:
@@ -88,10 +74,11 @@ def beside_entry(entry: Path, key: str) -> Path:
     """
     named = split_and_key(entry.name)
     split = entry.name if named is None else named[0]
-    return entry.with_name(_entry_name(split, key))
+    return entry.with_name(entry_name(split, key))
 
 
-def _entry_name(split: str, key: str) -> str:
+def entry_name(split: str, key: str) -> str:
+    """Return the name of an entry's folder."""
     return f"{split}-{key[:_KEY_DIGITS]}"
 
 
@@ -99,6 +86,56 @@ def split_and_key(name: str) -> tuple[str, str] | None:
     """Return split and first digits of the key from an entry's folder name, finished or not."""
     found = _ENTRY_NAME.fullmatch(name.removesuffix(PARTIAL))
     return None if found is None else (found["split"], found["key8"])
+
+
+def labels_folder(entry: Path) -> Path:
+    """Return the folder of the labels that belong to an entry's task."""
+    return entry.parent / LABELS
+
+
+def beside(entry: Path, suffix: str) -> Path:
+    """Return what lies beside an entry's folder, under its name and a suffix."""
+    # ``.`` and ``..`` have no name of their own
+    named = Path(os.path.abspath(entry)) if entry.name in ("", "..") else entry
+    return named.with_name(named.name + suffix)
+
+
+def remains(entry: Path) -> bool:
+    """Say whether anything is left of an entry: itself, what is begun, or what it replaces."""
+    return any(beside(entry, suffix).exists() for suffix in ("", PARTIAL, REPLACED))
+
+
+def standing(path: Path) -> Path:
+    """Return where an entry is read: its folder, or the old one's between two renames."""
+    replaced = beside(path, REPLACED)
+    return replaced if not path.exists() and replaced.is_dir() else path
+
+
+def asked_of(folder: Path) -> dict[str, Any]:
+    """Return the request of an entry, whole or unfinished; empty where a folder is none."""
+    return _asked_in(folder / MANIFEST) or _asked_in(folder / BUILDING / PLAN)
+
+
+def limit_of(folder: Path) -> int | None:
+    """Return N where an entry, whole or unfinished, holds only its split's first N examples."""
+    extra = (read_object(folder / MANIFEST) or {}).get("extra")
+    found = extra if isinstance(extra, dict) else read_object(folder / BUILDING / PLAN) or {}
+    limit = found.get("limit")
+    return limit if isinstance(limit, int) else None
+
+
+def asked_key(file: Path) -> str:
+    """Return the key of what a manifest or a plan says was asked for; none where it is neither."""
+    request = _asked_in(file)
+    try:
+        return digest(request) if request else ""
+    except (ValueError, RecursionError):  # JSON that cannot be written again
+        return ""
+
+
+def _asked_in(file: Path) -> dict[str, Any]:
+    request = (read_object(file) or {}).get("request")
+    return request if isinstance(request, dict) else {}
 
 
 def proven_key(file: Path, folder: Path) -> str:
@@ -115,50 +152,3 @@ def proven_key(file: Path, folder: Path) -> str:
     if not (read_object(file) or {}).keys() >= _KEPT:
         return ""
     return key if named is not None and key.startswith(named[1]) else ""
-
-
-def labels_folder(entry: Path) -> Path:
-    """Return the folder of the labels that belong to an entry's task."""
-    return entry.parent / LABELS
-
-
-def list_entries(root: Path) -> list[EntryFolder]:
-    """Return all entries under a cache root, complete and unfinished, sorted by path."""
-    return sorted(_scan(root), key=lambda entry: entry.path)
-
-
-def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> Path | None:
-    """Return the folder of the complete entry of a key, wherever it lies in the cache, if any.
-
-    Args:
-        root: the cache root.
-        split: the split's name.
-        key: 64 hex digits.
-        task: the task's slug; None is any.
-    """
-    name = _entry_name(split, key)
-    for folder in list_entries(root):
-        if task not in (None, folder.task):
-            continue
-        if folder.path.name == name and proven_key(folder.path / MANIFEST, folder.path) == key:
-            return folder.path
-    return None
-
-
-def _scan(root: Path) -> Iterator[EntryFolder]:
-    for found in root.glob("*/*/*"):
-        # An old entry is one where its replacement has not come.
-        path = found.with_name(found.name.removesuffix(REPLACED))
-        name = split_and_key(path.name)
-        if name is None or found != standing(path) or not found.is_dir():
-            continue
-        if path.parent.name == LABELS:
-            continue
-        yield EntryFolder(
-            path=path,
-            model=path.parent.parent.name,
-            task=path.parent.name,
-            split=name[0],
-            key8=name[1],
-            complete=not path.name.endswith(PARTIAL) and (found / MANIFEST).is_file(),
-        )

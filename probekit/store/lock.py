@@ -1,24 +1,31 @@
-"""The writer's lock: one process builds an entry, and any other learns who that is at once.
+"""The writer's lock, and the renames by which what was built under it becomes the entry.
 
-The operating system's lock is what counts, and it goes with its process, so a killed run leaves
-nothing to clean up. The owner file beside it only names the holder for the message.
+One process builds an entry, and any other learns who that is at once. The operating system's lock
+is what counts, and it goes with its process, so a killed run leaves nothing to clean up. The owner
+file beside it only names the holder for the message.
 """
 
+import ctypes
+import errno
 import json
 import os
+import shutil
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
 from probekit.errors import EntryLockedError
-from probekit.store.entry_names import LOCK, OWNER, beside, remains
-from probekit.store.files import read_object, write_whole
+from probekit.store.files import read_object, sync_path, write_whole
+from probekit.store.layout import LOCK, OWNER, REPLACED, beside, remains
 
-_OWNER_FIELDS = ("host", "pid", "started")
+_HERE = -100  # AT_FDCWD: paths are what they are in this process
+_EXCHANGE = 2
+_CANNOT = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
+
+_OWNER_FIELDS = {"host", "pid", "started"}
 
 
 class EntryLock:
@@ -41,8 +48,10 @@ class EntryLock:
                 f"{entry} is being written by {_describe(self._owner)}. Wait until it is done, or "
                 "stop it and run this command again (finished units are kept)."
             ) from None
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        owner = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
         try:
-            _write_owner(self._owner)
+            write_whole(self._owner, json.dumps(owner).encode())
         except BaseException:
             self._lock.release()
             raise
@@ -61,25 +70,14 @@ class EntryLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 
 def read_owner(file: Path) -> dict[str, Any] | None:
     """Return the host, process and start that an owner file names; None where it is none."""
     found = read_object(file)
-    return found if found is not None and found.keys() == set(_OWNER_FIELDS) else None
-
-
-def _write_owner(file: Path) -> None:
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    values = socket.gethostname(), os.getpid(), started
-    write_whole(file, json.dumps(dict(zip(_OWNER_FIELDS, values, strict=True))).encode())
+    return found if found is not None and found.keys() == _OWNER_FIELDS else None
 
 
 def _describe(file: Path) -> str:
@@ -87,3 +85,39 @@ def _describe(file: Path) -> str:
     if owner is None:
         return "another process (it has not written its name yet)"
     return f"process {owner['pid']} on {owner['host']}, started {owner['started']}"
+
+
+def install(partial: Path, path: Path) -> None:
+    """Rename a sealed folder to its final name, replacing an entry that is there."""
+    replaced = beside(path, REPLACED)
+    if not path.exists():
+        partial.rename(path)
+    elif _exchange(partial, path):
+        partial.rename(replaced)  # the old entry, by now
+    else:
+        path.rename(replaced)
+        partial.rename(path)
+    sync_path(path.parent)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def restore(path: Path) -> None:
+    """Put back an old entry whose replacement was killed between two renames."""
+    replaced = beside(path, REPLACED)
+    if replaced.exists() and not path.exists():
+        replaced.rename(path)
+    elif replaced.exists():
+        shutil.rmtree(replaced)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in a single step; say whether the system can."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    if renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _CANNOT:
+        return False
+    raise OSError(number, os.strerror(number), str(other))

@@ -1,92 +1,74 @@
 """The manifest: what an entry is, as strict JSON, written last."""
 
 import json
-from collections.abc import Collection, Mapping, Set
+import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
 from probekit.base.fingerprint import digest
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import EXTRACT_AGAIN, EntryError, EntryVersionError, OptionError
+from probekit.errors import (
+    EXTRACT_AGAIN,
+    EntryError,
+    EntryNotFoundError,
+    EntryVersionError,
+    OptionError,
+    reason_of,
+)
+from probekit.store import json_types as types
 from probekit.store.arrays import FEATURE_DTYPES, ArraySpec
 from probekit.store.backends import BACKENDS
-from probekit.store.entry_names import is_name
-from probekit.store.json_types import (
-    boolean,
-    fields_of,
-    list_of,
-    mistyped,
-    moment,
-    number,
-    one_of,
-    optional,
-    plain,
-    table_of,
-    text,
-    whole,
-)
+from probekit.store.layout import MANIFEST, PARTIAL, beside, standing
+
+T = TypeVar("T")
 
 FORMAT_VERSION = 2
 """Version 1 knew a model by its weights and the tokenizer of words alone."""
 
-_COUNT = whole(0, 2**53)
-_DTYPE = one_of("float32", "float16", "bfloat16")
+_LARGEST = 2**24
+"""Bytes of a file beyond which it is none."""
+
+_COUNT = types.whole(0, 2**53)
+_COUNTS = types.list_of(_COUNT)
 _REQUEST = {
-    "keep": list_of(is_name),
-    "layers": list_of(_COUNT),
-    "model": fields_of({}),
-    "text": text,
-    "masking": optional(fields_of({"rate": number, "passes": _COUNT, "every": _COUNT})),
-    "max_length": optional(_COUNT),
-    "overlong": text,
+    "keep": types.list_of(types.is_name),
+    "layers": _COUNTS,
+    "model": types.fields_of({}),
+    "text": types.text,
+    "masking": types.optional(
+        types.fields_of({"rate": types.number, "passes": _COUNT, "every": _COUNT})
+    ),
+    "max_length": types.optional(_COUNT),
+    "overlong": types.text,
 }
 _NEEDED = ("model", "text", "keep", "layers")
 _MODEL = {
-    "name": text,
-    "source": text,
-    "revision": optional(text),
+    "name": types.text,
+    "source": types.text,
+    "revision": types.optional(types.text),
     "vocab_size": _COUNT,
-    "identity": fields_of({}),
+    "identity": types.fields_of({}),
 }
-_NUMBERS = table_of(list_of(number))
+_NUMBERS = types.table_of(types.list_of(types.number))
 _COMPUTED = {
-    "device": text,
-    "compiled": boolean,
-    "batch_tokens": whole(1, 2**53),
-    "units": list_of(_COUNT),
+    "device": types.text,
+    "compiled": types.boolean,
+    "batch_tokens": types.whole(1, 2**53),
+    "units": _COUNTS,
 }
-_BATCHING = {"padded_to": optional(_COUNT), "alone": boolean}
+_BATCHING = {"padded_to": types.optional(_COUNT), "alone": types.boolean}
 _EXTRA = {
-    "limit": optional(_COUNT),
-    "computed": list_of(fields_of(_COMPUTED, needed=("batch_tokens", "units"))),
-    "batching": fields_of(_BATCHING, needed=_BATCHING),
-    "units": list_of(_COUNT),
+    "limit": types.optional(_COUNT),
+    "computed": types.list_of(types.fields_of(_COMPUTED, needed=("batch_tokens", "units"))),
+    "batching": types.fields_of(_BATCHING, needed=_BATCHING),
+    "units": _COUNTS,
 }
-_TYPES = {
-    "key": text,
-    "request": fields_of(_REQUEST),
-    "model": is_name,
-    "task": text,
-    "split": is_name,
-    "kind": is_name,
-    "backend": one_of(*BACKENDS),
-    "dtype": one_of(*FEATURE_DTYPES),
-    "compute_dtype": _DTYPE,
-    "pooling": one_of("first", "last", "mean"),
-    "arrays": list_of(fields_of({})),
-    "n_blocks": _COUNT,
-    "dim": _COUNT,
-    "causal": boolean,
-    "final_norm": boolean,
-    "counts": lambda counts: table_of(_COUNT)(counts) and "examples" in counts,
-    "statistics": fields_of({"max_abs": _NUMBERS, "non_finite": _NUMBERS}),
-    "model_info": fields_of(_MODEL),
-    "origin": text,
-    "versions": table_of(text),
-    "created": moment,
-    "extra": fields_of(_EXTRA),
-    "files": table_of(fields_of({"nbytes": _COUNT, "xxh128": text})),
-}
+
+_Text = Annotated[str, types.text]
+_Name = Annotated[str, types.is_name]
+_Count = Annotated[int, _COUNT]
+_Flag = Annotated[bool, types.boolean]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,29 +106,34 @@ class Manifest:
         format_version: version of the on-disk format.
     """
 
-    key: str
-    request: Mapping[str, Any]
-    model: str
-    task: str
-    split: str
-    kind: str
-    backend: str
-    dtype: str
-    compute_dtype: str
-    pooling: str
-    arrays: tuple[ArraySpec, ...]
-    n_blocks: int
-    dim: int
-    causal: bool
-    final_norm: bool
-    counts: Mapping[str, int]
-    statistics: Mapping[str, Any]
-    model_info: Mapping[str, Any]
-    origin: str
-    versions: Mapping[str, str]
-    created: str
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    key: _Text
+    request: Annotated[Mapping[str, Any], types.fields_of(_REQUEST)]
+    model: _Name
+    task: _Text
+    split: _Name
+    kind: _Name
+    backend: Annotated[str, types.one_of(*BACKENDS)]
+    dtype: Annotated[str, types.one_of(*FEATURE_DTYPES)]
+    compute_dtype: Annotated[str, types.one_of("float32", "float16", "bfloat16")]
+    pooling: Annotated[str, types.one_of("first", "last", "mean")]
+    arrays: Annotated[tuple[ArraySpec, ...], types.list_of(types.fields_of({}))]
+    n_blocks: _Count
+    dim: _Count
+    causal: _Flag
+    final_norm: _Flag
+    counts: Annotated[Mapping[str, int], types.table_of(_COUNT, needed=("examples",))]
+    statistics: Annotated[
+        Mapping[str, Any], types.fields_of({"max_abs": _NUMBERS, "non_finite": _NUMBERS})
+    ]
+    model_info: Annotated[Mapping[str, Any], types.fields_of(_MODEL)]
+    origin: _Text
+    versions: Annotated[Mapping[str, str], types.table_of(types.text)]
+    created: Annotated[str, types.moment]
+    extra: Annotated[Mapping[str, Any], types.fields_of(_EXTRA)] = field(default_factory=dict)
+    files: Annotated[
+        Mapping[str, Mapping[str, Any]],
+        types.table_of(types.fields_of({"nbytes": _COUNT, "xxh128": types.text})),
+    ] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
@@ -227,7 +214,8 @@ class Manifest:
         """
         values = _parse(text, where)
         _check_version(values, where)
-        _check_fields(values, {spec.name for spec in fields(cls)}, where)
+        if wrong := _wrong_fields(values):
+            raise EntryError(f"{where}: {wrong}. {EXTRACT_AGAIN}")
         del values["seal"]
         try:
             arrays = tuple(ArraySpec.from_json(spec) for spec in values.pop("arrays"))
@@ -246,35 +234,6 @@ def _parse(text: str, where: str) -> dict[str, Any]:
     return values
 
 
-_OLDER = (
-    "extract it again, with the command that made it, and remove this one: probekit cache rm PATH"
-)
-
-
-def _check_fields(values: Mapping[str, Any], names: Set[str], where: str) -> None:
-    known = names | {"seal"}
-    if values.keys() != known:
-        missing, unknown = sorted(known - values.keys()), sorted(values.keys() - known)
-        raise EntryError(
-            f"{where}: missing fields {missing}, unknown fields {unknown!r:.200}. {EXTRACT_AGAIN}"
-        )
-    if wrong := mistyped(values, _TYPES):
-        raise EntryError(
-            f"{where}: {wrong[0]} cannot be {_shown(values[wrong[0]])}. {EXTRACT_AGAIN}"
-        )
-    if digest(values["request"]) != values["key"]:
-        raise EntryError(
-            f"{where}: the key {values['key']!r:.80} is not the digest of what was asked for, "
-            f"64 hex digits. {EXTRACT_AGAIN}"
-        )
-    if lacking := [name for name in _NEEDED if name not in values["request"]]:
-        raise EntryError(f"{where}: its request does not say {', '.join(lacking)}. {EXTRACT_AGAIN}")
-
-
-def _shown(value: Any) -> str:
-    return f"{value!r:.80}" if plain(value) else "what it is"
-
-
 def _check_version(values: Mapping[str, Any], where: str) -> None:
     version = values.get("format_version")
     if version == FORMAT_VERSION:
@@ -285,3 +244,99 @@ def _check_version(values: Mapping[str, Any], where: str) -> None:
         f"{where}: format version {_shown(version)}, this probekit reads version {FORMAT_VERSION}; "
         f"{remedy}."
     )
+
+
+_OLDER = (
+    "extract it again, with the command that made it, and remove this one: probekit cache rm PATH"
+)
+
+
+def _wrong_fields(values: Mapping[str, Any]) -> str:
+    """Return in words what is wrong with the fields of a manifest; nothing where all is well."""
+    known = {spec.name for spec in fields(Manifest)} | {"seal"}
+    if values.keys() != known:
+        missing, unknown = sorted(known - values.keys()), sorted(values.keys() - known)
+        return f"missing fields {missing}, unknown fields {unknown!r:.200}"
+    if wrong := types.mistyped(values, types.types_of(Manifest)):
+        return f"{wrong[0]} cannot be {_shown(values[wrong[0]])}"
+    if digest(values["request"]) != values["key"]:
+        return (
+            f"the key {values['key']!r:.80} is not the digest of what was asked for, 64 hex digits"
+        )
+    lacking = [name for name in _NEEDED if name not in values["request"]]
+    return f"its request does not say {', '.join(lacking)}" if lacking else ""
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.80}" if types.plain(value) else "what it is"
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read the manifest of a complete entry, where the entry stands.
+
+    Raises:
+        EntryNotFoundError: there is no such folder.
+        EntryError: the entry is unfinished, or its manifest is damaged or of another version.
+    """
+    return read_standing(path, manifest_in)
+
+
+def manifest_in(path: Path) -> Manifest:
+    """Read the manifest that lies in a folder; the errors are those of `read_manifest`."""
+    partial = path.name.endswith(PARTIAL)
+    if partial or not (path / MANIFEST).is_file():
+        if partial or beside(path, PARTIAL).is_dir():
+            raise EntryError(
+                f"{path} is unfinished. Run the same `probekit extract` command again: "
+                "it resumes where it stopped."
+            )
+        if not path.is_dir():
+            raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
+        raise EntryError(
+            f"{path} is not a complete cache entry: it has no {MANIFEST}. {EXTRACT_AGAIN}"
+        )
+    return Manifest.from_json(manifest_text(path), str(path / MANIFEST))
+
+
+def manifest_text(path: Path) -> str:
+    """Return the text of an entry's manifest.
+
+    Raises:
+        EntryError: it cannot be read, or is no text of a manifest's size.
+    """
+    file = path / MANIFEST
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise EntryError(f"{file} is larger than any manifest is. {EXTRACT_AGAIN}")
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EntryError(f"{file} cannot be read ({reason_of(error)}). {EXTRACT_AGAIN}") from None
+
+
+def read_standing(path: Path, read: Callable[[Path], T]) -> T:
+    """Read an entry where it stands, and once more if another one took its place meanwhile.
+
+    Args:
+        path: the entry's final folder.
+        read: receives the folder.
+
+    Raises:
+        EntryError: of ``read``, where the folder is still the same.
+        EntryNotFoundError: likewise.
+    """
+    while True:
+        folder = standing(path)
+        before = _inode(folder)
+        try:
+            return read(folder)
+        except (EntryError, EntryNotFoundError):
+            if (standing(path), _inode(folder)) == (folder, before):
+                raise
+
+
+def _inode(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

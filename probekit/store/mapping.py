@@ -22,7 +22,24 @@ from torch import Tensor
 
 from probekit.errors import EntryError, OptionError, StorageError
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends.base import REMEDY, Backend, ChunkPlaces
+from probekit.store.backends.contract import REMEDY, Backend, ChunkPlaces
+
+# Eight rows of three layers, two float16 values each, in chunks of four rows: 16 bytes a chunk.
+#
+# A folder of Zarr has a file per chunk, (row chunk, layer) in the order (0, 0), (0, 1), (0, 2),
+# (1, 0), ... A map begins with a page, so the files lie 4,096 bytes apart, 2,048 values:
+#   starts     = [[0, 6144], [2048, 8192], [4096, 10240]]   by layer and row chunk, in values
+#   row_starts = [[0, 3072], [1024, 4096], [2048,  5120]]   in rows of two
+# So row 2 of row chunk 1 of the third layer is row 5120 + 2 of ``elements.view(-1, 2)``.
+#
+# An HDF5 file has all chunks, the first at byte 2,048, where ``elements`` begins:
+#   starts     = [[0, 24], [8, 32], [16, 40]]
+#   row_starts = [[0, 12], [4, 16], [ 8, 20]]
+# Had another program put the second chunk at byte 2,066, it would begin between two rows of four
+# bytes: no view in rows has it whole, ``row_starts`` is None, and values are gathered one by one.
+#
+# Rows of 768 float32 values, 3,072 bytes, do not fit a page. So files lie whole multiples of
+# lcm(4096, 3072) = 12,288 bytes apart, three pages and four rows.
 
 _MAP_FIXED = 0x10  # Linux and macOS; Python's mmap module does not name it
 _MAP_LIMIT = Path("/proc/sys/vm/max_map_count")
@@ -57,7 +74,7 @@ class MappedArray:
     row_starts: Int64[Tensor, "layers row_chunks"] | None
 
     def chunk(self, row_chunk: int, layer_index: int, length: int) -> Shaped[Tensor, " length"]:
-        """Return the first ``length`` values of one chunk, as a read-only view."""
+        """Return the first ``length`` values of one chunk, read-only."""
         start = int(self.starts[layer_index, row_chunk])
         return self.elements[start : start + length]
 
@@ -142,13 +159,13 @@ def _map_files(places: ChunkPlaces, needed: np.ndarray, bases: np.ndarray, size:
     """Map each file at its base inside a reserved range; return the range as a ctypes buffer."""
     # Read-only reservations count against no memory limit. Freeing it unmaps the files too.
     reserved = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
-    view = np.frombuffer(reserved, dtype=np.uint8)
-    address = view.ctypes.data
+    values = np.frombuffer(reserved, dtype=np.uint8)
+    address = values.ctypes.data
     for file, length, base in zip(places.files, needed.tolist(), bases.tolist(), strict=True):
         _map_file(file, length, address + base)
     # torch warns of read-only buffers; a ctypes array at the address is not known to be one.
     buffer = (ctypes.c_uint8 * size).from_address(address)
-    buffer.owner = view  # type: ignore[attr-defined]
+    buffer.owner = values  # type: ignore[attr-defined]
     return buffer
 
 

@@ -1,7 +1,8 @@
-"""Unit marks: which units of an unfinished entry are whole, with checksums and statistics.
+"""Unfinished entries: their plan, and marks of the units that are whole.
 
 A mark is written, by rename, after all chunks of its unit are on the disk. What a killed run leaves
-without a mark is written again; what it leaves with one is kept.
+without a mark is written again; what it leaves with one is kept. All is read without trust: it may
+be anybody's folder.
 """
 
 from collections.abc import Mapping
@@ -9,8 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from probekit.base.fingerprint import canonical_json
-from probekit.store.files import read_object, write_whole
+import xxhash
+
+from probekit.base.fingerprint import canonical_json, digest
+from probekit.errors import EntryError
+from probekit.store.arrays import ArraySpec
+from probekit.store.files import disk_bytes, read_object, write_whole
+from probekit.store.layout import BUILDING, PARTIAL, PLAN, UNITS, beside
+
+
+def checksum(data: bytes | memoryview) -> str:
+    """Return the 128 bits of XXH3 (32 hex digits) over the bytes of a chunk.
+
+    It finds damage, not forgery, and takes a small part of the time of sha256, so that writing and
+    verifying go as fast as the disk (``benchmarks/chunk_writing.py``).
+    """
+    return xxhash.xxh3_128_hexdigest(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +80,65 @@ def read_marks(folder: Path) -> dict[int, UnitMark]:
             continue
         marks[mark.unit] = mark
     return marks
+
+
+def unfinished_bytes(path: Path) -> int:
+    """Return the bytes on the disk of the unfinished build of an entry, 0 if there is none.
+
+    They are there already when the build is resumed, and given back when it begins afresh.
+
+    Args:
+        path: the entry's final folder.
+    """
+    return disk_bytes(beside(path, PARTIAL))
+
+
+def unfinished_units(path: Path) -> frozenset[int]:
+    """Return the units that the unfinished build of an entry has finished.
+
+    Args:
+        path: the entry's final folder.
+    """
+    return frozenset(read_marks(beside(path, PARTIAL) / BUILDING / UNITS))
+
+
+def unfinished_plan(path: Path) -> dict[str, Any] | None:
+    """Return the plan of the unfinished build of an entry, or None if there is none.
+
+    Args:
+        path: the entry's final folder.
+    """
+    plan = read_object(beside(path, PARTIAL) / BUILDING / PLAN) or {}
+    try:
+        return plan if plan["arrays"] and all(map(ArraySpec.from_json, plan["arrays"])) else None
+    except (EntryError, KeyError, TypeError):  # no build, or one torn at its start: begin afresh
+        return None
+
+
+def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
+    """Refuse to throw finished units away: those of an unfinished build with another plan.
+
+    Args:
+        path: the entry's final folder.
+        plan: that of the build that is wanted.
+
+    Raises:
+        EntryError: there are such units.
+    """
+    begun, done = unfinished_plan(path), unfinished_units(path)
+    if begun is None or not done or digest(begun) == digest(plan):
+        return
+    raise EntryError(
+        f"{path}: {len(done)} of {len(begun['units'])} units are finished, of another extraction: "
+        f"{'; '.join(_differences(begun, plan))}. Give the options of that one to go on with it, "
+        "or --restart to throw them away."
+    )
+
+
+def _differences(begun: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
+    """Say in what an unfinished build differs from the one that is wanted."""
+    return [
+        f"{name} {begun.get(name)}, now {value}" if isinstance(value, str) else f"other {name}"
+        for name, value in plan.items()
+        if begun.get(name) != value
+    ]

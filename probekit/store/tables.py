@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from probekit.base.messages.reasons import reason_of
+from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import ragged_arange
-from probekit.errors import EXTRACT_AGAIN, EntryError
+from probekit.errors import EXTRACT_AGAIN, EntryError, reason_of
 
 EXAMPLE_SCHEMA = pa.schema(
     [
@@ -52,10 +52,14 @@ CHECKSUM_SCHEMA = pa.schema(
 )
 
 
+_COUNTED = {
+    "row_start": ("word", "prediction"),
+    "token_start": ("subword",),
+    "pooled_start": ("text",),
+}
 STARTS = {
-    "row_start": ("words", "predicted"),
-    "token_start": ("tokens",),
-    "pooled_start": ("cls", "mean", "last"),
+    column: tuple(name for name, array in ARRAYS.items() if array.per in counted)
+    for column, counted in _COUNTED.items()
 }
 """Which column tells the first row of each example in which arrays."""
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from probekit.base.kinds import KINDS, KindName
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.label_names import NO_LABEL, is_number, marks_among, trim
 from probekit.tasks.schemes import is_tag, opens_with_inside

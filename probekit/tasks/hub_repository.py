@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.kinds import HUB_SPLITS
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import DataError, HubError
+from probekit.errors import DataError, HubError, reason_of
 from probekit.tasks.formats.fields import class_names
 from probekit.tasks.label_names import DASH, MARKS, NUMBERS, score_name
 from probekit.tasks.sentences import Sentence, Sentences, plain_text

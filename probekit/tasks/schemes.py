@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.tasks.label_names import NO_LABEL
 from probekit.tasks.sentences import Sentences
 

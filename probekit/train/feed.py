@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.base.machine.heap import Heap
-from probekit.base.machine.sending import send
+from probekit.base.machine.buffers import send
+from probekit.base.machine.process import Heap
 from probekit.store import StoredRows
 from probekit.train.cached_rows import Rows, row_bytes
 

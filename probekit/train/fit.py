@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from probekit.base.machine.hardware import pick_device
-from probekit.base.machine.heap import keep_few_kernels, keep_free_memory
-from probekit.base.machine.interrupts import interrupts_held
+from probekit.base.machine.process import interrupts_held, keep_few_kernels, keep_free_memory
 from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.metrics.scale import scale_of

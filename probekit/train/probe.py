@@ -7,8 +7,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from probekit.base.machine.hardware import native_bfloat16
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import RecordError
+from probekit.errors import RecordError, reason_of
 from probekit.probe.decoders import Decoder
 from probekit.probe.heads import FusionHead, HeadInput, TokenStates
 from probekit.probe.parameter_groups import Groups, join

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from probekit.base.machine.sending import send
+from probekit.base.machine.buffers import send
 from probekit.features import FeatureView
 from probekit.metrics import AnyGold, Gold, LossGold, Metric, Scorer, ValueGold
 from probekit.probe.heads import HeadInput, LayerWeights

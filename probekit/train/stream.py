@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from probekit.base.machine.sending import send
+from probekit.base.machine.buffers import send
 from probekit.base.numbers.ragged import bounds_of
 from probekit.features import FeatureView
 from probekit.probe.fitters import SOLVERS

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.base.kinds import POOLED
-from probekit.base.machine.sending import send
+from probekit.base.machine.buffers import send
 from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
 from probekit.data.places import row_sources, window_lengths
 from probekit.errors import DataError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transformers import AutoModel
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.base.machine.heap import Heap
+from probekit.base.machine.process import Heap
 from probekit.errors import BackboneError, EntryError, OptionError
 from probekit.probe.model_parts.final_norm import FinalNorm
 

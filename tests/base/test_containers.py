@@ -4,7 +4,7 @@ import psutil
 import pytest
 
 from probekit.base.machine import hardware
-from probekit.base.machine.containers import memory_left
+from probekit.base.machine.hardware import memory_left
 
 MB = 2**20
 

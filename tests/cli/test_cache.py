@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from probekit.base.messages.quantities import human_bytes
+from probekit.base.notices import human_bytes
 from tests.cli.conftest import FLOAT32, entry_of
 from tests.cli.console import done, refused, run
 

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, bounds, extract
 from probekit.store.builder import EntryBuilder
-from probekit.store.entry_names import CHECKSUMS
+from probekit.store.layout import CHECKSUMS
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.passages import write_pairs, write_texts

@@ -6,7 +6,7 @@ from probekit.errors import OptionError, RecordError, UnknownNameError
 from probekit.results import select
 from probekit.results.summaries.grouping import USUAL_EVALS
 from probekit.results.tables import summarise, table
-from probekit.train.sweeps.specs import DEFAULT_EVALS
+from probekit.train.option_groups import DEFAULT_EVALS
 from tests.results.samples import make_record
 
 RECORDS = [

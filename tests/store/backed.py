@@ -3,6 +3,7 @@
 import pytest
 
 from probekit.store.arrays import FEATURE_DTYPES
+from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder
 from tests.store import synthetic
 
@@ -12,15 +13,18 @@ class Backed:
 
     backend: str
 
+    lone_chunks = True
+    """Whether one chunk can be missing while the others of its file or folder are there."""
+
     def store(self, folder):
-        return folder / {"zarr": "features.zarr", "hdf5": "features.h5"}[self.backend]
+        return folder / BACKENDS[self.backend].filename
 
     def read_independently(self, entry, name):
         """Read a plain array with the format's own library."""
         raise NotImplementedError
 
     def remove_chunk(self, entry):
-        """Make chunk (1, 2) of ``words`` disappear."""
+        """Make chunk (1, 2) of ``words`` disappear; not asked for without `lone_chunks`."""
         raise NotImplementedError
 
     def shorten_chunk(self, entry):

@@ -4,8 +4,9 @@ import pytest
 
 from probekit.errors import EntryError, EntryNotFoundError, OptionError
 from probekit.store.builder import EntryBuilder
+from probekit.store.entry import list_entries
 from probekit.store.find import Wanted, find_entries
-from probekit.store.layout import entry_folder, list_entries, model_slug
+from probekit.store.layout import entry_folder, model_slug
 from tests.store import synthetic
 
 

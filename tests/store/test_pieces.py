@@ -7,9 +7,10 @@ import pytest
 import torch
 import xxhash
 
-from probekit.store import pieces
+from probekit.store import builder
 from probekit.store.arrays import ArraySpec
-from probekit.store.pieces import cut_pieces, write_pieces
+from probekit.store.builder import write_pieces
+from probekit.store.codec import cut_pieces
 
 SPEC = ArraySpec(name="words", rows=64, layers=(0, 3), dim=5, dtype="float16", chunk_rows=16)
 BLOCK = torch.arange(2 * 40 * 5, dtype=torch.float32).view(2, 40, 5)
@@ -44,7 +45,7 @@ class SlowFirst:
 
 @pytest.fixture(autouse=True)
 def _three_cores(monkeypatch):
-    monkeypatch.setattr(pieces, "usable_cores", lambda: 3)
+    monkeypatch.setattr(builder, "usable_cores", lambda: 3)
 
 
 def test_checksums_come_in_order_whoever_is_first():

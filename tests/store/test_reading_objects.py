@@ -3,9 +3,9 @@
 import pytest
 
 from probekit.store.files import read_object
+from probekit.store.layout import asked_key
 from probekit.store.lock import read_owner
 from probekit.store.marks import read_marks
-from probekit.store.unfinished import asked_key
 
 ODD = [b"", b"\xff", b"{", b"[]", b"null", b"[" * 100_000, b"1" * 5000]
 

@@ -6,10 +6,11 @@ import threading
 import pytest
 
 from probekit.errors import EntryError, EntryNotFoundError
-from probekit.store import replacing
-from probekit.store.entry import Entry, read_manifest
+from probekit.store import lock
+from probekit.store.entry import Entry, list_entries
 from probekit.store.find import Wanted, find_entries
-from probekit.store.layout import entry_folder, list_entries
+from probekit.store.layout import entry_folder
+from probekit.store.manifest import read_manifest, read_standing
 from tests.store import synthetic
 
 WANTED = Wanted(model="tiny", task="demo")
@@ -25,7 +26,7 @@ def renames(request, monkeypatch):
     """Both ways of renaming: not every file system exchanges two folders."""
     one_step = request.param == "in one step"
     if not one_step:
-        monkeypatch.setattr(replacing, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(lock, "_exchange", lambda one, other: False)
     return one_step
 
 
@@ -66,8 +67,8 @@ def test_at_every_step(tmp_path, backend, renames, monkeypatch):
 
         return looking
 
-    monkeypatch.setattr("pathlib.Path.rename", look(replacing.Path.rename))
-    monkeypatch.setattr(replacing, "_exchange", look(replacing._exchange))
+    monkeypatch.setattr("pathlib.Path.rename", look(lock.Path.rename))
+    monkeypatch.setattr(lock, "_exchange", look(lock._exchange))
     monkeypatch.setattr("shutil.rmtree", look(shutil.rmtree))
     synthetic.build(path, backend, "float16", overwrite=True)
     assert len(seen) >= 6 and all(seen)
@@ -84,11 +85,11 @@ def test_another_entry_that_comes_while_one_is_read(tmp_path, backend, renames):
         manifest = Entry._open(folder).manifest
         calls.append(manifest.dtype)
         if len(calls) == 1:
-            replacing.install(other, path)
+            lock.install(other, path)
             raise EntryError("of two entries")
         return manifest.dtype
 
-    assert replacing.read_standing(path, read) == "float32"
+    assert read_standing(path, read) == "float32"
     assert calls == ["float16", "float32"]
 
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from probekit.store import whole_files
-from probekit.store.whole_files import WholeFiles
+from probekit.store import files as store_files
+from probekit.store.files import WholeFiles
 
 PAGES = 3 * mmap.PAGESIZE
 SIZES = (0, 1, mmap.PAGESIZE - 1, mmap.PAGESIZE, PAGES, PAGES + 7)
@@ -131,7 +131,7 @@ def test_a_file_system_that_cannot_is_written_through_the_cache(uncached, monkey
         return real_write(descriptor, data[: mmap.PAGESIZE])
 
     fakes = {"open": refusing_open, "write": refusing_write, "short": short_write}
-    monkeypatch.setattr(whole_files.os, "open" if step == "open" else "write", fakes[step])
+    monkeypatch.setattr(store_files.os, "open" if step == "open" else "write", fakes[step])
     file = uncached / "chunk"
     WholeFiles().write(file, memoryview(content(PAGES)))
     assert file.read_bytes() == content(PAGES)
@@ -142,7 +142,7 @@ def test_other_errors_are_raised(uncached, monkeypatch):
     def full(descriptor, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(whole_files.os, "write", full)
+    monkeypatch.setattr(store_files.os, "write", full)
     with pytest.raises(OSError, match="No space left"):
         WholeFiles().write(uncached / "chunk", memoryview(content(PAGES)))
     with pytest.raises(FileNotFoundError):

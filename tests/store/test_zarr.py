@@ -11,8 +11,8 @@ import zarr
 from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import FEATURE_DTYPES
 from probekit.store.backends.zarr_folder import _FILL
+from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.entry import Entry
-from probekit.store.verify import verify_checksums, verify_files
 from tests.store import synthetic
 from tests.store.contract import StoreContract
 from tests.store.contract_writing import WritingContract

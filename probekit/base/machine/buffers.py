@@ -1,4 +1,4 @@
-"""Large buffers in memory, and memory that is used again."""
+"""Large buffers in memory, memory that is used again, and copies of it to a device."""
 
 import math
 import mmap
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 _ALIGNMENT = mmap.PAGESIZE
-"""A disk fetches whole pages (`probekit.store.whole_files`); torch aligns its tensors to less."""
+"""A disk fetches whole pages (`probekit.store.files`); torch aligns its tensors to less."""
 
 Buffers = Mapping[str, tuple[Sequence[int], torch.dtype]]
 """Shape and dtype of each buffer, by name."""
@@ -26,6 +26,14 @@ def empty_buffer(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return torch.from_numpy(memory[start : start + size]).view(dtype).view(*shape)
+
+
+def send(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Return a tensor of the host on a device, without waiting for the device's queue.
+
+    Only for memory that is not pinned: its bytes are taken before this returns.
+    """
+    return tensor.to(device, non_blocking=True)
 
 
 class ReusedMemory:

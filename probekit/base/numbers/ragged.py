@@ -6,6 +6,19 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int, Int64
 
+# Three sentences of 3, 1 and 2 words, one after the other; their rows in an array begin at 10, 0
+# and 5:
+#
+#   bounds_of([3, 1, 2])                  [0, 3, 4, 6]     sentence i is bounds[i] : bounds[i + 1]
+#   ragged_arange([10, 0, 5], [3, 1, 2])  [10, 11, 12, 0, 5, 6]
+#
+# The latter counts 0 to 5 and adds to each item what its sentence is off: 10 - 0, 0 - 3 and 5 - 4.
+#
+#   block_bounds([0, 3, 4, 6], rows=4)    [0, 4, 6]        two sentences, one sentence
+#   block_bounds([0, 3, 4, 6], rows=2)    [0, 3, 4, 6]     the first is longer than a block: alone
+#
+#   Ragged([7, 8, 9, 4, 5, 6], [0, 3, 4, 6]).take([2, 0])  is  Ragged([5, 6, 7, 8, 9], [0, 2, 5])
+
 
 def bounds_of(lengths: Int[np.ndarray, " runs"]) -> Int64[np.ndarray, " bounds"]:
     """Return where each run starts, and at the end where the last one stops."""

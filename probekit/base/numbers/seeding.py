@@ -1,6 +1,6 @@
-"""Seeds: as they are asked for, as independent random streams, and in torch's global state.
+"""Seeds: as they are asked for, of independent random numbers, and in torch's global state.
 
-A stream depends on its seed and the names alone, so adding a member to a sweep, or running
+What is drawn depends on its seed and the names alone, so adding a member to a sweep, or running
 members in another order, changes no other member's draw.
 """
 
@@ -82,14 +82,14 @@ def derive(seed: int, *names: str | int) -> int:
 
 
 def numpy_generator(seed: int, *names: str | int) -> np.random.Generator:
-    """Return a NumPy generator for the stream ``(seed, *names)``."""
+    """Return a NumPy generator of the numbers of ``(seed, *names)``."""
     import numpy as np
 
     return np.random.Generator(np.random.PCG64(derive(seed, *names)))
 
 
 def torch_generator(seed: int, *names: str | int) -> torch.Generator:
-    """Return a CPU torch generator for the stream ``(seed, *names)``."""
+    """Return a CPU torch generator of the numbers of ``(seed, *names)``."""
     import torch
 
     return torch.Generator().manual_seed(derive(seed, *names))

@@ -10,10 +10,9 @@ from probekit.backbone.model_source import holds_model, local_path
 from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS
 from probekit.errors import EntryNotFoundError, OptionError, ProbekitError
-from probekit.store.entry_names import MANIFEST, PARTIAL
+from probekit.store.entry import EntryFolder, list_entries
 from probekit.store.find import Wanted, names_entry
-from probekit.store.layout import EntryFolder, list_entries
-from probekit.store.unfinished import asked_of
+from probekit.store.layout import MANIFEST, PARTIAL, asked_of
 from probekit.tasks import TASKS, TextOptions, folder_name, get_task, is_called
 
 

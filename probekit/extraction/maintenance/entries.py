@@ -6,17 +6,16 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from probekit.base.messages.quantities import human_bytes
+from probekit.base.notices import human_bytes
 from probekit.base.registry import choose
 from probekit.errors import EntryError, EntryVersionError
 from probekit.extraction.maintenance.stale import Stale, find_stale
-from probekit.store.entry import Entry, read_manifest
-from probekit.store.entry_names import PARTIAL
+from probekit.store.checksums import verify_checksums, verify_files
+from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.files import disk_bytes
 from probekit.store.labels import label_columns, label_files, read_labels
-from probekit.store.layout import EntryFolder, list_entries
-from probekit.store.manifest import Manifest
-from probekit.store.verify import verify_checksums, verify_files
+from probekit.store.layout import PARTIAL
+from probekit.store.manifest import Manifest, read_manifest
 
 logger = logging.getLogger(__name__)
 

@@ -3,10 +3,8 @@
 from pathlib import Path
 
 from probekit.errors import EntryError
-from probekit.store.entry_names import LABELS, REPLACED
 from probekit.store.labels import LabelFile, read_label_file
-from probekit.store.layout import split_and_key
-from probekit.store.unfinished import asked_of
+from probekit.store.layout import LABELS, REPLACED, asked_of, split_and_key
 
 
 def orphaned_labels(task: Path) -> list[LabelFile]:

@@ -10,20 +10,19 @@ import pyarrow as pa
 
 from probekit.base.fingerprint import digest
 from probekit.base.layers import parse_layers
-from probekit.base.messages.quantities import human_bytes
+from probekit.base.notices import human_bytes
 from probekit.errors import OptionError, StorageError
 from probekit.extraction.maintenance.removal import Removable
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import places_of
 from probekit.store.builder import EntryBuilder
-from probekit.store.checksums import read_chunk
+from probekit.store.checksums import read_checksums, read_chunk
 from probekit.store.entry import Entry
 from probekit.store.files import free_bytes
 from probekit.store.layout import beside_entry
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
 from probekit.store.tables import STARTS
-from probekit.store.verify import read_checksums
 
 TOKENS = "tokens"
 """The array of the last layer alone, whichever layers the others have."""

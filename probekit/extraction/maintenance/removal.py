@@ -6,7 +6,8 @@ from pathlib import Path
 from probekit.errors import EntryNotFoundError, OptionError
 from probekit.extraction.maintenance.orphans import orphaned_labels
 from probekit.store.backends import BACKENDS
-from probekit.store.entry_names import (
+from probekit.store.files import disk_bytes, remove_path
+from probekit.store.layout import (
     BACKBONE,
     BUILDING,
     CHECKSUMS,
@@ -14,11 +15,11 @@ from probekit.store.entry_names import (
     MANIFEST,
     PARTIAL,
     PLAN,
+    asked_of,
+    proven_key,
+    split_and_key,
 )
-from probekit.store.files import disk_bytes, remove_path
-from probekit.store.layout import proven_key, split_and_key
 from probekit.store.lock import EntryLock
-from probekit.store.unfinished import asked_of
 
 _PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING} | {
     backend.filename for backend in BACKENDS.values()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from probekit.errors import EntryError, EntryLockedError
 from probekit.extraction.maintenance.orphans import orphaned_labels
-from probekit.store.entry_names import (
+from probekit.store.files import disk_bytes, remove_path
+from probekit.store.layout import (
     BUILDING,
     LABELS,
     LOCK,
@@ -15,10 +16,10 @@ from probekit.store.entry_names import (
     PARTIAL,
     PLAN,
     REPLACED,
+    proven_key,
     remains,
+    split_and_key,
 )
-from probekit.store.files import disk_bytes, remove_path
-from probekit.store.layout import proven_key, split_and_key
 from probekit.store.lock import EntryLock, read_owner
 from probekit.store.manifest import Manifest
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from probekit.base.registry import choose
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends.base import Backend, ChunkPlaces, ChunkWriter
+from probekit.store.backends.contract import Backend, ChunkPlaces, ChunkWriter
 from probekit.store.backends.hdf5_file import Hdf5File
 from probekit.store.backends.zarr_folder import ZarrFolder
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from probekit.errors import EntryError
 from probekit.store.arrays import PlainArray
-from probekit.store.backends.base import REMEDY, ChunkPlaces, ChunkWriter, check_layout
+from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
 
 
 class Hdf5File:
@@ -65,10 +65,10 @@ class _Hdf5Writer:
 
     def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
         offset = int(self._offsets[array.name][row_chunk, layer_index])
-        view = data.data.cast("B")
-        while view:
-            written = os.pwrite(self._descriptor, view, offset)
-            view, offset = view[written:], offset + written
+        left = data.data.cast("B")
+        while left:
+            written = os.pwrite(self._descriptor, left, offset)
+            left, offset = left[written:], offset + written
         os.fsync(self._descriptor)
 
     def sync(self) -> None:

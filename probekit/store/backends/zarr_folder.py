@@ -21,12 +21,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import EntryError
+from probekit.errors import EntryError, reason_of
 from probekit.store.arrays import PlainArray
-from probekit.store.backends.base import REMEDY, ChunkPlaces, ChunkWriter, check_layout
-from probekit.store.files import sync_path
-from probekit.store.whole_files import WholeFiles
+from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
+from probekit.store.files import WholeFiles, sync_path
 
 T = TypeVar("T")
 
@@ -138,23 +136,15 @@ def _has_shards(array: PlainArray) -> bool:
     return layers > 1 and rows * layers > _MOST_FILES
 
 
-def _file_shape(array: PlainArray) -> tuple[int, ...]:
-    """Return the extent of what one file holds: a chunk, or the chunks of all layers."""
-    if not _has_shards(array):
-        return array.chunks
-    return (array.chunks[0], array.shape[1], *array.chunks[2:])
-
-
 def _file_layout(array: PlainArray) -> dict[str, Any]:
-    """Return how zarr-python is told what a file holds."""
+    """Return how zarr-python is told what one file holds: a chunk, or the chunks of all layers."""
     if not _has_shards(array):
         return {"chunks": array.chunks}
     from zarr.codecs import BytesCodec, ShardingCodec
 
-    codec = ShardingCodec(
-        chunk_shape=array.chunks, codecs=[BytesCodec()], index_codecs=[BytesCodec()]
-    )
-    return {"chunks": _file_shape(array), "serializer": codec}
+    raw = [BytesCodec()]
+    codec = ShardingCodec(chunk_shape=array.chunks, codecs=raw, index_codecs=raw)
+    return {"chunks": (array.chunks[0], array.shape[1], *array.chunks[2:]), "serializer": codec}
 
 
 def _index(array: PlainArray) -> bytes:

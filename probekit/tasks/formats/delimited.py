@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError, OptionError
 from probekit.tasks.column_choice import USUAL, WORDS, names_header
 from probekit.tasks.formats.fields import Fields, trim_names

@@ -10,7 +10,7 @@ import logging
 import zlib
 from pathlib import Path
 
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.formats.file_names import GZIP
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.formats.text_lines import read_lines
 from probekit.tasks.sentences import Sentence, Sentences

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from probekit.base.kinds import SPLITS
-from probekit.base.messages.reasons import reason_of
 from probekit.base.registry import choose
-from probekit.errors import DataError, HubError, MissingFileError, OptionError
+from probekit.errors import DataError, HubError, MissingFileError, OptionError, reason_of
 from probekit.tasks.formats.fields import dataset_fields
 from probekit.tasks.formats.file_names import split_of
 from probekit.tasks.hub_repository import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.column_choice import LABELS, choose_label, choose_texts, is_id, place_of
 from probekit.tasks.formats.fields import Fields

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from probekit.base.kinds import KINDS, Kind, Metric
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble, settle_labels
 from probekit.tasks.formats.delimited import load_table

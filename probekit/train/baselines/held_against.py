@@ -10,8 +10,8 @@ from probekit.base.kinds import KINDS
 from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location, Splits
 from probekit.results import Record
-from probekit.store.entry import read_manifest
-from probekit.store.layout import list_entries
+from probekit.store.entry import list_entries
+from probekit.store.manifest import read_manifest
 from probekit.train.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
 from probekit.train.sweeps import sweep
 from probekit.train.sweeps.resolve import resolve

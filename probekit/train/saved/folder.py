@@ -11,8 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
+from probekit.errors import MissingFileError, OptionError, RecordError, StorageError, reason_of
 from probekit.store.files import nearest
 from probekit.tasks import folder_name
 from probekit.train.result import FitResult

@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import OptionError, ProbekitError, RecordError
+from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import decoder_from_json
 from probekit.probe.heads import HeadInput, TokenStates, head_from_json
 from probekit.probe.heads.contract import Reads

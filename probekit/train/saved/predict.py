@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from probekit.backbone import encode, load_again
-from probekit.base.messages.progress import ProgressBar
+from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import bounds_of
 from probekit.errors import OptionError
 from probekit.train.saved.head import TrainedHead

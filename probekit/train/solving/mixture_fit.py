@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.probe.fitters.linear_problems import Problems
 from probekit.probe.fitters.losses import Loss

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.base.options import flag
 from probekit.base.selection import FIXED, HELD_OUT, Selection
 from probekit.errors import OptionError

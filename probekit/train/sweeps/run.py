@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from probekit.base.machine.hardware import pick_device
-from probekit.base.messages.progress import ProgressBar
+from probekit.base.notices import ProgressBar
 from probekit.base.registry import choose
 from probekit.engines import ENGINES, Engine
 from probekit.errors import OptionError

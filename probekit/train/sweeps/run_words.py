@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from probekit.base.messages.quantities import short_time
+from probekit.base.notices import short_time
 from probekit.base.registry import parse
 from probekit.features import Splits
 from probekit.metrics.scale import scale_of

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from probekit.base.fingerprint import digest, digest_file
-from probekit.base.messages.once import warn_once
+from probekit.base.notices import warn_once
 from probekit.errors import OptionError
 from probekit.features import Splits, settled_array
 from probekit.probe.decoders import DecoderSpec

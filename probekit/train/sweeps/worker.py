@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from probekit.base.machine.interrupts import interrupts_held
+from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
 from probekit.errors import DataError
 from probekit.features import FeatureView, Location, Splits

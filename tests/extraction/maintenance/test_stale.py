@@ -7,9 +7,10 @@ import pytest
 
 from probekit.base.fingerprint import canonical_json
 from probekit.extraction.maintenance import Removable, find_stale
-from probekit.store.entry import Entry, read_manifest
+from probekit.store.entry import Entry
 from probekit.store.labels import labels_folder, write_labels
 from probekit.store.lock import EntryLock
+from probekit.store.manifest import read_manifest
 from tests.cli.console import done, run
 from tests.extraction.maintenance.test_removal import tree
 from tests.planted_texts import plant_texts

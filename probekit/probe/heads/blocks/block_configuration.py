@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from probekit.base.messages.reasons import reason_of
-from probekit.errors import OptionError
+from probekit.errors import OptionError, reason_of
 from probekit.probe.model_parts.configuration import OUTPUTS, PROVENANCE
 
 FAMILIES = (

@@ -1,8 +1,12 @@
-"""Progress bars on stderr that suit a terminal and a log file."""
+"""What is said while work goes on: progress, warnings given once, sizes and durations.
 
+Progress bars go to stderr and suit a terminal and a log file.
+"""
+
+import logging
 import sys
 from contextlib import AbstractContextManager
-from types import TracebackType
+from functools import lru_cache
 from typing import IO, Any, NoReturn, Self
 
 from tqdm import tqdm
@@ -56,11 +60,11 @@ class ProgressBar:
         """Show the bar.
 
         Args:
-            total: what there is to do, in units.
+            total: how many things there are to do.
             desc: what is being done.
-            unit: name of a unit.
+            unit: what one of them is called.
             shown: False prints nothing, ever.
-            initial: units that were done before.
+            initial: how many were done before.
             unit_scale: whether to write thousands as k.
             leave: whether the bar stays when it is closed.
         """
@@ -80,12 +84,12 @@ class ProgressBar:
             bar_format=None if moves else _LINE,
         )
 
-    def update(self, units: int) -> None:
-        """Count units that were done."""
-        self._bar.update(units)
+    def update(self, count: int) -> None:
+        """Count things that were done."""
+        self._bar.update(count)
 
     def report(self, news: int | str) -> None:
-        """Count units that were done, or show in words what is being done behind the bar."""
+        """Count things that were done, or show in words what is being done behind the bar."""
         if isinstance(news, int):
             self.update(news)
         else:
@@ -95,11 +99,47 @@ class ProgressBar:
         """Return the bar."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the bar."""
         self._bar.close()
+
+
+def warn_once(logger: logging.Logger, message: str, *values: object) -> None:
+    """Log a warning, unless this process has given the same one before.
+
+    Args:
+        logger: of the module that warns.
+        message: with ``%`` places for the values, if any, as for ``logger.warning``.
+        values: what the message is about; they tell one warning from another.
+    """
+    _give(logger.name, message % values if values else message)
+
+
+@lru_cache(maxsize=1024)
+def _give(name: str, text: str) -> None:
+    logging.getLogger(name).warning("%s", text)
+
+
+def human_bytes(count: float) -> str:
+    """Return a size such as ``4.1 GB`` (powers of ten, as disks are sold)."""
+    for symbol in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {symbol}" if symbol == "B" else f"{count:.1f} {symbol}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def human_time(seconds: float) -> str:
+    """Return a duration such as ``45 s``, ``12 min`` or ``3.5 h``."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def short_time(seconds: float) -> str:
+    """Return a duration as ``human_time`` does, but ``20 ms`` or ``4.5 s`` below ten seconds."""
+    if seconds < 1:
+        return f"{1e3 * seconds:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 10 else human_time(seconds)

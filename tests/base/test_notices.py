@@ -3,12 +3,12 @@
 import sys
 import time
 
-from probekit.base.messages import progress
-from probekit.base.messages.progress import ProgressBar
+from probekit.base import notices
+from probekit.base.notices import ProgressBar
 
 
 def test_a_file_gets_lines_now_and_then(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "_FILE", 0.05)
+    monkeypatch.setattr(notices, "_FILE", 0.05)
     with ProgressBar(total=100, desc="train", unit="step", shown=True) as bar:
         for _ in range(10):
             time.sleep(0.06)
@@ -46,7 +46,7 @@ def test_what_is_being_done_stands_behind_the_bar(capsys, monkeypatch):
 
 
 def test_a_line_of_a_file_says_what_is_being_done(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "_FILE", 0.0)
+    monkeypatch.setattr(notices, "_FILE", 0.0)
     with ProgressBar(total=10, desc="train", unit="step", shown=True) as bar:
         bar.report("p32 seed 3: 71.2")
         bar.report(4)

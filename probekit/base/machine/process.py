@@ -1,9 +1,13 @@
-"""What a process keeps: free memory, not so much that it grows, and compiled kernels."""
+"""This process: the free memory and compiled kernels that it keeps, and Ctrl-C that waits."""
 
 import ctypes
 import os
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from types import FrameType
 
 import psutil
 
@@ -29,6 +33,9 @@ _LARGE = 64 * 2**20
 
 _KEPT = 256 * 2**20
 """Bytes that may lie free at the end of the process's memory."""
+
+STOP = signal.SIGUSR1
+"""What asks a worker to stop and hand over what it has finished; Ctrl-C reaches all processes."""
 
 
 def keep_few_kernels() -> None:
@@ -100,3 +107,36 @@ def _own() -> int:
     """Return the bytes of the process that lie in memory, less the files that it maps (Linux)."""
     memory = psutil.Process().memory_info()
     return int(memory.rss - memory.shared)
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Let the first Ctrl-C (or `STOP`) wait for the end of a block; a second one ends it at once.
+
+    Outside of the main thread, which alone is interrupted, nothing is held.
+    """
+    came: list[int] = []
+    held = {
+        number: handler
+        for number in (signal.SIGINT, STOP)
+        if callable(handler := signal.getsignal(number))
+    }
+
+    def release() -> None:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        release()
+
+    if threading.current_thread() is not threading.main_thread():
+        held.clear()
+    for number in held:
+        signal.signal(number, note)
+    try:
+        yield
+    finally:
+        release()
+    if came:
+        signal.raise_signal(came[0])

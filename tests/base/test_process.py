@@ -7,14 +7,14 @@ import sys
 import psutil
 import pytest
 
-from probekit.base.machine import heap
-from probekit.base.machine.heap import Heap, keep_few_kernels
+from probekit.base.machine import process
+from probekit.base.machine.process import Heap, keep_few_kernels
 
 MIB = 2**20
 SMALL = 100_000  # bytes; glibc maps larger ones by themselves
 COUNT, APART = 2_000, 20
 
-glibc_only = pytest.mark.skipif(heap._glibc("malloc_trim") is None, reason="not glibc")
+glibc_only = pytest.mark.skipif(process._glibc("malloc_trim") is None, reason="not glibc")
 
 
 def resident():
@@ -29,8 +29,8 @@ def scattered():
 
 @glibc_only
 def test_what_is_free_between_what_is_used_goes_back(monkeypatch):
-    monkeypatch.setattr(heap, "_ROOM", 64 * MIB)
-    heap._glibc("malloc_trim")(0)  # nothing that is free already may serve
+    monkeypatch.setattr(process, "_ROOM", 64 * MIB)
+    process._glibc("malloc_trim")(0)  # nothing that is free already may serve
     tidied = Heap()
     tidied.trim()
     before = resident()
@@ -43,12 +43,12 @@ def test_what_is_free_between_what_is_used_goes_back(monkeypatch):
 
 
 def test_it_is_looked_for_after_the_process_has_grown_beyond_what_a_batch_needs(monkeypatch):
-    grown = heap._ROOM
+    grown = process._ROOM
     sizes = [100, grown + 99, grown + 100, 500, grown + 499, grown + 500, 700]
     given_back = [0, 0, 1, 1, 1, 2, 2]
     called = []
-    monkeypatch.setattr(heap, "_own", lambda: sizes[len(seen)])
-    monkeypatch.setattr(heap, "_glibc", lambda name: called.append)
+    monkeypatch.setattr(process, "_own", lambda: sizes[len(seen)])
+    monkeypatch.setattr(process, "_glibc", lambda name: called.append)
     tidied, seen = Heap(), []
     for _ in sizes:
         tidied.trim()
@@ -57,22 +57,22 @@ def test_it_is_looked_for_after_the_process_has_grown_beyond_what_a_batch_needs(
 
 
 def test_without_glibc_nothing_is_done(monkeypatch):
-    heap._glibc.cache_clear()
+    process._glibc.cache_clear()
 
     class Other:
         def __init__(self, name):
             pass
 
-    monkeypatch.setattr(heap.ctypes, "CDLL", Other)
+    monkeypatch.setattr(process.ctypes, "CDLL", Other)
     try:
-        assert heap._glibc("malloc_trim") is None
-        heap.keep_free_memory()
-        monkeypatch.setattr(heap, "_ROOM", 0)
+        assert process._glibc("malloc_trim") is None
+        process.keep_free_memory()
+        monkeypatch.setattr(process, "_ROOM", 0)
         tidied = Heap()
         for _ in range(3):
             tidied.trim()
     finally:
-        heap._glibc.cache_clear()
+        process._glibc.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
@@ -80,7 +80,7 @@ def test_few_kernels_are_kept_unless_the_user_says_how_many(monkeypatch, name):
     monkeypatch.setenv(name, "")  # so that it is put back
     monkeypatch.delenv(name)
     keep_few_kernels()
-    assert os.environ[name] == str(heap.KERNELS)
+    assert os.environ[name] == str(process.KERNELS)
     monkeypatch.setenv(name, "7")
     keep_few_kernels()
     assert os.environ[name] == "7"
@@ -91,7 +91,7 @@ import ctypes
 import resource
 import torch
 ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # no huge pages: one fault for each 4 KiB
-from probekit.base.machine.heap import keep_free_memory
+from probekit.base.machine.process import keep_free_memory
 {}
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -110,13 +110,13 @@ def test_what_a_step_frees_serves_the_next_one():
 
 
 @glibc_only
-@pytest.mark.parametrize("name", heap.MEMORY_SETTINGS[:2])
+@pytest.mark.parametrize("name", process.MEMORY_SETTINGS[:2])
 def test_the_users_own_setting_stays(name):
     assert _faults("keep_free_memory()", **{name: str(MIB)}) > 5_000
 
 
 def _faults(code, **environment):
     words = [sys.executable, "-c", FREES.format(code)]
-    own = {name: value for name, value in os.environ.items() if name not in heap.MEMORY_SETTINGS}
+    own = {name: value for name, value in os.environ.items() if name not in process.MEMORY_SETTINGS}
     done = subprocess.run(words, env=own | environment, capture_output=True, text=True, check=True)
     return int(done.stdout)

@@ -133,7 +133,7 @@ def check_layout(path: Path, array: PlainArray, found: dict[str, object]) -> Non
     """Raise unless a store describes an array as the manifest does.
 
     Args:
-        path: the store, for the message.
+        path: the store, or its file that says so, for the message.
         array: what the manifest says.
         found: ``shape``, ``chunks``, ``dtype`` and ``codecs`` as the store has them.
 

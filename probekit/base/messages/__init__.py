@@ -1,1 +1,0 @@
-"""What is said while work goes on: progress, quantities, reasons, and things said once."""

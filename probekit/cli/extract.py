@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from probekit.cli import options
-from probekit.cli.extraction_options import ExtractionOptions
 from probekit.cli.spread import spread
+from probekit.extraction.request_options import ExtractOptions
 
 Splits = Annotated[
     str | None, typer.Option("--split", help="Splits, e.g. train,dev,test; all by default.")
@@ -64,7 +64,7 @@ def extract(
     log_file: options.LogFile = None,
     json: options.Json = False,
     dry_run: DryRun = False,
-    shared: ExtractionOptions,
+    shared: ExtractOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
     from probekit.cli.output import print_entries, print_forecast, progress_wanted
@@ -78,7 +78,7 @@ def extract(
         label=label,
         data=data,
         splits=options.split_list(split) if split is not None else None,
-        options=shared.parse(),
+        options=shared,
         device=device,
         compile=compile,
         cache=cache,

@@ -33,14 +33,6 @@ DryRun = Annotated[
         "for itself, from short measurements on this machine.",
     ),
 ]
-Compile = Annotated[
-    bool,
-    typer.Option(
-        "--compile",
-        help="Hand the model's blocks to torch.compile first, for long extractions; on a CPU that "
-        "takes some seconds per block.",
-    ),
-]
 Revision = Annotated[str | None, typer.Option("--revision", help="Hub branch, tag or commit.")]
 Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
 
@@ -52,7 +44,6 @@ def extract(
     data: options.Data = None,
     split: Splits = None,
     device: options.Device = "auto",
-    compile: Compile = False,
     cache: options.Cache = Path("cache"),
     overwrite: Overwrite = False,
     restart: Restart = False,
@@ -80,7 +71,6 @@ def extract(
         splits=options.split_list(split) if split is not None else None,
         options=shared,
         device=device,
-        compile=compile,
         cache=cache,
         overwrite=overwrite,
         restart=restart,

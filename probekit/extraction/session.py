@@ -55,7 +55,6 @@ class Session:
         task: the task.
         options: what is asked for.
         device: where the model runs.
-        compile: whether ``torch.compile`` has its blocks.
         cache: root of the feature cache.
         name: what to call the model in the cache; None is the name of its folder or repository.
         overwrite: replace a complete entry of the same key.
@@ -68,7 +67,6 @@ class Session:
     task: Task
     options: ExtractOptions
     device: str
-    compile: bool
     cache: Path
     name: str | None
     overwrite: bool
@@ -90,10 +88,7 @@ class Session:
     def backbone(self) -> Backbone:
         """The model, loaded."""
         return load_backbone(
-            self.inspection,
-            device=self.device,
-            compute_dtype=self.options.compute_dtype,
-            compile=self.compile,
+            self.inspection, device=self.device, compute_dtype=self.options.compute_dtype
         )
 
     @cached_property

@@ -19,7 +19,7 @@ from probekit.base.messages.once import warn_once
 from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
-from probekit.extraction.describe import make_manifest, small_files
+from probekit.extraction.describe import make_manifest
 from probekit.extraction.encode_split import read_split
 from probekit.extraction.estimate import check_free_space, describe_cuts, describe_work
 from probekit.extraction.example_table import example_table
@@ -30,6 +30,7 @@ from probekit.extraction.request import entry_model, make_request, word_pooling
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.statistics import all_fit
 from probekit.extraction.write import token_bar, tokens_per_second, write_units
+from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
@@ -261,7 +262,8 @@ class Session:
                 unit_stats=builder.unit_stats,
             )
             examples = example_table(split, plan)
-            files = small_files(self.backbone, output_head)
+            backbone = self.backbone
+            files = KeptBackbone.content(backbone.config_json(), backbone.final_norm, output_head)
             return builder.complete(manifest, examples.table, files)
 
     def _write(

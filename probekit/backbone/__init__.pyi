@@ -1,9 +1,7 @@
 from .again import load_again
 from .config import plain_config
 from .demo_model import demo_model_folder
-from .encode import encode
-from .facts import Inspection, inspect_backbone
-from .info import BackboneInfo
+from .facts import BackboneInfo, Inspection, inspect_backbone
 from .model import Backbone, load_backbone
 from .states import add_rows, read_arrays, read_rows
 
@@ -13,7 +11,6 @@ __all__ = [
     "Inspection",
     "add_rows",
     "demo_model_folder",
-    "encode",
     "inspect_backbone",
     "load_again",
     "load_backbone",

@@ -16,9 +16,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from probekit.backbone.compiled import compile_blocks, compiling
 from probekit.backbone.config import plain_config
 from probekit.backbone.dtypes import resolve_compute_dtype
-from probekit.backbone.facts import Inspection
+from probekit.backbone.facts import BackboneInfo, Inspection
 from probekit.backbone.forward import hidden_states
-from probekit.backbone.info import BackboneInfo
 from probekit.backbone.loading import load_model
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.padding import Layers, prove_batching

@@ -1,13 +1,15 @@
 """Language modelling: which tokens are predicted; and which options fit a task and a model."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from probekit.backbone import BackboneInfo
 from probekit.base.kinds import OUTPUT_HEAD
-from probekit.data.masking import RATE
-from probekit.errors import OptionError
+from probekit.data.encoded import EncodedSplit
+from probekit.data.predicted import RATE
+from probekit.errors import DataError, OptionError
 from probekit.extraction.request_options import ExtractOptions
-from probekit.tasks import Task
+from probekit.tasks import Split, Task
 
 DEFAULT_EVERY = 8
 """Neighbouring positions of a text predict from nearly the same states: one in eight is kept."""
@@ -59,6 +61,26 @@ def masking_request(options: ExtractOptions, info: BackboneInfo) -> dict[str, An
         "passes": options.passes or 1,
         "seed": options.mask_seed or 0,
     }
+
+
+def check_predicts(split: Split, encoded: EncodedSplit, masking: Mapping[str, Any]) -> None:
+    """Refuse texts of which no token is predicted.
+
+    Args:
+        split: the texts.
+        encoded: as the model reads them.
+        masking: from ``masking_request``.
+
+    Raises:
+        DataError: so it is.
+    """
+    if encoded.counts["predicted"]:
+        return
+    every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
+    raise DataError(
+        f"{split.origin}: no token is predicted{every}; the texts of {split.name} are too short or "
+        "too few."
+    )
 
 
 def check_tie(options: ExtractOptions, keep: tuple[str, ...]) -> None:

@@ -20,11 +20,10 @@ from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
 from probekit.extraction.describe import make_manifest, small_files
-from probekit.extraction.encode_split import read_split
 from probekit.extraction.estimate import check_free_space, describe_cuts, describe_work
 from probekit.extraction.example_table import example_table
 from probekit.extraction.keep import arrays_of, resolve_keep
-from probekit.extraction.modelling import check_fits, check_tie, masking_request
+from probekit.extraction.modelling import check_fits, check_predicts, check_tie, masking_request
 from probekit.extraction.plan import Plan, make_plan, plan_json
 from probekit.extraction.request import entry_model, make_request, word_pooling
 from probekit.extraction.request_options import ExtractOptions
@@ -177,9 +176,14 @@ class Session:
         """
         info = self.inspection.info
         limit = self._max_length()
-        encoded = read_split(
-            self.inspection, split, self.options, max_length=limit, masking=self._masking
+        encoded = self.inspection.encode(
+            split.examples,
+            max_length=limit,
+            overlong=self.options.overlong,
+            masking=self._masking,
         )
+        if self._masking is not None:
+            check_predicts(split, encoded, self._masking)
         if cuts := describe_cuts(split.name, encoded.counts, limit):
             logger.warning("%s", cuts)
         pooling = word_pooling(self.options, info)

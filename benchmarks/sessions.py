@@ -23,7 +23,6 @@ def conll_session(
     *,
     limit: int | None,
     cache: Path,
-    compile: bool = False,
 ) -> tuple[Session, Split]:
     """Return a session that extracts CoNLL-2003's split again and again, its model not loaded."""
     session, (texts,) = open_session(
@@ -33,7 +32,6 @@ def conll_session(
         splits=[split],
         options=ExtractOptions(limit=limit),
         device=args.device,
-        compile=compile,
         cache=cache,
         overwrite=True,
     )

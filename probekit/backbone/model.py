@@ -1,10 +1,8 @@
 """A frozen backbone in memory: token ids in, every layer's hidden states out."""
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.compiled import compile_blocks, compiling
 from probekit.backbone.config import plain_config
 from probekit.backbone.dtypes import resolve_compute_dtype
 from probekit.backbone.facts import BackboneInfo, Inspection
@@ -29,15 +26,11 @@ from probekit.backbone.tokenizer import padding_id
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.heap import Heap, keep_few_kernels
 from probekit.base.machine.sending import send
-from probekit.base.messages.reasons import reason_of
 from probekit.data.batching import PADDED, Batching
 from probekit.errors import BackboneError, OptionError
 from probekit.probe.model_parts.final_norm import FinalNorm
 
 logger = logging.getLogger(__name__)
-
-_WARM_UP = (8, 128)
-"""Rows and subwords of the batches that compiled blocks first run on."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,8 +45,6 @@ class Backbone:
         batching: which texts may share a batch, as was proven.
         final_norm: the norm after the last block, or None if there is none (or none that is
             understood).
-        compile_seconds: how long ``torch.compile`` took for its blocks; None if it has not got
-            them.
     """
 
     inspection: Inspection
@@ -62,7 +53,6 @@ class Backbone:
     pad_id: int
     batching: Batching
     final_norm: FinalNorm | None
-    compile_seconds: float | None
     _model: PreTrainedModel
 
     @property
@@ -107,15 +97,14 @@ class Backbone:
         padded = bool((lengths < input_ids.shape[1]).any())
         mask = send(_mask(lengths, input_ids.shape[1]), self.device) if padded else None
         types = None if token_types is None else send(token_types, self.device)
-        with self._compiling():
-            states = hidden_states(
-                self.info.name,
-                self._model,
-                send(input_ids, self.device),
-                mask,
-                layers=wanted,
-                token_types=types,
-            )
+        states = hidden_states(
+            self.info.name,
+            self._model,
+            send(input_ids, self.device),
+            mask,
+            layers=wanted,
+            token_types=types,
+        )
         self._check_shapes(dict(zip(wanted, states, strict=True)), input_ids)
         return states
 
@@ -123,15 +112,6 @@ class Backbone:
     def compute_dtype_name(self) -> str:
         """The compute dtype as options and manifests write it ("bfloat16")."""
         return str(self.compute_dtype).removeprefix("torch.")
-
-    @property
-    def compiled(self) -> bool:
-        """Whether ``torch.compile`` has the blocks."""
-        return self.compile_seconds is not None
-
-    def computing(self) -> dict[str, Any]:
-        """Return what moves the last bits of its states: the device, and whether it is compiled."""
-        return {"device": str(self.device), "compiled": self.compiled}
 
     def config_json(self) -> dict[str, Any]:
         """Return transformers' configuration as JSON values."""
@@ -142,11 +122,6 @@ class Backbone:
         weight = self._model.get_input_embeddings().weight
         assert isinstance(weight, Tensor)
         return weight
-
-    def _compiling(self) -> AbstractContextManager[None]:
-        if not self.compiled:
-            return nullcontext()
-        return compiling(self.device, self.info.n_blocks)
 
     @cached_property
     def _heap(self) -> Heap:
@@ -195,7 +170,6 @@ def load_backbone(
     *,
     device: str = "cpu",
     compute_dtype: str = "auto",
-    compile: bool = False,
 ) -> Backbone:
     """Read a model's weights and make it ready to run.
 
@@ -204,11 +178,10 @@ def load_backbone(
         device: a torch device string, or ``auto``.
         compute_dtype: "auto" (bfloat16 where the device has it in hardware, else float32),
             "float32", "bfloat16" or "float16".
-        compile: hand the model's blocks to ``torch.compile``, and wait for it.
 
     Raises:
         HubError: a download failed.
-        OptionError: the dtype or the device is unknown; the blocks cannot be compiled.
+        OptionError: the dtype or the device is unknown.
         BackboneError: weights are missing, left over or of the wrong shape; its states depend on
             chance (``prove_batching``).
     """
@@ -219,10 +192,10 @@ def load_backbone(
     seed = inspection.info.random_init
     model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if place.type == "cpu" and not compile:  # torch.compile packs weights itself
+    if place.type == "cpu":
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
-    backbone = Backbone(
+    return Backbone(
         inspection=inspection,
         device=place,
         compute_dtype=dtype,
@@ -231,10 +204,8 @@ def load_backbone(
         final_norm=None
         if norm is None
         else read_final_norm(model.get_submodule(norm), inspection.info.dim),
-        compile_seconds=None,
         _model=model,
     )
-    return _compiled(backbone) if compile else backbone
 
 
 def _layers_of(stand_in: StandIn) -> Layers:
@@ -247,7 +218,6 @@ def _layers_of(stand_in: StandIn) -> Layers:
         pad_id=padding_id(stand_in.inspection.tokenizer, stand_in.inspection.info.vocab_size),
         batching=PADDED,
         final_norm=None,
-        compile_seconds=None,
         _model=model,
     ).layers
 
@@ -265,33 +235,6 @@ def _compute_dtype(inspection: Inspection, asked: str, place: torch.device) -> t
         logger.info("%s does not run in bfloat16: computing in float32.", inspection.info.name)
         return torch.float32
     return dtype
-
-
-def _compiled(backbone: Backbone) -> Backbone:
-    """Compile a backbone's blocks, and run it so that all is compiled (or fails) now.
-
-    Batches with and without padding are two programs, and torch decides by the first batch what is
-    worth several threads, so that one is of a common size. A batch of one row is a third program,
-    compiled when one comes.
-    """
-    logger.info("compiling the blocks of %s", backbone.info.name)
-    start = time.perf_counter()
-    compile_blocks(backbone._model)
-    made = replace(backbone, compile_seconds=0.0)
-    rows, time_steps = _WARM_UP[0], min(_WARM_UP[1], backbone.info.max_length)
-    ids = torch.full((rows, time_steps), backbone.pad_id)
-    full = torch.full((rows,), time_steps)
-    padded = torch.tensor([time_steps, *[time_steps - 1] * (rows - 1)])
-    try:
-        for lengths in (padded, full):
-            made.layers(ids, lengths)
-    except Exception as error:  # the compilers behind torch.compile raise whatever they like
-        raise OptionError(
-            f"--compile: torch.compile cannot compile {backbone.info.name!r} on this machine "
-            f"({reason_of(error)}). Leave --compile out; on a CPU it needs a "
-            "C++ compiler such as g++."
-        ) from error
-    return replace(made, compile_seconds=time.perf_counter() - start)
 
 
 def _mask(lengths: Int[Tensor, " batch"], time: int) -> Int[Tensor, "batch time"]:

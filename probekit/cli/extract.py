@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from probekit.cli import options
-from probekit.cli.extraction_options import ExtractionOptions
 from probekit.cli.spread import spread
+from probekit.extraction.request_options import ExtractOptions
 
 Splits = Annotated[
     str | None, typer.Option("--split", help="Splits, e.g. train,dev,test; all by default.")
@@ -33,14 +33,6 @@ DryRun = Annotated[
         "for itself, from short measurements on this machine.",
     ),
 ]
-Compile = Annotated[
-    bool,
-    typer.Option(
-        "--compile",
-        help="Hand the model's blocks to torch.compile first, for long extractions; on a CPU that "
-        "takes some seconds per block.",
-    ),
-]
 Revision = Annotated[str | None, typer.Option("--revision", help="Hub branch, tag or commit.")]
 Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
 
@@ -52,7 +44,6 @@ def extract(
     data: options.Data = None,
     split: Splits = None,
     device: options.Device = "auto",
-    compile: Compile = False,
     cache: options.Cache = Path("cache"),
     overwrite: Overwrite = False,
     restart: Restart = False,
@@ -64,7 +55,7 @@ def extract(
     log_file: options.LogFile = None,
     json: options.Json = False,
     dry_run: DryRun = False,
-    shared: ExtractionOptions,
+    shared: ExtractOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
     from probekit.cli.output import print_entries, print_forecast, progress_wanted
@@ -78,9 +69,8 @@ def extract(
         label=label,
         data=data,
         splits=options.split_list(split) if split is not None else None,
-        options=shared.parse(),
+        options=shared,
         device=device,
-        compile=compile,
         cache=cache,
         overwrite=overwrite,
         restart=restart,

@@ -1,6 +1,5 @@
 """What an entry says of itself: manifest and the model's small files."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -11,9 +10,6 @@ from probekit.backbone import Backbone
 from probekit.base.fingerprint import digest
 from probekit.extraction.plan import Plan
 from probekit.extraction.write import total_statistics, ways_of_computing
-from probekit.probe.model_parts.final_norm import FILE as FINAL_NORM_FILE
-from probekit.probe.model_parts.output_head import FILE as OUTPUT_HEAD_FILE
-from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.manifest import Manifest
 from probekit.tasks import Split, Task, is_own
 from probekit.version import __version__
@@ -64,18 +60,3 @@ def make_manifest(
             "units": [unit.start for unit in plan.units],
         },
     )
-
-
-def small_files(backbone: Backbone, output_head: OutputHead | None = None) -> dict[str, bytes]:
-    """Return what later steps need of the model: configuration, final norm, output head.
-
-    Args:
-        backbone: the model.
-        output_head: kept as well, if given.
-    """
-    files = {"config.json": json.dumps(backbone.config_json(), indent=1).encode()}
-    if (norm := backbone.final_norm) is not None:
-        files[FINAL_NORM_FILE] = norm.to_file()
-    if output_head is not None:
-        files[OUTPUT_HEAD_FILE] = output_head.to_file()
-    return files

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,9 @@ class Forecast:
         examples: number of examples.
         rows: rows of each array.
         nbytes: bytes on the disk.
-        seconds: time to extract what is missing of it, that of ``--compile`` included in the first;
-            0 if it is complete.
+        seconds: time to extract what is missing of it; 0 if it is complete.
         rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
-            of the data, compiled where the extraction is (which is not counted here); the heads'
-            own time comes on top of this and of ``read_seconds``.
+            of the data; the heads' own time comes on top of this and of ``read_seconds``.
         read_seconds: an epoch that reads every stored layer of the rows that most heads read: of a
             text's first token, mean and last token the largest alone, and no single subwords. The
             first one after an extraction comes from the disk, and takes longer than this where the
@@ -110,16 +108,10 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     total = sum(plan.nbytes for plan in plans.values())
     resident = total <= _MEMORY * available_memory()
     read = disk.cached if resident else disk.read
-    compiling = session.backbone.compile_seconds or 0.0
-    found = []
-    for split in splits:
-        name = split.name
-        one = _forecast(session, split, plans[name], states[name], disk=disk, read=read)
-        if not one.complete:  # compiled once, for the first split that has anything to do
-            one = replace(one, seconds=one.seconds + compiling)
-            compiling = 0.0
-        found.append(one)
-    return found
+    return [
+        _forecast(session, split, plans[split.name], states[split.name], disk=disk, read=read)
+        for split in splits
+    ]
 
 
 def _warn_of_space(cache: Path, missing: int) -> None:

@@ -154,7 +154,7 @@ def plan_json(
 ) -> dict[str, Any]:
     """Return what a resumed run must share with the run that it continues.
 
-    Device, compilation and batch size move the last bits at most; units remember theirs.
+    Device and batch size move the last bits at most; units remember theirs.
     """
     return {
         "request": dict(request),

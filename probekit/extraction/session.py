@@ -19,7 +19,7 @@ from probekit.base.messages.once import warn_once
 from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import ComputedUnit, compute_unit
-from probekit.extraction.describe import make_manifest, small_files
+from probekit.extraction.describe import make_manifest
 from probekit.extraction.estimate import check_free_space, describe_cuts, describe_work
 from probekit.extraction.example_table import example_table
 from probekit.extraction.keep import arrays_of, resolve_keep
@@ -29,6 +29,7 @@ from probekit.extraction.request import entry_model, make_request, word_pooling
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.statistics import all_fit
 from probekit.extraction.write import token_bar, tokens_per_second, write_units
+from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
@@ -54,7 +55,6 @@ class Session:
         task: the task.
         options: what is asked for.
         device: where the model runs.
-        compile: whether ``torch.compile`` has its blocks.
         cache: root of the feature cache.
         name: what to call the model in the cache; None is the name of its folder or repository.
         overwrite: replace a complete entry of the same key.
@@ -67,7 +67,6 @@ class Session:
     task: Task
     options: ExtractOptions
     device: str
-    compile: bool
     cache: Path
     name: str | None
     overwrite: bool
@@ -89,10 +88,7 @@ class Session:
     def backbone(self) -> Backbone:
         """The model, loaded."""
         return load_backbone(
-            self.inspection,
-            device=self.device,
-            compute_dtype=self.options.compute_dtype,
-            compile=self.compile,
+            self.inspection, device=self.device, compute_dtype=self.options.compute_dtype
         )
 
     @cached_property
@@ -270,7 +266,8 @@ class Session:
                 unit_stats=builder.unit_stats,
             )
             examples = example_table(split, plan)
-            files = small_files(self.backbone, output_head)
+            backbone = self.backbone
+            files = KeptBackbone.content(backbone.config_json(), backbone.final_norm, output_head)
             return builder.complete(manifest, examples.table, files)
 
     def _write(

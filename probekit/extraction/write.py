@@ -103,7 +103,7 @@ def write_units(
     for index in builder.done_units & computed.keys():  # by an earlier run
         reused.give_back(computed.pop(index).memory)
     done = builder.done_units | computed.keys()
-    how = {**backbone.computing(), "batch_tokens": plan.batch_tokens}
+    how = {"device": str(backbone.device), "batch_tokens": plan.batch_tokens}
     with (
         token_bar(plan, title, done=done, progress=progress) as bar,
         WriterThread[ComputedUnit](lambda item: _write(builder, item, reused, how)) as writer,

@@ -25,6 +25,7 @@ from probekit.features import (
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.probe.fitters import FITTERS, SOLVERS
 from probekit.probe.heads import HEADS, BackboneFacts, HeadSpec
+from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.tasks import is_own
 from probekit.train import MemberSpec
 from probekit.train.order import steps_per_epoch
@@ -33,7 +34,7 @@ from probekit.train.sampling import count_classes, draw, hold_out
 from probekit.train.sweeps.fitting import settle_fit
 from probekit.train.sweeps.size import count_trained, trains_linear_layer
 from probekit.train.sweeps.specs import DEFAULT_BATCH_SIZE, ResolvedOptions, TrainSpec
-from probekit.train.sweeps.start import open_start, read_config
+from probekit.train.sweeps.start import open_start
 
 MEMBER_DESCENT = ("lr", "rates", "optimizer", "schedule", "weight_decay")
 """The options of descent that are a member's own; the others are its stream's."""
@@ -216,9 +217,8 @@ def bind_head(name: str, splits: Splits) -> HeadSpec:
         OptionError: a setting that the head does not have, or a backbone that does not suit it.
     """
     manifest = splits.manifest
-    facts = BackboneFacts(
-        n_blocks=manifest.n_blocks, dim=manifest.dim, config=read_config(splits.entries["train"])
-    )
+    config = KeptBackbone(splits.entries["train"].backbone).config
+    facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=manifest.dim, config=config)
     return parse("head", name, HEADS).bind(facts)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from probekit.base.messages.reasons import reason_of
 from probekit.errors import OptionError
-from probekit.probe.model_parts.configuration import OUTPUTS, PROVENANCE
+from probekit.probe.model_parts.kept import OUTPUTS, PROVENANCE
 
 FAMILIES = (
     "bert", "camembert", "cohere", "deberta-v2", "distilbert", "ernie", "falcon", "gemma",

@@ -29,7 +29,6 @@ def extract(
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
     device: str = "auto",
-    compile: bool = False,
     cache: str | Path = "cache",
     overwrite: bool = False,
     restart: bool = False,
@@ -55,7 +54,6 @@ def extract(
         splits: splits to extract; ``None`` is every split that there is.
         options: what to store, and how.
         device: ``auto`` is CUDA where there is some, else the CPU.
-        compile: hand the model's blocks to ``torch.compile`` first.
         cache: root of the feature cache.
         overwrite: compute complete entries again and replace them.
         restart: throw away what an unfinished extraction with other options has finished.
@@ -89,7 +87,6 @@ def extract(
         splits=splits,
         options=options,
         device=device,
-        compile=compile,
         cache=cache,
         overwrite=overwrite,
         restart=restart,
@@ -110,7 +107,6 @@ def open_session(
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
     device: str = "auto",
-    compile: bool = False,
     cache: str | Path = "cache",
     overwrite: bool = False,
     restart: bool = False,
@@ -132,7 +128,7 @@ def open_session(
     inspection = inspect_and_remember(model, revision=revision, random_init=options.random_init)
     texts = [split.first(options.limit) for split in _read(family, splits, data)]
     remedy = _rerun(
-        (model, task, *own.typed), replace(options, dtype="bfloat16"), compile=compile,
+        (model, task, *own.typed), replace(options, dtype="bfloat16"),
         data=data, split=splits and ",".join(splits), revision=revision, label=label,
         device=device, name=name, cache=Path(cache),
     )  # fmt: skip
@@ -141,7 +137,6 @@ def open_session(
         task=family,
         options=options,
         device=pick_device(device),
-        compile=compile,
         cache=Path(cache),
         name=None if name is None else model_slug(name),
         overwrite=overwrite,
@@ -152,11 +147,10 @@ def open_session(
     return session, texts
 
 
-def _rerun(names: Sequence[str], options: ExtractOptions, *, compile: bool, **named: object) -> str:
+def _rerun(names: Sequence[str], options: ExtractOptions, **named: object) -> str:
     """Return the command line of the same extraction of MODEL, TASK and its text options."""
     said = {name: value for name, value in named.items() if value and value != _UNSAID.get(name)}
     words = [str(word) for name, value in said.items() for word in (f"--{name}", value)]
-    words += ["--compile"] if compile else []
     return shlex.join(["probekit", "extract", *names, *words, *options.words()])
 
 

@@ -1,8 +1,7 @@
-from .again import load_again
-from .config import plain_config
+from .architecture import plain_config
 from .demo_model import demo_model_folder
 from .facts import BackboneInfo, Inspection, inspect_backbone
-from .model import Backbone, load_backbone
+from .model import Backbone, load_again, load_backbone
 from .states import add_rows, read_arrays, read_rows
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.config import load_config
-from probekit.backbone.extras import require_extra
+from probekit.backbone.architecture import build_model, building, load_config, takes
+from probekit.backbone.checkpoint import Checkpoint, find_checkpoint, require_extra
 from probekit.backbone.identity import (
     Identity,
     computing_options,
@@ -18,10 +18,8 @@ from probekit.backbone.identity import (
     random_digest,
     tokenizer_digest,
 )
-from probekit.backbone.model_class import build_model, building, takes
-from probekit.backbone.model_source import ModelSource, resolve_source
 from probekit.backbone.structure import Structure, embedding_rows, position_limit, read_structure
-from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
+from probekit.backbone.tokenizer import keep_words_apart, padding_id, read_tokenizer
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pairs import encode_pairs
 from probekit.data.predicted import encode_predicted
@@ -91,20 +89,25 @@ class Inspection:
         info: the facts.
         tokenizer: fast, and proven to keep pre-split words apart.
         config: transformers' configuration.
-        source: where the files are.
+        checkpoint: where the files are.
         structure: what the model does, seen by running a small copy of it.
     """
 
     info: BackboneInfo
     tokenizer: PreTrainedTokenizerFast
     config: PretrainedConfig
-    source: ModelSource
+    checkpoint: Checkpoint
     structure: Structure
 
     @cached_property
     def text_tokenizer(self) -> PreTrainedTokenizerFast:
         """The tokenizer for running text: as its files describe it, not told to split words."""
-        return read_tokenizer(self.source)
+        return read_tokenizer(self.checkpoint)
+
+    @cached_property
+    def pad_id(self) -> int:
+        """The id to fill padding with (right of the text, always)."""
+        return padding_id(self.tokenizer, self.info.vocab_size)
 
     def encode(
         self,
@@ -175,25 +178,25 @@ def inspect_backbone(
         BackboneError: the model cannot serve (encoder-decoder, no fast tokenizer, no weights).
         OptionError: the name or revision makes no sense.
     """
-    source = resolve_source(model, revision=revision, weights=random_init is None)
-    if source.kind == "gguf":
+    checkpoint = find_checkpoint(model, revision=revision, weights=random_init is None)
+    if checkpoint.kind == "gguf":
         require_extra(model, "gguf")
-    if source.adapter:
+    if checkpoint.adapter:
         require_extra(model, "adapters")
-    config = load_config(source)
+    config = load_config(checkpoint)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
     structure = read_structure(model, config)
-    tokenizer = read_tokenizer(source)
+    tokenizer = read_tokenizer(checkpoint)
     text_tokenizer = tokenizer_digest(tokenizer)
     keep_words_apart(tokenizer, model)
-    source.fetch_unlisted()
+    checkpoint.fetch_unlisted()
     identity = Identity(
         architecture=type(skeleton).__name__,
-        weights=files_digest(source.weights)
+        weights=files_digest(checkpoint.weights)
         if random_init is None
         else random_digest(config, random_init),
-        adapter=files_digest(source.adapter) if source.adapter else None,
+        adapter=files_digest(checkpoint.adapter) if checkpoint.adapter else None,
         configuration=computing_options(config),
         word_tokenizer=tokenizer_digest(tokenizer),
         text_tokenizer=text_tokenizer,
@@ -203,8 +206,8 @@ def inspect_backbone(
     )
     info = BackboneInfo(
         name=model,
-        source=source.kind,
-        revision=source.revision,
+        source=checkpoint.kind,
+        revision=checkpoint.revision,
         n_blocks=structure.n_blocks,
         dim=structure.dim,
         causal=structure.causal,
@@ -213,7 +216,7 @@ def inspect_backbone(
         identity=identity,
     )
     return Inspection(
-        info=info, tokenizer=tokenizer, config=config, source=source, structure=structure
+        info=info, tokenizer=tokenizer, config=config, checkpoint=checkpoint, structure=structure
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from probekit.backbone import Backbone, Inspection, load_backbone
-from probekit.backbone.read_output_head import OutputHead, read_output_head, tied_to_input
+from probekit.backbone.final_parts import read_output_head
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import OUTPUT_HEAD
 from probekit.base.layers import parse_layers
@@ -30,6 +30,7 @@ from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.statistics import all_fit
 from probekit.extraction.write import token_bar, tokens_per_second, write_units
 from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
@@ -101,7 +102,7 @@ class Session:
         if OUTPUT_HEAD not in self._keep:
             return None
         if self.options.tie is not None:
-            return tied_to_input(self.backbone)
+            return self.backbone.tied_head()
         return read_output_head(self.inspection)
 
     def _check_widths(self) -> None:

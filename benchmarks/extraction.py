@@ -33,10 +33,11 @@ from sessions import all_batches, conll_session, needed_operations, run_forward
 from subjects import LARGE, MINILM, MPNET, model_path, parser, work_folder
 from transformers import AutoModel, AutoTokenizer, BatchEncoding
 
+from probekit.backbone import Inspection
 from probekit.data.token_batch import TokenBatch
 from probekit.extraction.compute import compute_unit
 from probekit.extraction.estimate import tokens_per_second
-from probekit.extraction.plan import Plan, read_split
+from probekit.extraction.plan import Plan
 from probekit.extraction.session import Session
 from probekit.extraction.write import WriterThread
 from probekit.store.builder import EntryBuilder
@@ -51,7 +52,7 @@ PARTS: Mapping[str, tuple[Callable, ...]] = {
     "the model, its rows gathered": (compute_unit,),
     "waiting for the disk": (WriterThread.put, WriterThread.__exit__),
     "the measurement for the forecast": (tokens_per_second,),
-    "tokenising": (read_split,),
+    "tokenising": (Inspection.encode,),
     "sealing": (EntryBuilder.complete,),
 }
 """What extraction's main thread does, one after the other."""

@@ -11,25 +11,23 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.config import plain_config
-from probekit.backbone.dtypes import resolve_compute_dtype
-from probekit.backbone.facts import Inspection
+from probekit.backbone.architecture import plain_config
+from probekit.backbone.facts import BackboneInfo, Inspection, inspect_backbone
+from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.forward import hidden_states
-from probekit.backbone.info import BackboneInfo
-from probekit.backbone.loading import load_model
+from probekit.backbone.identity import Identity
+from probekit.backbone.loading import draw_model, load_model, resolve_compute_dtype
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.padding import Layers, prove_batching
-from probekit.backbone.random_weights import draw_model
-from probekit.backbone.read_final_norm import read_final_norm
 from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import check_runs
-from probekit.backbone.tokenizer import padding_id
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.heap import Heap, keep_few_kernels
 from probekit.base.machine.sending import send
 from probekit.data.batching import PADDED, Batching
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
 from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.model_parts.output_head import OutputHead
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +40,6 @@ class Backbone:
         inspection: the model's facts and tokenizers.
         device: where it computes.
         compute_dtype: the dtype of weights and hidden states.
-        pad_id: the id to fill padding with (right of the text, always).
         batching: which texts may share a batch, as was proven.
         final_norm: the norm after the last block, or None if there is none (or none that is
             understood).
@@ -51,7 +48,6 @@ class Backbone:
     inspection: Inspection
     device: torch.device
     compute_dtype: torch.dtype
-    pad_id: int
     batching: Batching
     final_norm: FinalNorm | None
     _model: PreTrainedModel
@@ -65,6 +61,11 @@ class Backbone:
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """The tokenizer, fast, and proven to keep pre-split words apart."""
         return self.inspection.tokenizer
+
+    @property
+    def pad_id(self) -> int:
+        """The id to fill padding with (right of the text, always)."""
+        return self.inspection.pad_id
 
     def layers(
         self,
@@ -96,7 +97,8 @@ class Backbone:
         self._check_batch(input_ids, lengths)
         self._heap.trim()
         padded = bool((lengths < input_ids.shape[1]).any())
-        mask = send(_mask(lengths, input_ids.shape[1]), self.device) if padded else None
+        real = torch.arange(input_ids.shape[1], device=lengths.device) < lengths[:, None]
+        mask = send(real.long(), self.device) if padded else None
         types = None if token_types is None else send(token_types, self.device)
         states = hidden_states(
             self.info.name,
@@ -106,7 +108,7 @@ class Backbone:
             layers=wanted,
             token_types=types,
         )
-        self._check_shapes(dict(zip(wanted, states, strict=True)), input_ids)
+        self._check_shapes(wanted, states, input_ids)
         return states
 
     @property
@@ -118,11 +120,21 @@ class Backbone:
         """Return transformers' configuration as JSON values."""
         return plain_config(self._model.config)
 
-    def input_embeddings(self) -> Float[Tensor, "vocabulary width"]:
-        """Return the table that turns token ids into vectors."""
+    def tied_head(self) -> OutputHead:
+        """Return the input embeddings as the projection of a head, its transform not yet trained.
+
+        Raises:
+            BackboneError: they are narrower or wider than the hidden states.
+        """
         weight = self._model.get_input_embeddings().weight
         assert isinstance(weight, Tensor)
-        return weight
+        if weight.shape[1] != self.info.dim:
+            raise BackboneError(
+                f"model {self.info.name!r}: its input embeddings are {weight.shape[1]} wide and "
+                f"its hidden states {self.info.dim}, so --tie input cannot be used. Choose a "
+                "model with a language-model head."
+            )
+        return OutputHead(kind="tied-input", weight=weight.detach().cpu().clone())
 
     @cached_property
     def _heap(self) -> Heap:
@@ -143,10 +155,10 @@ class Backbone:
         return wanted
 
     def _check_shapes(
-        self, states: Mapping[int, Tensor], input_ids: Int[Tensor, "batch time"]
+        self, layers: list[int], states: list[Tensor], input_ids: Int[Tensor, "batch time"]
     ) -> None:
         expected = (*input_ids.shape, self.info.dim)
-        for layer, state in states.items():
+        for layer, state in zip(layers, states, strict=True):
             if state.shape != expected:
                 raise BackboneError(
                     f"model {self.info.name!r}: layer {layer} has the shape {tuple(state.shape)} "
@@ -200,7 +212,6 @@ def load_backbone(
         inspection=inspection,
         device=place,
         compute_dtype=dtype,
-        pad_id=padding_id(inspection.tokenizer, inspection.info.vocab_size),
         batching=batching,
         final_norm=None
         if norm is None
@@ -216,7 +227,6 @@ def _layers_of(stand_in: StandIn) -> Layers:
         inspection=stand_in.inspection,
         device=model.device,
         compute_dtype=model.dtype,
-        pad_id=padding_id(stand_in.inspection.tokenizer, stand_in.inspection.info.vocab_size),
         batching=PADDED,
         final_norm=None,
         _model=model,
@@ -238,6 +248,36 @@ def _compute_dtype(inspection: Inspection, asked: str, place: torch.device) -> t
     return dtype
 
 
-def _mask(lengths: Int[Tensor, " batch"], time: int) -> Int[Tensor, "batch time"]:
-    """Return 1 for real subwords, 0 for padding."""
-    return (torch.arange(time, device=lengths.device) < lengths[:, None]).long()
+def load_again(
+    about: Mapping[str, Any], *, model: str | None, device: str, compute_dtype: str, made: str
+) -> Backbone:
+    """Load the backbone that ``about`` describes, and prove that it is the same.
+
+    Args:
+        about: what ``BackboneInfo.to_json`` returned then.
+        model: where the backbone is now; ``None`` is where it was, at the commit that was used.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        compute_dtype: as for ``load_backbone``.
+        made: what was made with it, for the message.
+
+    Raises:
+        BackboneError: it is another model: weights, tokenizer, configuration, ...
+        MissingFileError: no model lies at that path.
+        HubError: the repository is missing, gated or unreachable.
+    """
+    expected = Identity.from_json(about["identity"])
+    revision = about["revision"] if model is None else None
+    try:
+        inspection = inspect_backbone(
+            model or about["name"], revision=revision, random_init=expected.random_init
+        )
+    except (MissingFileError, HubError) as error:
+        if model is not None:
+            raise
+        raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
+    if differences := expected.differences(inspection.info.identity):
+        raise BackboneError(
+            f"model {inspection.info.name!r} is not the one that {made} was made with "
+            f"({about['name']!r}): {'; '.join(differences)}. Give the right model with --model."
+        )
+    return load_backbone(inspection, device=device, compute_dtype=compute_dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from probekit.backbone import Backbone
 from probekit.base.fingerprint import canonical_json
-from probekit.data.stored import input_columns, ragged_column
+from probekit.data.stored import columns_of
 from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import example_row_starts
@@ -105,13 +105,17 @@ def example_table(split: Split, plan: Plan) -> ExampleTable:
     starts = example_row_starts(plan.units, {name: encoded.rows[name] for name in plan.arrays})
     absent = np.full(len(encoded.ids), -1, np.int64)
     columns = {
-        **input_columns(encoded),
+        **columns_of(encoded),
         "words": [list(example.words) for example in examples],
         "row_start": absent,
         "token_start": absent,
         **_first_rows(starts),
     }
-    return ExampleTable.from_columns(columns | _optional_columns(examples, plan))
+    for name in ("text", "text_pair"):
+        texts = [getattr(example, name) for example in examples]
+        if any(text is not None for text in texts):
+            columns[name] = texts
+    return ExampleTable.from_columns(columns)
 
 
 def _first_rows(starts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -122,21 +126,6 @@ def _first_rows(starts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         for name in arrays
         if name in starts
     }
-
-
-def _optional_columns(examples: Sequence[Example], plan: Plan) -> dict[str, Any]:
-    """Return the columns that this entry needs beyond those of every entry."""
-    encoded = plan.encoded
-    columns: dict[str, Any] = {}
-    for name in ("text", "text_pair"):
-        texts = [getattr(example, name) for example in examples]
-        if any(text is not None for text in texts):
-            columns[name] = texts
-    if encoded.token_types is not None:
-        columns["token_types"] = ragged_column(encoded.token_types, encoded.example_tokens)
-    if encoded.targets is not None:
-        columns["targets"] = ragged_column(encoded.targets, encoded.example_words)
-    return columns
 
 
 def _repeated(examples: Sequence[Example], count: int) -> list[Example]:

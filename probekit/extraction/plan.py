@@ -6,13 +6,12 @@ from typing import Any, cast
 
 import torch
 
-from probekit.backbone import BackboneInfo, encode
+from probekit.backbone import BackboneInfo
 from probekit.base.kinds import ARRAYS
 from probekit.base.layers import parse_layers
 from probekit.base.registry import choose
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
-from probekit.data.predicted import encode_predicted
 from probekit.errors import DataError
 from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
@@ -123,27 +122,20 @@ def read_split(request: Request, split: Split) -> EncodedSplit:
         DataError: an example cannot be read, or no token is predicted.
         OptionError: the limit is not the model's, or leaves no room for text.
     """
-    inspection, examples, limit = request.inspection, split.examples, request.max_length
     masking = request.masking
-    if masking is None:
-        return encode(inspection, examples, max_length=limit, overlong=request.options.overlong)
-    encoded, targets = encode_predicted(
-        inspection.text_tokenizer,
-        [example.id for example in examples],
-        [example.text or "" for example in examples],
-        max_length=limit,
-        form=masking["form"],
-        every=masking.get("every", 1),
-        passes=masking.get("passes", 1),
-        seed=masking.get("seed", 0),
+    encoded = request.inspection.encode(
+        split.examples,
+        max_length=request.max_length,
+        overlong=request.options.overlong,
+        masking=masking,
     )
-    if not len(targets):
+    if masking is not None and not encoded.counts["predicted"]:
         every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
         raise DataError(
             f"{split.origin}: no token is predicted{every}; the texts of {split.name} are too "
             "short or too few."
         )
-    return replace(encoded, targets=targets)
+    return encoded
 
 
 def make_plan(

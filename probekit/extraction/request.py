@@ -7,8 +7,8 @@ from typing import Any, cast
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.base.kinds import ARRAYS, KINDS, OUTPUT_HEAD
 from probekit.base.layers import parse_layers
-from probekit.data.masking import RATE
 from probekit.data.pooling import Pooling
+from probekit.data.predicted import RATE
 from probekit.errors import OptionError
 from probekit.extraction.request_options import KEEP, ExtractOptions
 from probekit.store.manifest import FORMAT_VERSION

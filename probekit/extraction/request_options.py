@@ -136,7 +136,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
 
     Imported on use, as the backends are: the command line shows the options without torch.
     """
-    from probekit.backbone.dtypes import ComputeDtype
+    from probekit.backbone.loading import ComputeDtype
     from probekit.data.pooling import Pooling
     from probekit.data.windows import OVERLONG
     from probekit.store.arrays import FEATURE_DTYPES

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from probekit.backbone import Backbone, load_backbone
-from probekit.backbone.read_output_head import OutputHead, read_output_head, tied_to_input
+from probekit.backbone.final_parts import read_output_head
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import OUTPUT_HEAD
 from probekit.base.machine.buffers import ReusedMemory
@@ -27,6 +27,7 @@ from probekit.extraction.plan import Plan, make_plan, read_split
 from probekit.extraction.request import Request
 from probekit.extraction.write import token_bar, write_units
 from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
 from probekit.store.unfinished import unfinished_bytes, unfinished_plan, unfinished_units
@@ -73,7 +74,7 @@ class Session:
         if OUTPUT_HEAD not in self.request.keep:
             return None
         if self.request.options.tie is not None:
-            return tied_to_input(self.backbone)
+            return self.backbone.tied_head()
         return read_output_head(self.request.inspection)
 
     def extract(self, split: Split) -> Entry:

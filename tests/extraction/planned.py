@@ -34,7 +34,6 @@ def texts(count, length):
         word_window=none,
         word_first=none,
         word_last=none,
-        truncated_words=0,
     )
 
 

@@ -12,7 +12,7 @@ from probekit.base.kinds import POOLED
 from probekit.base.numbers.ragged import ragged_arange
 from probekit.base.numbers.seeding import numpy_generator
 from probekit.data.batching import Batching, batches_by_length
-from probekit.data.places import window_lengths
+from probekit.data.stored import window_lengths
 from probekit.errors import EXTRACT_AGAIN, EntryError
 from probekit.store.entry import Entry
 from probekit.store.tables import ExampleTable

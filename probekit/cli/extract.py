@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from probekit.cli import options
+from probekit.cli.output import print_entries, print_forecast, progress_wanted
 from probekit.cli.spread import spread
 from probekit.extraction.request_options import ExtractOptions
 
@@ -58,7 +59,6 @@ def extract(
     shared: ExtractOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
-    from probekit.cli.output import print_entries, print_forecast, progress_wanted
     from probekit.extraction import ExtractTarget, forecast, open_session
 
     options.check_order(model, task)

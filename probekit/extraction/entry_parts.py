@@ -19,7 +19,7 @@ from probekit.store.labels import write_labels
 from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
-from probekit.tasks import Example, Split, Task, is_own
+from probekit.tasks import Split, Task, is_own
 from probekit.version import __version__
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "zarr", "h5py")
@@ -101,7 +101,8 @@ def _ways_of_computing(unit_stats: Sequence[Mapping[str, Any]]) -> list[dict[str
 def example_table(split: Split, plan: Plan) -> ExampleTable:
     """Return the examples with their rows and subwords; -1 where an array was not kept."""
     encoded = plan.encoded
-    examples = _repeated(split.examples, len(encoded.ids))
+    passes = len(encoded.ids) // max(len(split.examples), 1)  # one after the other
+    examples = [example for example in split.examples for _ in range(passes)]
     starts = example_row_starts(plan.units, {name: encoded.rows[name] for name in plan.arrays})
     absent = np.full(len(encoded.ids), -1, np.int64)
     columns = {
@@ -109,29 +110,18 @@ def example_table(split: Split, plan: Plan) -> ExampleTable:
         "words": [list(example.words) for example in examples],
         "row_start": absent,
         "token_start": absent,
-        **_first_rows(starts),
+        **{  # arrays that share a column have the same first rows
+            column: starts[name]
+            for column, arrays in STARTS.items()
+            for name in arrays
+            if name in starts
+        },
     }
     for name in ("text", "text_pair"):
         texts = [getattr(example, name) for example in examples]
         if any(text is not None for text in texts):
             columns[name] = texts
     return ExampleTable.from_columns(columns)
-
-
-def _first_rows(starts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the columns of first rows; arrays that share a column have the same."""
-    return {
-        column: starts[name]
-        for column, arrays in STARTS.items()
-        for name in arrays
-        if name in starts
-    }
-
-
-def _repeated(examples: Sequence[Example], count: int) -> list[Example]:
-    """Return each example as often as it is read, its passes one after the other."""
-    passes = count // max(len(examples), 1)
-    return [example for example in examples for _ in range(passes)]
 
 
 def write_split_labels(entry: Entry, split: Split, task: Task) -> None:

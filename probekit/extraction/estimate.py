@@ -129,7 +129,7 @@ def forecast(session: "Session", splits: Sequence[Split]) -> list[Forecast]:
         StorageError: the cache's folder cannot be written.
     """
     plans = [session.plan(split) for split in splits]
-    places = [session.place(split) for split in splits]
+    places = [session.target.place(session.request, split) for split in splits]
     missing = sum(
         plan.nbytes - unfinished_bytes(place.folder)
         for plan, place in zip(plans, places, strict=True)

@@ -15,14 +15,7 @@ from probekit.data.pooling import Pooling
 from probekit.errors import DataError
 from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.units import (
-    Unit,
-    grown_chunk_rows,
-    max_chunks,
-    plan_units,
-    pooled_chunk_rows,
-    stored_rows,
-)
+from probekit.extraction.units import Unit, fit_chunk_rows, max_chunks, plan_units, stored_rows
 from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for
 from probekit.store.backends import BACKENDS
 from probekit.store.codec import TORCH_DTYPES
@@ -165,8 +158,7 @@ def make_plan(
     rows = {name: encoded.rows[name] for name in keep}
     row_bytes = {name: len(layers[name]) * info.dim * 2.0 for name in keep}
     chunk_rows = {name: chunk_rows_for(info.dim, dtype, int(rows[name].sum())) for name in keep}
-    chunk_rows |= pooled_chunk_rows(chunk_rows, rows, row_bytes, len(encoded.subwords))
-    chunk_rows = grown_chunk_rows(chunk_rows, rows, row_bytes)
+    chunk_rows = fit_chunk_rows(chunk_rows, rows, row_bytes, len(encoded.subwords))
     units = plan_units(
         rows,
         chunk_rows=chunk_rows,

@@ -86,7 +86,7 @@ class Session:
             StorageError: the disk is full, or the folder cannot be written.
             EntryError: the entry is damaged, or a folder of its name holds another.
         """
-        place, task = self.place(split), self.request.task
+        place, task = self.target.place(self.request, split), self.request.task
         entry = self.finished(place)
         if entry is None:
             self.target.say_namesakes(place)
@@ -102,10 +102,6 @@ class Session:
                 split.origin,
             )
         return entry
-
-    def place(self, split: Split) -> Place:
-        """Return where the entry of a split lies, or is to lie; hashes the text."""
-        return self.target.place(self.request, split)
 
     def finished(self, place: Place) -> Entry | None:
         """Return the entry of a place if there is nothing left to do.

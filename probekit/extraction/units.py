@@ -100,15 +100,18 @@ def plan_units(
     return units
 
 
-def pooled_chunk_rows(
+def fit_chunk_rows(
     chunk_rows: Mapping[str, int],
     rows: Mapping[str, np.ndarray],
     row_bytes: Mapping[str, float],
     tokens: int,
 ) -> dict[str, int]:
-    """Return smaller chunks for the arrays with one row per text, where a text is much work.
+    """Return sizes of chunks that units fill, and of which there are not too many.
 
-    Units fill whole chunks, so a chunk should hold no more texts than one unit does.
+    Chunks of arrays with one row per text are smaller where a text is much work: units fill whole
+    chunks, so a chunk should hold no more texts than one unit does. Chunks of which there would be
+    very many are larger, as far as units hold several: each is a map for whoever reads the array,
+    and a process has so many.
 
     Args:
         chunk_rows: per array, the rows of a chunk by its bytes alone.
@@ -116,40 +119,23 @@ def pooled_chunk_rows(
         row_bytes: per array, the bytes of a row over all its layers.
         tokens: subwords of all examples.
     """
+    fitted = dict(chunk_rows)
+    total = {name: int(lengths.sum()) for name, lengths in rows.items()}
+    size = sum(row_bytes[name] * total[name] for name in rows)
     pooled = [name for name in rows if ARRAYS[name].per == "text"]
-    if not pooled:
-        return {}
-    texts = max(len(rows[pooled[0]]), 1)
-    size = sum(row_bytes[name] * int(rows[name].sum()) for name in rows) / texts
-    per_unit = min(UNIT_BYTES / max(size, 1), UNIT_TOKENS * texts / max(tokens, 1))
-    if any(ARRAYS[name].per == "word" for name in rows):
-        per_unit /= 2  # the chunks of words set the pace: several small ones fit a unit better
-    fitting = 2 ** round(math.log2(max(per_unit, _FEWEST)))
-    return {name: min(chunk_rows[name], fitting) for name in pooled}
-
-
-def grown_chunk_rows(
-    chunk_rows: Mapping[str, int],
-    rows: Mapping[str, np.ndarray],
-    row_bytes: Mapping[str, float],
-) -> dict[str, int]:
-    """Return larger chunks for arrays that would have very many, as far as units hold several.
-
-    Each is a map for whoever reads the array, and a process has so many.
-
-    Args:
-        chunk_rows: per array, the rows of a chunk.
-        rows: per array, the rows of each example.
-        row_bytes: per array, the bytes of a row over all its layers.
-    """
-    total = {name: int(rows[name].sum()) for name in rows}
-    units = max(sum(row_bytes[name] * total[name] for name in rows) / UNIT_BYTES, 1)
-    grown = dict(chunk_rows)
+    if pooled:
+        texts = max(total[pooled[0]], 1)
+        per_unit = min(UNIT_BYTES / max(size / texts, 1), UNIT_TOKENS * texts / max(tokens, 1))
+        if any(ARRAYS[name].per == "word" for name in rows):
+            per_unit /= 2  # the chunks of words set the pace: several small ones fit a unit better
+        fitting = 2 ** round(math.log2(max(per_unit, _FEWEST)))
+        fitted |= {name: min(chunk_rows[name], fitting) for name in pooled}
+    units = max(size / UNIT_BYTES, 1)
     for name in rows:
         most = total[name] / (_PER_UNIT * units)
-        while total[name] > _MOST_ROW_CHUNKS * grown[name] and 2 * grown[name] <= most:
-            grown[name] *= 2
-    return grown
+        while total[name] > _MOST_ROW_CHUNKS * fitted[name] and 2 * fitted[name] <= most:
+            fitted[name] *= 2
+    return fitted
 
 
 def max_chunks(

@@ -167,7 +167,7 @@ def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog,
     options = ExtractOptions(compute_dtype="float32")
     target = {"cache": cache / "stopped", "splits": ("train",)}
     session, splits = opened(model, corpus, options, **target)
-    there = {session.place(splits[0]).folder: 1000}
+    there = {session.target.place(session.request, splits[0]).folder: 1000}
     monkeypatch.setattr("probekit.extraction.estimate.unfinished_bytes", there.__getitem__)
     needed = session.plan(splits[0]).nbytes - 1000
     usage = shutil.disk_usage(cache.parent)

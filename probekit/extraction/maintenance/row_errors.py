@@ -8,11 +8,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone import Backbone, load_again, read_arrays
+from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
+from probekit.data.stored import encoded_of
 from probekit.errors import OptionError
-from probekit.extraction.maintenance.replay import replay
 from probekit.extraction.maintenance.sample import RowSample, read_sample, sample_rows
 from probekit.store.entry import Entry
+from probekit.store.tables import ExampleTable
+from probekit.tasks import Example
 
 # Median relative error of a row that is allowed per layer, by what made the row. The 99th
 # percentile may be ten times as large: in bfloat16 single texts of correct entries come back with
@@ -160,7 +163,7 @@ def _fresh_rows(
     for example, places in sample.by_example().items():
         rows = read_arrays(
             backbone,
-            replay(backbone, entry, example),
+            _encoded(backbone, entry, example),
             0,
             1,
             layers=layers,
@@ -171,3 +174,17 @@ def _fresh_rows(
         for place in places:
             fresh[place] = rows[sample.array_of(place)][sample.within[place]]
     return fresh
+
+
+def _encoded(backbone: Backbone, entry: Entry, example: int) -> EncodedSplit:
+    """Return the windows of one example as extraction had them: tokenised again, or as masked."""
+    examples, request = entry.examples, entry.manifest.request
+    if examples.has("targets"):
+        return encoded_of(ExampleTable(examples.table.slice(example, 1)))
+    text, text_pair = examples.texts[example]
+    again = Example(
+        id=examples.ids[example], words=examples.words(example), text=text, text_pair=text_pair
+    )
+    return backbone.inspection.encode(
+        [again], max_length=request["max_length"], overlong=request["overlong"]
+    )

@@ -23,6 +23,7 @@ import pstats
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,7 +40,6 @@ from probekit.extraction.compute import compute_unit
 from probekit.extraction.estimate import tokens_per_second
 from probekit.extraction.plan import Plan
 from probekit.extraction.session import Session
-from probekit.extraction.write import WriterThread
 from probekit.store.builder import EntryBuilder
 from probekit.tasks import Split
 
@@ -50,7 +50,7 @@ AIMS = {MPNET: (6.5, 0.95), MINILM: (4.8, 0.90), LARGE: (6.5, 0.95)}
 RATE_AIM = 0.62
 PARTS: Mapping[str, tuple[Callable, ...]] = {
     "the model, its rows gathered": (compute_unit,),
-    "waiting for the disk": (WriterThread.put, WriterThread.__exit__),
+    "waiting for the disk": (Future.result, Executor.__exit__),
     "the measurement for the forecast": (tokens_per_second,),
     "tokenising": (Inspection.encode,),
     "sealing": (EntryBuilder.complete,),

@@ -1,10 +1,10 @@
 """Write the units of one entry as they are computed: disk and model work side by side."""
 
-import queue
-import threading
-from collections.abc import Callable, Collection, Mapping
-from types import TracebackType
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 from probekit.backbone import Backbone
 from probekit.base.machine.buffers import ReusedMemory
@@ -49,14 +49,14 @@ def write_units(
     how = {"device": str(backbone.device), "batch_tokens": plan.batch_tokens}
     with (
         token_bar(plan, title, done=done, progress=progress) as bar,
-        WriterThread[ComputedUnit](lambda item: _write(builder, item, reused, how)) as writer,
+        writer_thread(partial(_write, builder, reused, how)) as put,
     ):
         for unit in todo:
             item = computed.pop(unit.index, None)
             if item is None:
                 item = compute_unit(backbone, plan, unit, bar.update, reused)
             check_range(item, plan)
-            writer.put(item)
+            put(item)
             del item  # the next unit is computed while this one is written
 
 
@@ -77,7 +77,7 @@ def token_bar(
 
 
 def _write(
-    builder: EntryBuilder, item: ComputedUnit, reused: ReusedMemory, computed: Mapping[str, Any]
+    builder: EntryBuilder, reused: ReusedMemory, computed: Mapping[str, Any], item: ComputedUnit
 ) -> None:
     statistics = {
         name: {"max_abs": list(part.max_abs), "non_finite": list(part.non_finite)}
@@ -92,53 +92,23 @@ def _write(
     reused.give_back(item.memory)
 
 
-class WriterThread(Generic[T]):
-    """Call ``write(item)`` for every item put, in order, on one background thread.
+@contextmanager
+def writer_thread(write: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
+    """Yield what hands an item to ``write``, in order, on one background thread.
 
-    ``put`` waits until the item before is written, so the thread never holds two. Its first error
-    is raised again by the next ``put`` or on leaving the context; items after it are dropped.
+    It waits until the item before is written, so the thread never holds two. An error of the thread
+    is raised by the next call, whose item is dropped, or on leaving the context unless another one
+    is under way.
     """
+    with ThreadPoolExecutor(1, "probekit-writer") as thread:
+        last: Future[None] | None = None
 
-    def __init__(self, write: Callable[[T], None]) -> None:
-        """Start the thread."""
-        self._write = write
-        self._queue: queue.Queue[T | None] = queue.Queue(maxsize=1)
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="probekit-writer", daemon=True)
-        self._thread.start()
+        def put(item: T) -> None:
+            nonlocal last
+            if last is not None:
+                last.result()
+            last = thread.submit(write, item)
 
-    def put(self, item: T) -> None:
-        """Hand ``item`` over; waits until the one before is written."""
-        self._queue.join()
-        self._raise_error()
-        self._queue.put(item)
-
-    def __enter__(self) -> "WriterThread[T]":
-        """Return the writer itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Wait until all is written; the thread's error is raised unless one is under way."""
-        self._queue.put(None)
-        self._thread.join()
-        if error is None:
-            self._raise_error()
-
-    def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            if self._error is None:
-                try:
-                    self._write(item)
-                except BaseException as error:  # handed to the caller's thread, not swallowed
-                    self._error = error
-            del item  # while the thread waits for the next one, nothing keeps this one in memory
-            self._queue.task_done()
+        yield put
+        if last is not None:
+            last.result()

@@ -46,6 +46,9 @@ ARRAYS: Mapping[str, Array] = {
 POOLED = tuple(name for name, array in ARRAYS.items() if array.per == "text")
 """The arrays with one row per text: first token, mean of all tokens, last token."""
 
+LAST_ONLY = tuple(name for name, array in ARRAYS.items() if array.last_only)
+"""The arrays of the last layer alone, whichever layers the others have."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:

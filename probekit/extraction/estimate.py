@@ -131,7 +131,7 @@ def forecast(session: "Session", splits: Sequence[Split]) -> list[Forecast]:
     plans = [session.plan(split) for split in splits]
     places = [session.target.place(session.request, split) for split in splits]
     missing = sum(
-        plan.nbytes - unfinished_bytes(place.folder)
+        missing_bytes(plan, place)
         for plan, place in zip(plans, places, strict=True)
         if session.finished(place) is None
     )
@@ -285,6 +285,11 @@ def describe_cuts(split: str, counts: Mapping[str, int], limit: int) -> str | No
 
 def _layers(count: int) -> str:
     return "1 layer" if count == 1 else f"{count} layers"
+
+
+def missing_bytes(plan: Plan, place: Place) -> int:
+    """Return the bytes of an entry that are still to be written."""
+    return plan.nbytes - unfinished_bytes(place.folder)
 
 
 def check_free_space(folder: Path, needed: int) -> None:

@@ -16,7 +16,7 @@ from probekit.extraction.request_options import ExtractOptions
 from probekit.store.entry import Entry
 from probekit.store.entry_names import MANIFEST
 from probekit.store.layout import entry_folder, folder_of_key, list_entries, model_slug
-from probekit.store.unfinished import asked_of
+from probekit.store.unfinished import asked_of, unfinished_plan, unfinished_units
 from probekit.tasks import Split, TextOptions, is_own
 
 logger = logging.getLogger(__name__)
@@ -127,6 +127,20 @@ class Place:
     def model(self) -> str:
         """What the cache calls the model."""
         return self.folder.parent.parent.name
+
+    @property
+    def earlier(self) -> dict[str, Any] | None:
+        """What an unfinished extraction of the entry shares with one that goes on, if any."""
+        return unfinished_plan(self.folder)
+
+    def units_done(self, shared: Mapping[str, Any]) -> frozenset[int]:
+        """Return the units that an unfinished extraction has done; none if it shares other things.
+
+        Args:
+            shared: of the extraction that is to go on, see ``Plan.to_json``.
+        """
+        same = digest(self.earlier) == digest(dict(shared))
+        return unfinished_units(self.folder) if same else frozenset()
 
     @cached_property
     def entry(self) -> Entry | None:

@@ -3,14 +3,12 @@
 import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from probekit.backbone import Backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
-from probekit.base.fingerprint import digest
 from probekit.base.kinds import OUTPUT_HEAD
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.errors import StateRangeError
@@ -20,6 +18,7 @@ from probekit.extraction.estimate import (
     check_free_space,
     describe_cuts,
     describe_work,
+    missing_bytes,
     tokens_per_second,
 )
 from probekit.extraction.extract_target import ExtractTarget, Place
@@ -30,7 +29,6 @@ from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.builder import EntryBuilder, check_buildable, check_resumable
 from probekit.store.entry import Entry
-from probekit.store.unfinished import unfinished_bytes, unfinished_plan, unfinished_units
 from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)
@@ -129,11 +127,9 @@ class Session:
 
         It is 0 where that run had another plan, so that extraction begins afresh.
         """
-        plan, folder = self._in_dtype(plan, place.folder), place.folder
-        if digest(unfinished_plan(folder)) != digest(self._shared(split, plan, place)):
-            return 0.0
-        done = sum(plan.unit_tokens(plan.units[unit]) for unit in unfinished_units(folder))
-        return done / plan.tokens
+        plan = self._in_dtype(plan, place)
+        done = place.units_done(self._shared(split, plan, place))
+        return sum(plan.unit_tokens(plan.units[unit]) for unit in done) / plan.tokens
 
     def _shared(self, split: Split, plan: Plan, place: Place) -> dict[str, Any]:
         """Return what a resumed run must share with the run that it continues."""
@@ -143,14 +139,14 @@ class Session:
         target, folder = self.target, place.folder
         output_head = self.output_head  # first: a model without one costs no work
         plan = self.plan(split)
-        check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
+        check_free_space(folder, missing_bytes(plan, place))
         check_buildable(folder)
         if not target.restart:
-            check_resumable(folder, self._shared(split, self._in_dtype(plan, folder), place))
+            check_resumable(folder, self._shared(split, self._in_dtype(plan, place), place))
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
         begun = self.begun(split, plan, place)
         logger.info("%s", describe_work(split.name, plan, folder, speed, begun))
-        plan, computed = self._settle_dtype(plan, folder, split.name)
+        plan, computed = self._settle_dtype(plan, place, split.name)
         shared = self._shared(split, plan, place)
         with EntryBuilder.open(
             folder, plan=shared, overwrite=target.overwrite, restart=target.restart
@@ -183,7 +179,7 @@ class Session:
             raise
 
     def _settle_dtype(
-        self, plan: Plan, folder: Path, title: str
+        self, plan: Plan, place: Place, title: str
     ) -> tuple[Plan, dict[int, ComputedUnit]]:
         """Choose what ``auto`` is stored as, before anything is on the disk.
 
@@ -192,8 +188,8 @@ class Session:
         """
         if self.request.options.dtype != "auto":
             return plan, {}
-        if not self.target.restart and unfinished_plan(folder) is not None:
-            return self._in_dtype(plan, folder), {}
+        if not self.target.restart and place.earlier is not None:
+            return self._in_dtype(plan, place), {}
         with token_bar(plan, title, leave=False, progress=self.progress) as bar:
             largest = plan.largest_first[0]
             first = compute_unit(self.backbone, plan, largest, bar.update, self._reused)
@@ -202,9 +198,9 @@ class Session:
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
         return plan.with_dtype("bfloat16"), {first.unit.index: first}
 
-    def _in_dtype(self, plan: Plan, folder: Path) -> Plan:
+    def _in_dtype(self, plan: Plan, place: Place) -> Plan:
         """Return a plan in the dtype that an unfinished extraction chose for ``auto``, if any."""
-        earlier = unfinished_plan(folder) if self.request.options.dtype == "auto" else None
+        earlier = place.earlier if self.request.options.dtype == "auto" else None
         return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
 
     @cached_property

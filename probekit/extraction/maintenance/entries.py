@@ -85,7 +85,7 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
     return row | {
         "part": "all" if manifest.limit is None else f"first {manifest.limit}",
         "examples": manifest.counts["examples"],
-        "words": manifest.counts.get("words", "-") if manifest.kind == "tagging" else "-",
+        "words": manifest.counts.get("words") or "-",
         "layers": len(manifest.arrays[0].layers),
         "dtype": manifest.dtype,
         "compute": manifest.compute_dtype,

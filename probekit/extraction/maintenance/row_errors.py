@@ -103,11 +103,8 @@ def verify_rows(
     )
     sample = sample_rows(entry, count, seed)
     fresh = _fresh_rows(backbone, entry, sample)
-    dtype = entry.manifest.dtype
-    tolerance = max(_COMPUTE_TOLERANCE[entry.manifest.compute_dtype], _STORE_TOLERANCE[dtype])
-    return _compare(
-        entry, sample, fresh, reference="float32 pass, one sentence", tolerance=tolerance
-    )
+    computed = entry.manifest.compute_dtype
+    return _compare(entry, sample, fresh, "float32 pass, one sentence", computed)
 
 
 def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> RowErrors:
@@ -124,20 +121,17 @@ def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> 
                 f"{entry.path} and {other.path} cannot be compared: they differ in {field!r}."
             )
     sample = sample_rows(entry, count, seed)
-    fresh = read_sample(other, sample)
-    dtype = entry.manifest.dtype
-    tolerance = max(_COMPUTE_TOLERANCE["float32"], _STORE_TOLERANCE[dtype])
-    return _compare(entry, sample, fresh, reference=str(other.path), tolerance=tolerance)
+    return _compare(entry, sample, read_sample(other, sample), str(other.path), "float32")
 
 
 def _compare(
     entry: Entry,
     sample: RowSample,
     fresh: Float[Tensor, "rows layers dim"],
-    *,
     reference: str,
-    tolerance: float,
+    computed: str,
 ) -> RowErrors:
+    """Return the errors of a sample's rows; ``computed`` is the dtype that may make them."""
     cached, fresh = read_sample(entry, sample).double(), fresh.double()
     size = torch.linalg.vector_norm(fresh, dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
     errors = torch.linalg.vector_norm(cached - fresh, dim=-1) / size
@@ -149,7 +143,7 @@ def _compare(
         layers=tuple(entry.arrays[sample.arrays[0]].layers),
         median=tuple(quantiles[0].tolist()),
         p99=tuple(quantiles[1].tolist()),
-        tolerance=tolerance,
+        tolerance=max(_COMPUTE_TOLERANCE[computed], _STORE_TOLERANCE[entry.manifest.dtype]),
     )
 
 

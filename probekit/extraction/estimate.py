@@ -38,7 +38,7 @@ _LEAST_TOKENS = 128
 """The same where so many are a large part of the entry; fewer would go slower than a batch does."""
 
 _BATCH = 16
-"""Examples of a batch in training that runs the model."""
+"""Windows of a batch in training that runs the model."""
 
 _MEMORY = 0.5
 """Share of the free memory that a cache may fill and still be read from there."""
@@ -73,7 +73,8 @@ class Forecast:
         nbytes: bytes on the disk.
         seconds: time to extract what is missing of it; 0 if it is complete.
         rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
-            of the data; the heads' own time comes on top of this and of ``read_seconds``.
+            of the data, padding included, at the speed of extraction's batches: an accelerator is
+            slower on small ones. The heads' own time comes on top of this and of ``read_seconds``.
         read_seconds: an epoch that reads every stored layer of the rows that most heads read: of a
             text's first token, mean and last token the largest alone, and no single subwords. The
             first one after an extraction comes from the disk, and takes longer than this where the

@@ -155,7 +155,7 @@ def remove_stale(root: Path, found: Sequence[Stale]) -> Iterator[tuple[Stale, bo
 def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
     """Yield what entries of one task left over: path, entry and what it is."""
     for path in folder.iterdir():
-        for suffix, (what, is_ours) in _KINDS.items():
+        for suffix, (what, is_ours) in _SUFFIXES.items():
             entry = path.with_name(path.name.removesuffix(suffix))
             if path.name.endswith(suffix) and split_and_key(entry.name) and not path.is_symlink():
                 if is_ours(path, entry):
@@ -191,7 +191,7 @@ def _is_owner(path: Path, entry: Path) -> bool:
     return read_owner(path) is not None and not remains(entry)
 
 
-_KINDS: dict[str, tuple[str, Callable[[Path, Path], bool]]] = {
+_SUFFIXES: dict[str, tuple[str, Callable[[Path, Path], bool]]] = {
     REPLACED: ("an entry that was replaced", _is_replaced),
     PARTIAL: ("an entry that was replaced", _is_old_entry),
     OWNER: ("the holder's name of a lock of no entry", _is_owner),

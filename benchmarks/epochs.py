@@ -24,7 +24,7 @@ from measure import Timings, alternate, at_least, report
 from subjects import LARGE, MPNET, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, extract, open_features
-from probekit.backbone import Backbone, encode, inspect_backbone, load_backbone
+from probekit.backbone import Backbone, inspect_backbone, load_backbone
 from probekit.base.layers import parse_layers
 from probekit.data.encoded import EncodedSplit
 from probekit.probe.decoders import DECODERS
@@ -186,7 +186,7 @@ def measure(args: argparse.Namespace, cache: Path) -> tuple[Timings, dict[str, f
     inspection = inspect_backbone(path)
     backbone = load_backbone(inspection, device=args.device)
     examples = get_task("conll").read("train", data).examples[: args.limit]
-    encoded = encode(inspection, examples, max_length=inspection.info.max_length, overlong="stride")
+    encoded = inspection.encode(examples, max_length=None, overlong="stride")
     assert len(encoded.window_lengths) == len(examples), "one window per sentence"
     rerun = Rerun(backbone, encoded, heads)
     shared: list[float] = []

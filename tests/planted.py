@@ -15,8 +15,8 @@ from transformers import BertConfig
 
 from probekit.base.fingerprint import digest
 from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
-from probekit.store.labels import labels_folder, write_labels
-from probekit.store.layout import entry_folder
+from probekit.store.labels import write_labels
+from probekit.store.layout import entry_folder, labels_folder
 
 MODEL = "planted"
 TASK = "conll"

@@ -9,8 +9,8 @@ import torch
 from probekit.base.fingerprint import digest
 from probekit.base.numbers.ragged import bounds_of
 from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
-from probekit.store.labels import labels_folder, write_labels
-from probekit.store.layout import entry_folder
+from probekit.store.labels import write_labels
+from probekit.store.layout import entry_folder, labels_folder
 from tests.planted import CONFIG, DIM, IDENTITY, LAYERS, MODEL
 
 KINDS = {

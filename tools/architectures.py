@@ -35,8 +35,7 @@ from transformers.models.auto.modeling_auto import (
 
 from probekit import ExtractOptions, extract
 from probekit.backbone import inspect_backbone
-from probekit.backbone.model_class import auto_class
-from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.architecture import auto_class, quiet_transformers
 from probekit.errors import ProbekitError
 from probekit.store.entry import Entry
 

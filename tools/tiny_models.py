@@ -14,8 +14,7 @@ from transformers import (
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from probekit.backbone.config import refuse_unsuitable
-from probekit.backbone.model_class import auto_class, backbone_class
+from probekit.backbone.architecture import auto_class, backbone_class, refuse_unsuitable
 from probekit.errors import BackboneError
 
 WORDS = (

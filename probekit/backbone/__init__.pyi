@@ -1,10 +1,7 @@
-from .again import load_again
-from .config import plain_config
+from .architecture import plain_config
 from .demo_model import demo_model_folder
-from .encode import encode
-from .facts import Inspection, inspect_backbone
-from .info import BackboneInfo
-from .model import Backbone, load_backbone
+from .facts import BackboneInfo, Inspection, inspect_backbone
+from .model import Backbone, load_again, load_backbone
 from .states import add_rows, read_arrays, read_rows
 
 __all__ = [
@@ -13,7 +10,6 @@ __all__ = [
     "Inspection",
     "add_rows",
     "demo_model_folder",
-    "encode",
     "inspect_backbone",
     "load_again",
     "load_backbone",

@@ -1,14 +1,16 @@
 """Inspect a model without reading its weights: what it is, how deep, how wide, how long."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.config import load_config
-from probekit.backbone.extras import require_extra
+from probekit.backbone.architecture import build_model, building, load_config, takes
+from probekit.backbone.checkpoint import Checkpoint, find_checkpoint, require_extra
 from probekit.backbone.identity import (
     Identity,
     computing_options,
@@ -16,11 +18,13 @@ from probekit.backbone.identity import (
     random_digest,
     tokenizer_digest,
 )
-from probekit.backbone.info import BackboneInfo
-from probekit.backbone.model_class import build_model, building, takes
-from probekit.backbone.model_source import ModelSource, resolve_source
 from probekit.backbone.structure import Structure, embedding_rows, position_limit, read_structure
-from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
+from probekit.backbone.tokenizer import keep_words_apart, padding_id, read_tokenizer
+from probekit.data.encoded import EncodedSplit
+from probekit.data.pairs import encode_pairs
+from probekit.data.predicted import encode_predicted
+from probekit.data.texts import encode_texts, encode_words
+from probekit.tasks import Example
 
 UNLIMITED = 100_000_000
 """A tokenizer's ``model_max_length`` above this (1e30 is usual) means that none was set."""
@@ -31,6 +35,52 @@ DEFAULT_LENGTH = 2048
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class BackboneInfo:
+    """The facts of a backbone that extraction and the manifest need.
+
+    Attributes:
+        name: the model as the user wrote it.
+        source: "hub", "folder" or "gguf".
+        revision: the commit of a Hub repository, else None.
+        n_blocks: L; ``hidden_states`` has L + 1 layers.
+        dim: D, the width of every layer.
+        causal: True if a position sees only earlier ones (a decoder).
+        final_norm: True if layer L is after a normalisation that is not part of block L.
+        vocab_size: rows of the input embedding.
+        identity: what decides its states.
+    """
+
+    name: str
+    source: str
+    revision: str | None
+    n_blocks: int
+    dim: int
+    causal: bool
+    final_norm: bool
+    vocab_size: int
+    identity: Identity
+
+    @property
+    def architecture(self) -> str:
+        """Name of the transformers class, without a head ("BertModel")."""
+        return self.identity.architecture
+
+    @property
+    def max_length(self) -> int:
+        """The longest input in subwords, special tokens included."""
+        return self.identity.max_length
+
+    @property
+    def random_init(self) -> int | None:
+        """Seed of weights drawn at random in place of the model's own; None for those."""
+        return self.identity.random_init
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as a JSON-like dict."""
+        return asdict(self)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inspection:
     """A model that can serve as a backbone, before its weights are read.
@@ -39,20 +89,73 @@ class Inspection:
         info: the facts.
         tokenizer: fast, and proven to keep pre-split words apart.
         config: transformers' configuration.
-        source: where the files are.
+        checkpoint: where the files are.
         structure: what the model does, seen by running a small copy of it.
     """
 
     info: BackboneInfo
     tokenizer: PreTrainedTokenizerFast
     config: PretrainedConfig
-    source: ModelSource
+    checkpoint: Checkpoint
     structure: Structure
 
     @cached_property
     def text_tokenizer(self) -> PreTrainedTokenizerFast:
         """The tokenizer for running text: as its files describe it, not told to split words."""
-        return read_tokenizer(self.source)
+        return read_tokenizer(self.checkpoint)
+
+    @cached_property
+    def pad_id(self) -> int:
+        """The id to fill padding with (right of the text, always)."""
+        return padding_id(self.tokenizer, self.info.vocab_size)
+
+    def encode(
+        self,
+        examples: Sequence[Example],
+        *,
+        max_length: int | None,
+        overlong: str,
+        masking: Mapping[str, Any] | None = None,
+    ) -> EncodedSplit:
+        """Tokenise the examples of a task and cut them into windows.
+
+        Args:
+            examples: all of words, all of one text, or all of two.
+            max_length: most subwords of a window, special tokens included; None is the model's
+                limit.
+            overlong: ``stride``, ``truncate`` or ``error``.
+            masking: for language modelling, what is predicted: options of ``encode_predicted``.
+
+        Raises:
+            BackboneError: the tokenizer glues words together, or does not fit what is predicted.
+            DataError: an example is too long and ``overlong`` is ``error``, or is not valid
+                Unicode.
+            OptionError: ``max_length`` leaves no room for text.
+        """
+        ids, limit = [example.id for example in examples], max_length or self.info.max_length
+        if masking is not None:
+            texts = [_given(example.text) for example in examples]
+            return encode_predicted(self.text_tokenizer, ids, texts, max_length=limit, **masking)
+        if not examples or examples[0].text is None:
+            words = [example.words for example in examples]
+            return encode_words(self.tokenizer, ids, words, max_length=limit, overlong=overlong)
+        tokenizer, texts = self.text_tokenizer, [_given(example.text) for example in examples]
+        if examples[0].text_pair is None:
+            return encode_texts(tokenizer, ids, texts, max_length=limit, overlong=overlong)
+        seconds = [_given(example.text_pair) for example in examples]
+        return encode_pairs(
+            tokenizer,
+            ids,
+            list(zip(texts, seconds, strict=True)),
+            max_length=limit,
+            overlong=overlong,
+            token_types=self.info.identity.token_types,
+        )
+
+
+def _given(text: str | None) -> str:
+    assert text is not None, "the examples of a split are all words, all texts or all pairs"
+    return text
 
 
 def inspect_backbone(
@@ -75,25 +178,25 @@ def inspect_backbone(
         BackboneError: the model cannot serve (encoder-decoder, no fast tokenizer, no weights).
         OptionError: the name or revision makes no sense.
     """
-    source = resolve_source(model, revision=revision, weights=random_init is None)
-    if source.kind == "gguf":
+    checkpoint = find_checkpoint(model, revision=revision, weights=random_init is None)
+    if checkpoint.kind == "gguf":
         require_extra(model, "gguf")
-    if source.adapter:
+    if checkpoint.adapter:
         require_extra(model, "adapters")
-    config = load_config(source)
+    config = load_config(checkpoint)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
     structure = read_structure(model, config)
-    tokenizer = read_tokenizer(source)
+    tokenizer = read_tokenizer(checkpoint)
     text_tokenizer = tokenizer_digest(tokenizer)
     keep_words_apart(tokenizer, model)
-    source.fetch_unlisted()
+    checkpoint.fetch_unlisted()
     identity = Identity(
         architecture=type(skeleton).__name__,
-        weights=files_digest(source.weights)
+        weights=files_digest(checkpoint.weights)
         if random_init is None
         else random_digest(config, random_init),
-        adapter=files_digest(source.adapter) if source.adapter else None,
+        adapter=files_digest(checkpoint.adapter) if checkpoint.adapter else None,
         configuration=computing_options(config),
         word_tokenizer=tokenizer_digest(tokenizer),
         text_tokenizer=text_tokenizer,
@@ -103,8 +206,8 @@ def inspect_backbone(
     )
     info = BackboneInfo(
         name=model,
-        source=source.kind,
-        revision=source.revision,
+        source=checkpoint.kind,
+        revision=checkpoint.revision,
         n_blocks=structure.n_blocks,
         dim=structure.dim,
         causal=structure.causal,
@@ -113,7 +216,7 @@ def inspect_backbone(
         identity=identity,
     )
     return Inspection(
-        info=info, tokenizer=tokenizer, config=config, source=source, structure=structure
+        info=info, tokenizer=tokenizer, config=config, checkpoint=checkpoint, structure=structure
     )
 
 

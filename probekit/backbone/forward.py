@@ -1,16 +1,15 @@
-"""One pass of a model: how it is called, and what comes back."""
+"""One pass of a model: how it is called, what comes back, and that it stays as it was."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from probekit.backbone.model_class import takes
-from probekit.backbone.quiet import no_warnings
-from probekit.backbone.unchanged import unchanged
+from probekit.backbone.architecture import no_warnings, takes
 from probekit.errors import BackboneError, reason_of
 
 
@@ -71,3 +70,48 @@ def hidden_states(
             f"number {max(layers)} is asked for. Choose a model of another family."
         )
     return list(states) if layers is None else [states[layer] for layer in layers]
+
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+_CONSTANT = ("torch.nn.", "probekit.")
+"""Where classes are defined whose modules stay as they are: most modules of a model, for speed."""
+
+_KEPT = "_output_capturing_hooks_installed"
+"""Goes with hooks that stay: without it transformers would install them anew, beside these."""
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Put back the attributes, buffers and parts of every module, and the configuration's entries.
+
+    BigBird replaces its sparse attention by full attention at the first short input, and rotary
+    embeddings with dynamic scaling keep the frequencies of a long one. What is replaced or set is
+    put back, also after an error; a tensor that is written in place is not.
+    """
+    before = [(table, dict(table)) for table in _tables(model)]
+    try:
+        yield
+    finally:
+        for table, content in before:
+            if _KEPT in table:
+                content[_KEPT] = table[_KEPT]
+            if not _same(table, content):
+                table.clear()
+                table.update(content)
+
+
+def _tables(model: nn.Module) -> list[dict[str, Any]]:
+    """Return the dicts that hold what a model is made of, each once."""
+    found = []
+    for module in model.modules():
+        if type(module).__module__.startswith(_CONSTANT):
+            continue
+        own = module.__dict__
+        found += [own, *(own[name] for name in _TABLES)]
+    if (config := model.__dict__.get("config")) is not None:
+        found.append(config.__dict__)
+    return found
+
+
+def _same(table: dict[str, Any], content: dict[str, Any]) -> bool:
+    return table.keys() == content.keys() and all(table[key] is content[key] for key in content)

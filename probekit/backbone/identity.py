@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from probekit.backbone.config import plain_config
+from probekit.backbone.architecture import plain_config
 from probekit.backbone.model_files import WeightFile
 from probekit.base.fingerprint import digest
-from probekit.probe.model_parts.configuration import OUTPUTS, PROVENANCE, differing_entries, without
+from probekit.probe.model_parts.kept import OUTPUTS, PROVENANCE, differing_entries, without
 
 # Not `token_dropout` (ESM), which scales embeddings when nothing is being trained, too.
 _DROPOUT = re.compile(

@@ -1,17 +1,23 @@
-"""Read a model's weights from disk, and check that they are all there and all used."""
+"""The weights of a model: read from disk, all there and all used, or drawn at random."""
 
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from transformers import PreTrainedModel
 
+from probekit.backbone.architecture import (
+    auto_class,
+    build_model,
+    quiet_transformers,
+    without_pooler,
+)
 from probekit.backbone.facts import Inspection
-from probekit.backbone.model_class import auto_class, without_pooler
-from probekit.backbone.quiet import quiet_transformers
-from probekit.errors import BackboneError, reason_of
+from probekit.base.machine.hardware import native_bfloat16
+from probekit.base.numbers.seeding import seeded
+from probekit.errors import BackboneError, OptionError, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +26,28 @@ _CONSTANT = re.compile(
     r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|bias_mask|attn\.bias)"
 )
 """Constants that older checkpoints hold beside the weights."""
+
+ComputeDtype = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+def resolve_compute_dtype(name: str, device: str = "cpu") -> torch.dtype:
+    """Turn ``--compute-dtype`` into a torch dtype.
+
+    Args:
+        name: "float32", "bfloat16", "float16", or "auto": bfloat16 where the device multiplies
+            it in hardware (CUDA since compute capability 8.0, CPUs with AVX512-BF16 or AMX),
+            else float32.
+        device: a torch device string.
+
+    Raises:
+        OptionError: another name.
+    """
+    if name not in get_args(ComputeDtype):
+        choices = ", ".join(get_args(ComputeDtype))
+        raise OptionError(f"--compute-dtype {name!r} is unknown. Choose from: {choices}.")
+    if name == "auto":
+        name = "bfloat16" if native_bfloat16(device) else "float32"
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[name]
 
 
 def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
@@ -31,10 +59,10 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
     """
     config = inspection.config
     kind, options = auto_class(config), without_pooler(config)
-    if inspection.source.adapter:
-        logger.info("%s: the adapter beside its weights is applied.", inspection.source.name)
+    if inspection.checkpoint.adapter:
+        logger.info("%s: the adapter beside its weights is applied.", inspection.checkpoint.name)
     model, report = read_weights(inspection, kind, dtype=dtype, options=options)
-    check_report(inspection.source.name, model, report)
+    check_report(inspection.checkpoint.name, model, report)
     return model
 
 
@@ -60,17 +88,17 @@ def read_weights(
         HubError: a download failed.
         BackboneError: the files are damaged.
     """
-    source = inspection.source
-    source.fetch_weights()
+    checkpoint = inspection.checkpoint
+    checkpoint.fetch_weights()
     options = dict(options or {})
-    if source.gguf_file:
-        options["gguf_file"] = source.gguf_file
+    if checkpoint.gguf_file:
+        options["gguf_file"] = checkpoint.gguf_file
     else:
-        options["use_safetensors"] = source.weights[0].name.endswith(".safetensors")
+        options["use_safetensors"] = checkpoint.weights[0].name.endswith(".safetensors")
     try:
         with quiet_transformers():
             model, report = kind.from_pretrained(
-                str(source.folder),
+                str(checkpoint.folder),
                 config=inspection.config,
                 dtype=dtype,
                 output_loading_info=True,
@@ -80,7 +108,7 @@ def read_weights(
             )
     except Exception as error:  # damaged files raise whatever their reader raises
         raise BackboneError(
-            f"model {source.name!r}: its weights in {source.folder} cannot be loaded "
+            f"model {checkpoint.name!r}: its weights in {checkpoint.folder} cannot be loaded "
             f"({reason_of(error)}). Download or save the model again."
         ) from error
     return model.eval().requires_grad_(False), report
@@ -126,3 +154,28 @@ def _left_over(model: PreTrainedModel, unexpected: Iterable[str]) -> list[str]:
         for key in unexpected
         if key.split(".")[0] in inside and not (_POOLER.fullmatch(key) or _CONSTANT.fullmatch(key))
     ]
+
+
+def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrainedModel:
+    """Build a model without head and pooler, as transformers initialises it before training.
+
+    Weights are drawn on the CPU in float32, so that they depend on the seed alone, and then loaded
+    as a checkpoint's would be: what is no weight (rotary frequencies) keeps the dtype that it has
+    in a pretrained model. torch's global random state is left as it was.
+
+    Args:
+        inspection: of the model; no weights of it are read.
+        dtype: of the result.
+        seed: of torch's CPU generator.
+    """
+    config = inspection.config
+    with quiet_transformers(), seeded(seed):
+        drawn = build_model(config)
+        if dtype == torch.float32:
+            return drawn
+        load: Any = type(drawn).from_pretrained
+        weights, options = drawn.state_dict(), without_pooler(config)
+        model: PreTrainedModel = load(
+            None, config=config, state_dict=weights, dtype=dtype, **options
+        )
+    return model.train(False).requires_grad_(False)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.model_class import build_model, count_parameters
+from probekit.backbone.architecture import build_model, count_parameters
 from probekit.base.numbers.seeding import seeded
 
 _VOCABULARY = 128

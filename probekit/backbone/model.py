@@ -1,10 +1,8 @@
 """A frozen backbone in memory: token ids in, every layer's hidden states out."""
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,31 +11,25 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.compiled import compile_blocks, compiling
-from probekit.backbone.config import plain_config
-from probekit.backbone.dtypes import resolve_compute_dtype
-from probekit.backbone.facts import Inspection
+from probekit.backbone.architecture import plain_config
+from probekit.backbone.facts import BackboneInfo, Inspection, inspect_backbone
+from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.forward import hidden_states
-from probekit.backbone.info import BackboneInfo
-from probekit.backbone.loading import load_model
+from probekit.backbone.identity import Identity
+from probekit.backbone.loading import draw_model, load_model, resolve_compute_dtype
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.padding import Layers, prove_batching
-from probekit.backbone.random_weights import draw_model
-from probekit.backbone.read_final_norm import read_final_norm
 from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import check_runs
-from probekit.backbone.tokenizer import padding_id
 from probekit.base.machine.buffers import send
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import Heap, keep_few_kernels
 from probekit.data.batching import PADDED, Batching
-from probekit.errors import BackboneError, OptionError, reason_of
+from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
 from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.model_parts.output_head import OutputHead
 
 logger = logging.getLogger(__name__)
-
-_WARM_UP = (8, 128)
-"""Rows and subwords of the batches that compiled blocks first run on."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,21 +40,16 @@ class Backbone:
         inspection: the model's facts and tokenizers.
         device: where it computes.
         compute_dtype: the dtype of weights and hidden states.
-        pad_id: the id to fill padding with (right of the text, always).
         batching: which texts may share a batch, as was proven.
         final_norm: the norm after the last block, or None if there is none (or none that is
             understood).
-        compile_seconds: how long ``torch.compile`` took for its blocks; None if it has not got
-            them.
     """
 
     inspection: Inspection
     device: torch.device
     compute_dtype: torch.dtype
-    pad_id: int
     batching: Batching
     final_norm: FinalNorm | None
-    compile_seconds: float | None
     _model: PreTrainedModel
 
     @property
@@ -74,6 +61,11 @@ class Backbone:
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """The tokenizer, fast, and proven to keep pre-split words apart."""
         return self.inspection.tokenizer
+
+    @property
+    def pad_id(self) -> int:
+        """The id to fill padding with (right of the text, always)."""
+        return self.inspection.pad_id
 
     def layers(
         self,
@@ -105,18 +97,18 @@ class Backbone:
         self._check_batch(input_ids, lengths)
         self._heap.trim()
         padded = bool((lengths < input_ids.shape[1]).any())
-        mask = send(_mask(lengths, input_ids.shape[1]), self.device) if padded else None
+        real = torch.arange(input_ids.shape[1], device=lengths.device) < lengths[:, None]
+        mask = send(real.long(), self.device) if padded else None
         types = None if token_types is None else send(token_types, self.device)
-        with self._compiling():
-            states = hidden_states(
-                self.info.name,
-                self._model,
-                send(input_ids, self.device),
-                mask,
-                layers=wanted,
-                token_types=types,
-            )
-        self._check_shapes(dict(zip(wanted, states, strict=True)), input_ids)
+        states = hidden_states(
+            self.info.name,
+            self._model,
+            send(input_ids, self.device),
+            mask,
+            layers=wanted,
+            token_types=types,
+        )
+        self._check_shapes(wanted, states, input_ids)
         return states
 
     @property
@@ -124,29 +116,25 @@ class Backbone:
         """The compute dtype as options and manifests write it ("bfloat16")."""
         return str(self.compute_dtype).removeprefix("torch.")
 
-    @property
-    def compiled(self) -> bool:
-        """Whether ``torch.compile`` has the blocks."""
-        return self.compile_seconds is not None
-
-    def computing(self) -> dict[str, Any]:
-        """Return what moves the last bits of its states: the device, and whether it is compiled."""
-        return {"device": str(self.device), "compiled": self.compiled}
-
     def config_json(self) -> dict[str, Any]:
         """Return transformers' configuration as JSON values."""
         return plain_config(self._model.config)
 
-    def input_embeddings(self) -> Float[Tensor, "vocabulary width"]:
-        """Return the table that turns token ids into vectors."""
+    def tied_head(self) -> OutputHead:
+        """Return the input embeddings as the projection of a head, its transform not yet trained.
+
+        Raises:
+            BackboneError: they are narrower or wider than the hidden states.
+        """
         weight = self._model.get_input_embeddings().weight
         assert isinstance(weight, Tensor)
-        return weight
-
-    def _compiling(self) -> AbstractContextManager[None]:
-        if not self.compiled:
-            return nullcontext()
-        return compiling(self.device, self.info.n_blocks)
+        if weight.shape[1] != self.info.dim:
+            raise BackboneError(
+                f"model {self.info.name!r}: its input embeddings are {weight.shape[1]} wide and "
+                f"its hidden states {self.info.dim}, so --tie input cannot be used. Choose a "
+                "model with a language-model head."
+            )
+        return OutputHead(kind="tied-input", weight=weight.detach().cpu().clone())
 
     @cached_property
     def _heap(self) -> Heap:
@@ -167,10 +155,10 @@ class Backbone:
         return wanted
 
     def _check_shapes(
-        self, states: Mapping[int, Tensor], input_ids: Int[Tensor, "batch time"]
+        self, layers: list[int], states: list[Tensor], input_ids: Int[Tensor, "batch time"]
     ) -> None:
         expected = (*input_ids.shape, self.info.dim)
-        for layer, state in states.items():
+        for layer, state in zip(layers, states, strict=True):
             if state.shape != expected:
                 raise BackboneError(
                     f"model {self.info.name!r}: layer {layer} has the shape {tuple(state.shape)} "
@@ -195,7 +183,6 @@ def load_backbone(
     *,
     device: str = "cpu",
     compute_dtype: str = "auto",
-    compile: bool = False,
 ) -> Backbone:
     """Read a model's weights and make it ready to run.
 
@@ -204,11 +191,10 @@ def load_backbone(
         device: a torch device string, or ``auto``.
         compute_dtype: "auto" (bfloat16 where the device has it in hardware, else float32),
             "float32", "bfloat16" or "float16".
-        compile: hand the model's blocks to ``torch.compile``, and wait for it.
 
     Raises:
         HubError: a download failed.
-        OptionError: the dtype or the device is unknown; the blocks cannot be compiled.
+        OptionError: the dtype or the device is unknown.
         BackboneError: weights are missing, left over or of the wrong shape; its states depend on
             chance (``prove_batching``).
     """
@@ -219,22 +205,19 @@ def load_backbone(
     seed = inspection.info.random_init
     model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if place.type == "cpu" and not compile:  # torch.compile packs weights itself
+    if place.type == "cpu":
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
-    backbone = Backbone(
+    return Backbone(
         inspection=inspection,
         device=place,
         compute_dtype=dtype,
-        pad_id=padding_id(inspection.tokenizer, inspection.info.vocab_size),
         batching=batching,
         final_norm=None
         if norm is None
         else read_final_norm(model.get_submodule(norm), inspection.info.dim),
-        compile_seconds=None,
         _model=model,
     )
-    return _compiled(backbone) if compile else backbone
 
 
 def _layers_of(stand_in: StandIn) -> Layers:
@@ -244,10 +227,8 @@ def _layers_of(stand_in: StandIn) -> Layers:
         inspection=stand_in.inspection,
         device=model.device,
         compute_dtype=model.dtype,
-        pad_id=padding_id(stand_in.inspection.tokenizer, stand_in.inspection.info.vocab_size),
         batching=PADDED,
         final_norm=None,
-        compile_seconds=None,
         _model=model,
     ).layers
 
@@ -267,33 +248,36 @@ def _compute_dtype(inspection: Inspection, asked: str, place: torch.device) -> t
     return dtype
 
 
-def _compiled(backbone: Backbone) -> Backbone:
-    """Compile a backbone's blocks, and run it so that all is compiled (or fails) now.
+def load_again(
+    about: Mapping[str, Any], *, model: str | None, device: str, compute_dtype: str, made: str
+) -> Backbone:
+    """Load the backbone that ``about`` describes, and prove that it is the same.
 
-    Batches with and without padding are two programs, and torch decides by the first batch what is
-    worth several threads, so that one is of a common size. A batch of one row is a third program,
-    compiled when one comes.
+    Args:
+        about: what ``BackboneInfo.to_json`` returned then.
+        model: where the backbone is now; ``None`` is where it was, at the commit that was used.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        compute_dtype: as for ``load_backbone``.
+        made: what was made with it, for the message.
+
+    Raises:
+        BackboneError: it is another model: weights, tokenizer, configuration, ...
+        MissingFileError: no model lies at that path.
+        HubError: the repository is missing, gated or unreachable.
     """
-    logger.info("compiling the blocks of %s", backbone.info.name)
-    start = time.perf_counter()
-    compile_blocks(backbone._model)
-    made = replace(backbone, compile_seconds=0.0)
-    rows, time_steps = _WARM_UP[0], min(_WARM_UP[1], backbone.info.max_length)
-    ids = torch.full((rows, time_steps), backbone.pad_id)
-    full = torch.full((rows,), time_steps)
-    padded = torch.tensor([time_steps, *[time_steps - 1] * (rows - 1)])
+    expected = Identity.from_json(about["identity"])
+    revision = about["revision"] if model is None else None
     try:
-        for lengths in (padded, full):
-            made.layers(ids, lengths)
-    except Exception as error:  # the compilers behind torch.compile raise whatever they like
-        raise OptionError(
-            f"--compile: torch.compile cannot compile {backbone.info.name!r} on this machine "
-            f"({reason_of(error)}). Leave --compile out; on a CPU it needs a "
-            "C++ compiler such as g++."
-        ) from error
-    return replace(made, compile_seconds=time.perf_counter() - start)
-
-
-def _mask(lengths: Int[Tensor, " batch"], time: int) -> Int[Tensor, "batch time"]:
-    """Return 1 for real subwords, 0 for padding."""
-    return (torch.arange(time, device=lengths.device) < lengths[:, None]).long()
+        inspection = inspect_backbone(
+            model or about["name"], revision=revision, random_init=expected.random_init
+        )
+    except (MissingFileError, HubError) as error:
+        if model is not None:
+            raise
+        raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
+    if differences := expected.differences(inspection.info.identity):
+        raise BackboneError(
+            f"model {inspection.info.name!r} is not the one that {made} was made with "
+            f"({about['name']!r}): {'; '.join(differences)}. Give the right model with --model."
+        )
+    return load_backbone(inspection, device=device, compute_dtype=compute_dtype)

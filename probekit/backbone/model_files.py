@@ -47,26 +47,6 @@ def has_vocabulary(folder: Path) -> bool:
     return any(_VOCABULARY.fullmatch(path.name) for path in folder.iterdir())
 
 
-def local_weights(folder: Path) -> tuple[WeightFile, ...]:
-    """Return the weight files of a folder on this disk.
-
-    Raises:
-        BackboneError: there are none, or a shard is missing.
-    """
-    names = pick_weights(folder, {path.name for path in folder.iterdir()})
-    return tuple(WeightFile(name=name, path=folder / name) for name in names)
-
-
-def local_adapter(folder: Path) -> tuple[WeightFile, ...]:
-    """Return the files of the PEFT adapter that lies beside the weights of a folder, if any.
-
-    Raises:
-        BackboneError: its weights are missing.
-    """
-    names = pick_adapter(str(folder), {path.name for path in folder.iterdir()})
-    return tuple(WeightFile(name=name, path=folder / name) for name in names)
-
-
 def pick_adapter(model: str, names: Collection[str]) -> tuple[str, ...]:
     """Choose the files of the PEFT adapter that transformers would apply; none without one.
 

@@ -16,7 +16,6 @@ from torch import Tensor
 from probekit.backbone.facts import Inspection
 from probekit.backbone.miniature import special_ids
 from probekit.backbone.stand_in import StandIn, draw_stand_in, length_thresholds, stand_in_configs
-from probekit.backbone.tokenizer import padding_id
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.base.numbers.seeding import seeded
@@ -152,7 +151,7 @@ class _Trial:
         self._layers = layers
         self._usable = stand_in.inspection.structure.usable
         self._types = info.identity.token_types
-        self._pad_id = padding_id(stand_in.inspection.tokenizer, info.vocab_size)
+        self._pad_id = stand_in.inspection.pad_id
         taken = special_ids(stand_in.inspection.config) | {self._pad_id}
         ids = [i for i in range(info.vocab_size) if i not in taken]
         self._ids = torch.tensor(ids or range(info.vocab_size))

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probekit.backbone.model_source import holds_model, local_path
+from probekit.backbone.checkpoint import holds_model, local_path
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.errors import BackboneError

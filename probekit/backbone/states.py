@@ -24,7 +24,7 @@ def add_rows(
 
     Args:
         backbone: the frozen model.
-        batch: with a plan for every array of ``layers``.
+        batch: with picks for every array of ``layers``.
         layers: per array, the layer numbers along axis 0 of its buffer.
         blocks: per array, a buffer of shape (layers, rows, dim), on any device.
     """
@@ -32,9 +32,9 @@ def add_rows(
     found = backbone.layers(batch.input_ids, batch.lengths, wanted, batch.token_types)
     states = dict(zip(wanted, found, strict=True))
     for name, numbers in layers.items():
-        plan = batch.plans[name].to(backbone.device, blocks[name].device)
+        picks = batch.picks[name].to(backbone.device, blocks[name].device)
         for block, layer in zip(blocks[name], numbers, strict=True):
-            pool(states[layer], plan, block)
+            pool(states[layer], picks, block)
 
 
 def read_rows(

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from probekit.backbone.architecture import building
 from probekit.backbone.forward import hidden_states
 from probekit.backbone.miniature import build_miniature, special_ids
-from probekit.backbone.model_class import building
 from probekit.errors import BackboneError, OptionError
 
 _TIME = 8

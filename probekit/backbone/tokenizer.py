@@ -6,9 +6,9 @@ from typing import Any
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from probekit.backbone.architecture import quiet_transformers
+from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.model_files import has_vocabulary
-from probekit.backbone.model_source import ModelSource
-from probekit.backbone.quiet import quiet_transformers
 from probekit.data.alignment import check_word_separation
 from probekit.errors import BackboneError, reason_of
 
@@ -60,7 +60,7 @@ def _put_space_before_words(inner: Tokenizer) -> None:
     inner.normalizer = normalizers.Sequence(rules)
 
 
-def read_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
+def read_tokenizer(checkpoint: Checkpoint) -> PreTrainedTokenizerFast:
     """Load the tokenizer of a model as its files describe it, for running text.
 
     Padding and truncation that its file may set are off.
@@ -68,26 +68,26 @@ def read_tokenizer(source: ModelSource) -> PreTrainedTokenizerFast:
     Raises:
         BackboneError: there is none, or it has no fast version.
     """
-    options: dict[str, Any] = {"gguf_file": source.gguf_file} if source.gguf_file else {}
-    if not source.gguf_file and not has_vocabulary(source.folder):
+    options: dict[str, Any] = {"gguf_file": checkpoint.gguf_file} if checkpoint.gguf_file else {}
+    if not checkpoint.gguf_file and not has_vocabulary(checkpoint.folder):
         raise BackboneError(
-            f"model {source.name!r}: no tokenizer files (tokenizer.json, vocab.txt, ...) beside "
-            "its config.json. Save the tokenizer into the same folder."
+            f"model {checkpoint.name!r}: no tokenizer files (tokenizer.json, vocab.txt, ...) "
+            "beside its config.json. Save the tokenizer into the same folder."
         )
     try:
         with quiet_transformers():
             tokenizer = AutoTokenizer.from_pretrained(
-                str(source.folder), local_files_only=True, trust_remote_code=False, **options
+                str(checkpoint.folder), local_files_only=True, trust_remote_code=False, **options
             )
     except Exception as error:  # a dozen kinds, one per tokenizer format
         raise BackboneError(
-            f"model {source.name!r}: its tokenizer cannot be loaded "
+            f"model {checkpoint.name!r}: its tokenizer cannot be loaded "
             f"({reason_of(error)}). probekit needs a fast tokenizer "
             "(tokenizer.json)."
         ) from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise BackboneError(
-            f"model {source.name!r}: {type(tokenizer).__name__} has no fast version, which the "
+            f"model {checkpoint.name!r}: {type(tokenizer).__name__} has no fast version, which the "
             "alignment of words and subwords needs. Choose a model with a tokenizer.json."
         )
     tokenizer.backend_tokenizer.no_padding()

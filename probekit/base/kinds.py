@@ -20,12 +20,14 @@ class Array:
         per: what has a row in it.
         averages: whether a row is a mean of rows, added up over the windows of its text.
         last_only: whether it holds the last layer alone, not every chosen one.
+        end: the end of its text that a row is the token of; None for other rows.
     """
 
     name: str
     per: Literal["word", "prediction", "text", "subword"]
     averages: bool = False
     last_only: bool = False
+    end: Literal["first", "last"] | None = None
 
 
 ARRAYS: Mapping[str, Array] = {
@@ -33,9 +35,9 @@ ARRAYS: Mapping[str, Array] = {
     for array in (
         Array(name="words", per="word"),
         Array(name="predicted", per="prediction"),
-        Array(name="cls", per="text"),
+        Array(name="cls", per="text", end="first"),
         Array(name="mean", per="text", averages=True),
-        Array(name="last", per="text"),
+        Array(name="last", per="text", end="last"),
         Array(name="tokens", per="subword", last_only=True),
     )
 }
@@ -43,6 +45,9 @@ ARRAYS: Mapping[str, Array] = {
 
 POOLED = tuple(name for name, array in ARRAYS.items() if array.per == "text")
 """The arrays with one row per text: first token, mean of all tokens, last token."""
+
+LAST_ONLY = tuple(name for name, array in ARRAYS.items() if array.last_only)
+"""The arrays of the last layer alone, whichever layers the others have."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
+from probekit.base.notices import human_bytes
 from probekit.cli import options
+from probekit.cli.output import (
+    print_entries,
+    print_json,
+    print_pairs,
+    print_row_errors,
+    print_table,
+    progress_wanted,
+)
 from probekit.errors import OptionError
+from probekit.extraction import maintenance  # its names load on first use
 
 app = typer.Typer(no_args_is_help=True, help="List, describe, verify and remove cache entries.")
 
@@ -26,10 +36,7 @@ def list_entries(
     json: options.Json = False,
 ) -> None:
     """List all entries, unfinished ones included, and what is left over of others."""
-    from probekit.cli.output import print_json, print_table
-    from probekit.extraction.maintenance import list_cache
-
-    rows = list_cache(cache, sort)
+    rows = maintenance.list_cache(cache, sort)
     if not rows:
         typer.echo(f"no entries in {cache}. `probekit extract MODEL TASK` makes one.", err=True)
     elif json:
@@ -43,10 +50,7 @@ def list_entries(
 
 
 def _totals(rows: Sequence[Mapping[str, Any]]) -> str:
-    from probekit.base.notices import human_bytes
-    from probekit.extraction.maintenance import LEFT_OVER
-
-    left = [row["bytes"] for row in rows if row["state"].startswith(LEFT_OVER)]
+    left = [row["bytes"] for row in rows if row["state"].startswith(maintenance.LEFT_OVER)]
     size = sum(row["bytes"] for row in rows) - sum(left)
     count = len(rows) - len(left)
     total = f"{count} {'entry' if count == 1 else 'entries'}, {human_bytes(size)}"
@@ -61,15 +65,13 @@ def _totals(rows: Sequence[Mapping[str, Any]]) -> str:
 @app.command()
 def info(entry: Entries, cache: options.Cache = Path("cache"), json: options.Json = False) -> None:
     """Describe entries: what was asked for, what was stored, and from where."""
-    from probekit.cli.output import print_entries, print_pairs
-    from probekit.extraction.maintenance import describe, select_folders
     from probekit.store.entry import Entry
 
-    for path in select_folders(entry, cache):
+    for path in maintenance.select_folders(entry, cache):
         if json:
             print_entries([Entry.open(path)], json=True)
         else:
-            print_pairs(describe(path))
+            print_pairs(maintenance.describe(path))
 
 
 @app.command()
@@ -96,25 +98,22 @@ def verify(
     json: options.Json = False,
 ) -> None:
     """Check every file and checksum and, with --rows N, compare rows with a fresh pass."""
-    from probekit.cli.output import print_row_errors, progress_wanted
-    from probekit.extraction.maintenance import (
-        check_chunks,
-        select_folders,
-        verify_against,
-        verify_rows,
-    )
     from probekit.store.entry import Entry
 
     if against is not None and not rows:
         raise OptionError("--against compares rows: say how many with --rows N.")
     passed = True
-    for path in select_folders(entry, cache):
-        chunks = check_chunks(path, progress=progress_wanted())
+    for path in maintenance.select_folders(entry, cache):
+        chunks = maintenance.check_chunks(path, progress=progress_wanted())
         typer.echo(f"{path}: all {chunks:,} chunks match their checksums", err=True)
         if rows and against is not None:
-            report = verify_against(Entry.open(path), Entry.open(against), rows, seed=seed)
+            report = maintenance.verify_against(
+                Entry.open(path), Entry.open(against), rows, seed=seed
+            )
         elif rows:
-            report = verify_rows(Entry.open(path), rows, model=model, device=device, seed=seed)
+            report = maintenance.verify_rows(
+                Entry.open(path), rows, model=model, device=device, seed=seed
+            )
         else:
             continue
         print_row_errors(report, json=json)
@@ -145,8 +144,6 @@ def rm(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove entries, finished or not, or some of their layers or arrays; nothing else."""
-    from probekit.extraction.maintenance import select_folders
-
     reduced = layers is not None or bool(array)
     if stale and (entry or reduced):
         raise OptionError("--stale is for all of the cache: leave out entries, layers and arrays.")
@@ -155,7 +152,7 @@ def rm(
         return
     if not entry:
         raise OptionError("say which ENTRY: its path, or MODEL TASK [SPLIT]; or give --stale.")
-    paths = select_folders(entry, cache)
+    paths = maintenance.select_folders(entry, cache)
     if yes and len(entry) == 1 and len(paths) > 1:
         raise OptionError(
             f"{entry[0]} has {len(paths)} entries, of all its tasks: name a TASK as well, or leave "
@@ -168,10 +165,7 @@ def rm(
 
 
 def _remove(paths: Sequence[Path], yes: bool) -> None:
-    from probekit.base.notices import human_bytes
-    from probekit.extraction.maintenance import Removable
-
-    for found in [Removable.of(path) for path in paths]:
+    for found in [maintenance.Removable.of(path) for path in paths]:
         state = "" if found.complete else "unfinished, "
         _confirm(f"{found.path} ({state}{human_bytes(found.nbytes)})", yes)
         found.remove()
@@ -179,11 +173,8 @@ def _remove(paths: Sequence[Path], yes: bool) -> None:
 
 
 def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], yes: bool) -> None:
-    from probekit.base.notices import human_bytes
-    from probekit.extraction.maintenance import Reduction
-
     parts = [f"layers {layers}"] * (layers is not None) + [f"array {name}" for name in arrays]
-    for found in [Reduction.of(path, layers=layers, arrays=arrays) for path in paths]:
+    for found in [maintenance.Reduction.of(path, layers=layers, arrays=arrays) for path in paths]:
         whole = human_bytes(found.nbytes + found.freed)
         size = f"{human_bytes(found.freed)} of {whole}"
         _confirm(f"{' and '.join(parts)} of {found.entry.path} ({size})", yes)
@@ -192,10 +183,7 @@ def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], ye
 
 
 def _remove_stale(cache: Path, yes: bool) -> None:
-    from probekit.base.notices import human_bytes
-    from probekit.extraction.maintenance import find_stale, remove_stale
-
-    found = find_stale(cache)
+    found = maintenance.find_stale(cache)
     if not found:
         typer.echo(f"nothing is left over in {cache}.", err=True)
         return
@@ -203,7 +191,7 @@ def _remove_stale(cache: Path, yes: bool) -> None:
         typer.echo(f"{stale.path}: {stale.what} ({human_bytes(stale.nbytes)})", err=True)
     total = human_bytes(sum(stale.nbytes for stale in found))
     _confirm(f"all {len(found)} ({total})", yes)
-    for stale, gone in remove_stale(cache, found):
+    for stale, gone in maintenance.remove_stale(cache, found):
         told = "removed" if gone else "left alone, since it is held or needed:"
         typer.echo(f"{told} {stale.path}", err=True)
 
@@ -219,7 +207,5 @@ def _confirm(what: str, yes: bool) -> None:
 @app.command()
 def path(entry: Entries, cache: options.Cache = Path("cache")) -> None:
     """Print the paths of the entries that MODEL TASK [SPLIT] names."""
-    from probekit.extraction.maintenance import select_folders
-
-    for found in select_folders(entry, cache):
+    for found in maintenance.select_folders(entry, cache):
         typer.echo(str(found))

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from probekit.cli import options
-from probekit.cli.extraction_options import ExtractionOptions
+from probekit.cli.output import print_entries, print_forecast, progress_wanted
 from probekit.cli.spread import spread
+from probekit.extraction.request_options import ExtractOptions
 
 Splits = Annotated[
     str | None, typer.Option("--split", help="Splits, e.g. train,dev,test; all by default.")
@@ -33,14 +34,6 @@ DryRun = Annotated[
         "for itself, from short measurements on this machine.",
     ),
 ]
-Compile = Annotated[
-    bool,
-    typer.Option(
-        "--compile",
-        help="Hand the model's blocks to torch.compile first, for long extractions; on a CPU that "
-        "takes some seconds per block.",
-    ),
-]
 Revision = Annotated[str | None, typer.Option("--revision", help="Hub branch, tag or commit.")]
 Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
 
@@ -52,7 +45,6 @@ def extract(
     data: options.Data = None,
     split: Splits = None,
     device: options.Device = "auto",
-    compile: Compile = False,
     cache: options.Cache = Path("cache"),
     overwrite: Overwrite = False,
     restart: Restart = False,
@@ -64,30 +56,18 @@ def extract(
     log_file: options.LogFile = None,
     json: options.Json = False,
     dry_run: DryRun = False,
-    shared: ExtractionOptions,
+    shared: ExtractOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
-    from probekit.cli.output import print_entries, print_forecast, progress_wanted
-    from probekit.extraction import forecast, open_session
+    from probekit.extraction import ExtractTarget, forecast, open_session
 
     options.check_order(model, task)
-    session, splits = open_session(
-        model,
-        task,
-        own=own.parse(),
-        label=label,
-        data=data,
-        splits=options.split_list(split) if split is not None else None,
-        options=shared.parse(),
-        device=device,
-        compile=compile,
-        cache=cache,
-        overwrite=overwrite,
-        restart=restart,
-        name=name,
-        revision=revision,
-        progress=progress_wanted(),
-    )
+    target = ExtractTarget(
+        model=model, task=task, own=own.parse(), data=data,
+        splits=None if split is None else tuple(options.split_list(split)), revision=revision,
+        label=label, device=device, name=name, cache=cache, overwrite=overwrite, restart=restart,
+    )  # fmt: skip
+    session, splits = open_session(target, shared, progress=progress_wanted())
     if dry_run:
         print_forecast(forecast(session, splits), json=json)
     else:

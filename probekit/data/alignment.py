@@ -1,19 +1,21 @@
-"""Align pre-split words with the subwords of any fast tokenizer."""
+"""What is asked of a fast tokenizer: subwords and their words, and the special tokens around."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import cast
+from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Int32
 from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase
 
-from probekit.data.subwords import Specials, Subwords
+from probekit.data.encoded import Specials, Subwords
 from probekit.errors import BackboneError, DataError
 
-# Encodings hold far more than ids; this many at a time keeps them within some 100 MB.
-_SENTENCES_PER_CALL = 4096
+_CALL = 1_000_000
+"""Characters that are encoded at a time: encodings take some 50 bytes for each, ids far less."""
+
+_EACH = 10
+"""What an input costs besides its characters, in characters."""
+
 _PROBES = (("ab", "cd"), ("EU", "rejects"), ("Paris", "in", "1996"))
 
 
@@ -25,8 +27,8 @@ def backend(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
     """
     if not tokenizer.is_fast:
         raise BackboneError(
-            f"tokenizer {tokenizer.name_or_path or type(tokenizer).__name__!r} has no fast "
-            "version, which word alignment needs. Choose a model with a tokenizer.json."
+            f"tokenizer {_name(tokenizer)!r} has no fast version, which word alignment needs. "
+            "Choose a model with a tokenizer.json."
         )
     inner = tokenizer.backend_tokenizer
     inner.no_truncation()  # all-MiniLM-L6-v2's file cuts at 128 subwords and pads to 128
@@ -46,14 +48,14 @@ def check_word_separation(tokenizer: PreTrainedTokenizerBase) -> None:
     """
     inner = backend(tokenizer)
     for words in _PROBES:
-        found = _encode(inner, [words])[0].ids
+        found = inner.encode(words, is_pretokenized=True, add_special_tokens=False).ids
         text = " ".join(words)
         expected = [inner.encode(start + text, add_special_tokens=False).ids for start in ("", " ")]
         if found not in expected:
             raise BackboneError(
-                f"tokenizer {tokenizer.name_or_path or type(tokenizer).__name__!r} glues pre-split "
-                f"words together: {' + '.join(words)} gives {inner.id_to_token(found[0])!r}... as "
-                f"in {''.join(words)!r}, not as in {text!r}. Load it with add_prefix_space=True."
+                f"tokenizer {_name(tokenizer)!r} glues pre-split words together: "
+                f"{' + '.join(words)} gives {inner.id_to_token(found[0])!r}... as in "
+                f"{''.join(words)!r}, not as in {text!r}. Load it with add_prefix_space=True."
             )
 
 
@@ -63,16 +65,15 @@ def learn_specials(tokenizer: PreTrainedTokenizerBase) -> Specials:
     Raises:
         BackboneError: the tokenizer has no fast version, or adds more than a prefix and a suffix.
     """
-    inner = backend(tokenizer)
-    words = _PROBES[0]
-    content = _encode(inner, [words])[0].ids
+    inner, words = backend(tokenizer), _PROBES[0]
+    content = inner.encode(words, is_pretokenized=True, add_special_tokens=False).ids
     whole = inner.encode(words, is_pretokenized=True, add_special_tokens=True)
     start = next((i for i, word in enumerate(whole.word_ids) if word is not None), 0)
     prefix, suffix = whole.ids[:start], whole.ids[start + len(content) :]
     if whole.ids != [*prefix, *content, *suffix]:
         raise BackboneError(
-            f"tokenizer {tokenizer.name_or_path or type(tokenizer).__name__!r} changes a text when "
-            f"it adds special tokens: {content} became {whole.ids}. It cannot be used."
+            f"tokenizer {_name(tokenizer)!r} changes a text when it adds special tokens: {content} "
+            f"became {whole.ids}. It cannot be used."
         )
     return Specials(tuple(prefix), tuple(suffix))
 
@@ -94,50 +95,69 @@ def tokenize(
         BackboneError: the tokenizer has no fast version.
         DataError: a word is not valid Unicode (a lone surrogate).
     """
-    inner = backend(tokenizer)
-    pieces: list[Int32[np.ndarray, " n"]] = []
-    owners: list[Int32[np.ndarray, " n"]] = []
-    lengths: list[int] = []
-    for start in range(0, len(words), _SENTENCES_PER_CALL):
-        part = slice(start, start + _SENTENCES_PER_CALL)
-        found = _encode_checked(inner, ids[part], words[part])
-        numbers = [encoding.ids for encoding in found]
-        pieces.append(_flat(chain.from_iterable(numbers)))
-        owners.append(_flat(chain.from_iterable(map(_owners, found))))
-        lengths.extend(map(len, numbers))
-    bounds = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    empty = np.empty(0, np.int32)
-    return Subwords(
-        ids=np.concatenate([empty, *pieces]),
-        words=np.concatenate([empty, *owners]),
-        bounds=bounds,
-    )
+    found = encode_portions(backend(tokenizer), ids, words, of_words=True)
+    return Subwords.gather((encoding.ids, encoding.word_ids) for encoding in found)
 
 
-def _flat(numbers: Iterator[int]) -> Int32[np.ndarray, " n"]:
-    return np.fromiter(numbers, np.int32)
+def encode_portions(
+    inner: Tokenizer,
+    ids: Sequence[str],
+    inputs: Sequence[str | Sequence[str]],
+    *,
+    of_words: bool = False,
+    specials: bool = False,
+    ids_alone: bool = False,
+) -> Iterator[Encoding]:
+    """Yield the encoding of every input; few of them are in memory at a time.
+
+    Args:
+        inner: the tokenizer.
+        ids: names of the inputs, for messages.
+        inputs: running texts, pairs of them, or the words of sentences.
+        of_words: whether they are words.
+        specials: whether the tokenizer adds its special tokens.
+        ids_alone: whether nothing but ids is needed, which is faster.
+
+    Raises:
+        DataError: an input is not valid Unicode (a lone surrogate).
+    """
+    encode = inner.encode_batch_fast if ids_alone else inner.encode_batch
+    for part in _portions(inputs):
+        try:
+            found = encode(
+                list(inputs[part]), is_pretokenized=of_words, add_special_tokens=specials
+            )
+        except (TypeError, UnicodeEncodeError) as error:
+            _refuse_broken(ids[part], inputs[part], error, of_words=of_words)
+            raise
+        yield from found
 
 
-def _owners(encoding: Encoding) -> list[int]:
-    # without special tokens every subword belongs to a word; np.fromiter refuses a None
-    return cast("list[int]", encoding.word_ids)
+def _portions(inputs: Sequence[str | Sequence[str]]) -> Iterator[slice]:
+    """Cut a run of inputs into runs that are not much longer than ``_CALL``."""
+    lengths = [len(given) if isinstance(given, str) else sum(map(len, given)) for given in inputs]
+    call = np.cumsum(np.array(lengths, np.int64) + _EACH) // _CALL
+    edges = [0, *(np.flatnonzero(np.diff(call)) + 1).tolist(), len(inputs)]
+    return (slice(start, stop) for start, stop in pairwise(edges) if start < stop)
 
 
-def _encode(inner: Tokenizer, words: Sequence[Sequence[str]]) -> list[Encoding]:
-    return inner.encode_batch(words, is_pretokenized=True, add_special_tokens=False)
+def _refuse_broken(
+    ids: Sequence[str],
+    inputs: Sequence[str | Sequence[str]],
+    cause: Exception,
+    *,
+    of_words: bool,
+) -> None:
+    """Name the first input that is not valid Unicode, and its first such word or character."""
+    what, is_half = ("word", "it holds") if of_words else ("character", "it is")
+    for name, given in zip(ids, inputs, strict=True):
+        for place, part in enumerate(given if of_words else "".join(given), start=1):
+            if any("\ud800" <= character <= "\udfff" for character in part):
+                raise DataError(
+                    f"example {name}: {what} {place} ({part!a}) is not valid Unicode: {is_half} "
+                    "half of a surrogate pair. Correct the file."
+                ) from cause
 
 
-def _encode_checked(
-    inner: Tokenizer, ids: Sequence[str], words: Sequence[Sequence[str]]
-) -> list[Encoding]:
-    try:
-        return _encode(inner, words)
-    except (TypeError, UnicodeEncodeError) as error:
-        for name, sentence in zip(ids, words, strict=True):
-            for position, word in enumerate(sentence):
-                if not word.isascii() and word.encode("utf-8", "ignore").decode() != word:
-                    raise DataError(
-                        f"example {name}: word {position + 1} ({word!a}) is not valid Unicode: it "
-                        "holds half of a surrogate pair. Correct the file."
-                    ) from error
-        raise
+def _name(tokenizer: PreTrainedTokenizerBase) -> str:
+    return tokenizer.name_or_path or type(tokenizer).__name__

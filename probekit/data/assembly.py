@@ -1,108 +1,82 @@
-"""Cut tokenised examples into windows and put them together as an ``EncodedSplit``."""
+"""Put windows of subwords together as an ``EncodedSplit``, and give every word its place in them.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+What a table of examples stores of a split is put together by the same function as what a tokenizer
+has just made, so that rows are made of the same subwords in extraction and in training.
+"""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int, Int32, Int64
+from jaxtyping import Bool, Int32, Int64
 
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
-from probekit.data.encoded import EncodedSplit
-from probekit.data.subwords import Specials, Subwords
-from probekit.data.windows import OVERLONG, stride, truncate
-from probekit.errors import DataError, OptionError
+from probekit.data.encoded import EncodedSplit, Specials, Subwords
+from probekit.data.windows import Windows, cut_windows, refuse_overlong
+
+# Two sentences, one of them in two windows: "a b" and "c dd e f", where dd is the subwords d and ~d
+# and a window has room for four subwords between the special tokens [ and ].
+#
+#     content.ids        a b | c  d ~d  e  f           content.words   0 1 | 0 1 1 2 3
+#     windows.start      0 | 2 5                       windows.stop    2 | 6 7
+#     subwords           [ a b ] | [ c d ~d e ]   [ e f ]
+#     word_map          -1 0 1 -1 | -1 0 1 1 2 -1   -1 2 3 -1
+#     window_lengths     4 | 6 4                       example_windows 0 1 3
+#
+# There are two words of the first sentence and four of the second: example_words is 0 2 6. The word
+# e lies in two windows, at an edge of both, so the first one gives its row; f only in the last.
+#
+#     word_window        0 0 | 1 1 1 2
+#     word_first         1 2 | 1 2 4 2                 word_last       1 2 | 1 3 4 2
+#
+# The mean of the second sentence reads e once, and of the special tokens the first and the last:
+#
+#     averaged           1 1 1 1 | 1 1 1 1 1 0   0 0 1 1
 
 
-def check_limits(max_length: int, specials: int, overlong: str, least: int = 1) -> None:
-    """Check the length limit and the rule for longer texts.
-
-    Args:
-        max_length: most subwords of a window, special tokens included.
-        specials: how many of these are special tokens.
-        overlong: the rule.
-        least: fewest subwords of text that a window must have room for.
-
-    Raises:
-        OptionError: there is no such room, or the rule is none of the three.
-    """
-    if max_length - specials < least:
-        raise OptionError(
-            f"--max-length {max_length} leaves no room for text beside the tokenizer's "
-            f"{specials} special tokens; give at least {specials + least}."
-        )
-    if overlong not in OVERLONG:
-        raise OptionError(f"--overlong {overlong!r} is none of: {', '.join(OVERLONG)}.")
-
-
-def refuse_overlong(
-    lengths: Int64[np.ndarray, " examples"], ids: Sequence[str], max_length: int
-) -> None:
-    """Refuse a split with an example of more than ``max_length`` subwords, specials included.
-
-    Raises:
-        DataError: there is one; the message names the first and counts the others.
-    """
-    too_long = np.flatnonzero(lengths > max_length)
-    if too_long.size:
-        first = int(too_long[0])
-        others = f" ({too_long.size - 1} more are too long)" if too_long.size > 1 else ""
-        raise DataError(
-            f"example {ids[first]} has {lengths[first]} subwords with special tokens, more than "
-            f"the limit of {max_length}{others}. Shorten it, or use --overlong stride or truncate."
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Windows:
-    """Windows as runs of ``Subwords``: (start, stop), in order, and how many each example has."""
-
-    start: Int64[np.ndarray, " windows"]
-    stop: Int64[np.ndarray, " windows"]
-    per_example: Int64[np.ndarray, " examples"]
-    truncated_words: int
-
-
-def cut_windows(content: Subwords, room: int, overlong: str, *, keep_empty: bool) -> Windows:
-    """Give every example one window, and an overlong one what its plan says.
+def encode_content(
+    content: Subwords,
+    specials: Specials,
+    ids: Sequence[str],
+    *,
+    max_length: int,
+    overlong: str,
+    n_words: Int64[np.ndarray, " examples"] | None = None,
+) -> EncodedSplit:
+    """Cut tokenised examples into windows and put them together.
 
     Args:
         content: the subwords, without special tokens.
-        room: most subwords of a window, special tokens not counted.
-        overlong: how a longer example is read: ``truncate``, else in overlapping windows.
-        keep_empty: whether an example without subwords has a window (of special tokens).
+        specials: what goes around each window.
+        ids: name of each example.
+        max_length: most subwords of a window, special tokens included.
+        overlong: what to do with a longer example: ``stride``, ``truncate`` or ``error``.
+        n_words: words of each example, those without subwords included; None for running texts,
+            whose words are the tokenizer's and have no rows.
+
+    Raises:
+        DataError: an example is too long and ``overlong`` is ``error``.
     """
-    lengths = np.diff(content.bounds)
-    per_example = np.where((lengths > 0) | keep_empty, 1, 0)
-    plan = truncate if overlong == "truncate" else stride
-    plans = {
-        int(example): plan(_word_bounds(content, int(example)), room)
-        for example in np.flatnonzero(lengths > room)
-    }
-    for example, found in plans.items():
-        per_example[example] = len(found.spans)
-    start = np.repeat(content.bounds[:-1], per_example)
-    stop = np.repeat(content.bounds[1:], per_example)
-    first_window = bounds_of(per_example)
-    for example, found in plans.items():
-        place = slice(first_window[example], first_window[example + 1])
-        start[place], stop[place] = content.bounds[example] + np.array(found.spans).T
-    truncated = sum(found.truncated_words for found in plans.values())
-    return Windows(start=start, stop=stop, per_example=per_example, truncated_words=truncated)
-
-
-def _word_bounds(content: Subwords, example: int) -> Int64[np.ndarray, " bounds"]:
-    """Return where the words that have subwords start within one example, and its length."""
-    owners = content.words[content.bounds[example] : content.bounds[example + 1]]
-    changes = np.flatnonzero(np.diff(owners)) + 1
-    return np.concatenate([[0], changes, [len(owners)]]).astype(np.int64)
+    if overlong == "error":
+        refuse_overlong(content.lengths + len(specials), ids, max_length)
+    room = max_length - len(specials)
+    windows = cut_windows(content, room, overlong, keep_empty=len(specials) > 0)
+    if n_words is not None:
+        cut = {"truncated_words": windows.truncated_words}
+        return assemble(content, windows, specials, ids, n_words, cut=cut)
+    cut_texts = int((content.lengths > room).sum()) if overlong == "truncate" else 0
+    cut = {"truncated_words": 0, "truncated_examples": cut_texts}
+    return assemble(content, windows, specials, ids, np.zeros(len(ids), np.int64), cut=cut)
 
 
 def assemble(
     content: Subwords,
     windows: Windows,
     specials: Specials,
-    ids: tuple[str, ...],
+    ids: Sequence[str],
     n_words: Int64[np.ndarray, " examples"],
+    *,
+    cut: Mapping[str, int],
+    targets: Int32[np.ndarray, " words"] | None = None,
 ) -> EncodedSplit:
     """Put special tokens around the windows, and give every word its place.
 
@@ -111,7 +85,9 @@ def assemble(
         windows: made of them.
         specials: what goes around each window.
         ids: name of each example.
-        n_words: words of each example, those without subwords included.
+        n_words: words of each example that have rows.
+        cut: see ``EncodedSplit``.
+        targets: for language modelling, what each row is to predict.
     """
     inner = windows.stop - windows.start
     source = ragged_arange(windows.start, inner)
@@ -126,80 +102,127 @@ def assemble(
         subwords[bounds[1:] - offset] = special
     word_map = np.full(bounds[-1], -1, np.int32)
     word_map[place] = content.words[source]
-    example_words = bounds_of(n_words)
-    example = np.repeat(np.arange(len(ids)), windows.per_example)
-    spans = choose_windows(
-        window=np.repeat(np.arange(len(inner)), inner),
-        word=np.repeat(example_words[example], inner) + word_map[place],
-        inner=inner,
-        n_words=int(example_words[-1]),
-    )
-    spans[1:, spans[0] >= 0] += len(specials.prefix)
-    averaged = None
-    if len(inner) and int(windows.per_example.max()) > 1:
-        row = np.repeat(example_words[example], inner) + word_map[place]
-        averaged = np.zeros(bounds[-1], bool)
-        averaged[place] = spans[0][row] == np.repeat(np.arange(len(inner)), inner)
-        _average_outer_specials(averaged, bounds, windows.per_example, specials)
-    return EncodedSplit(
-        ids=ids,
+    return with_places(
+        ids=tuple(ids),
         subwords=subwords,
         word_map=word_map,
         window_lengths=lengths,
         example_windows=bounds_of(windows.per_example),
-        example_words=example_words,
-        word_window=spans[0],
-        word_first=spans[1],
-        word_last=spans[2],
-        truncated_words=windows.truncated_words,
-        averaged=averaged,
+        example_words=bounds_of(n_words),
+        targets=targets,
+        cut=cut,
     )
 
 
-def _average_outer_specials(
-    averaged: Bool[np.ndarray, " tokens"],
-    bounds: Int64[np.ndarray, " bounds"],
-    per_example: Int64[np.ndarray, " examples"],
-    specials: Specials,
-) -> None:
-    """Count the specials before each example's first window and after its last one."""
-    first = bounds_of(per_example)[:-1][per_example > 0]
-    last = (bounds_of(per_example)[1:] - 1)[per_example > 0]
-    for offset in range(len(specials.prefix)):
-        averaged[bounds[first] + offset] = True
-    for offset in range(1, len(specials.suffix) + 1):
-        averaged[bounds[last + 1] - offset] = True
-
-
-def choose_windows(
+def with_places(
     *,
-    window: Int64[np.ndarray, " subwords"],
-    word: Int64[np.ndarray, " subwords"],
-    inner: Int[np.ndarray, " windows"],
+    ids: tuple[str, ...],
+    subwords: Int32[np.ndarray, " tokens"],
+    word_map: Int32[np.ndarray, " tokens"],
+    window_lengths: Int32[np.ndarray, " windows"],
+    example_windows: Int64[np.ndarray, " bounds"],
+    example_words: Int64[np.ndarray, " bounds"],
+    token_types: Int32[np.ndarray, " tokens"] | None = None,
+    targets: Int32[np.ndarray, " words"] | None = None,
+    cut: Mapping[str, int],
+) -> EncodedSplit:
+    """Return the split of these windows: every word's place, and every token once, are found.
+
+    Args:
+        ids: see ``EncodedSplit``, as for the rest.
+        subwords: vocabulary ids.
+        word_map: words; those of a split without word rows are the tokenizer's own.
+        window_lengths: of all windows.
+        example_windows: bounds.
+        example_words: bounds.
+        token_types: of pairs.
+        targets: of language modelling, whose blocks do not overlap.
+        cut: counts.
+    """
+    places, averaged = np.empty((3, 0), np.int32), None
+    has_rows = example_words[-1] > 0
+    overlaps = targets is None and bool((np.diff(example_windows) > 1).any())
+    if has_rows or overlaps:
+        inside, example_tokens = word_map >= 0, bounds_of(window_lengths)[example_windows]
+        owner = np.repeat(np.arange(len(ids)), np.diff(example_tokens))
+        words = example_words if has_rows else _own_words(word_map, owner, len(ids))
+        word = words[owner] + word_map
+        found = _choose_windows(window_lengths, word, inside, int(words[-1]))
+        places = found if has_rows else places
+        if overlaps:
+            window = np.repeat(np.arange(len(window_lengths)), window_lengths)
+            averaged = _before_or_after_words(inside, owner, example_tokens)
+            averaged[inside] = found[0][word[inside]] == window[inside]
+    return EncodedSplit(
+        ids=ids,
+        subwords=subwords,
+        word_map=word_map,
+        window_lengths=window_lengths,
+        example_windows=example_windows,
+        example_words=example_words,
+        word_window=places[0],
+        word_first=places[1],
+        word_last=places[2],
+        averaged=averaged,
+        token_types=token_types,
+        targets=targets,
+        cut=cut,
+    )
+
+
+def _own_words(
+    word_map: Int32[np.ndarray, " tokens"], owner: Int64[np.ndarray, " tokens"], examples: int
+) -> Int64[np.ndarray, " bounds"]:
+    """Return the bounds of the words that the tokenizer finds in each text, deleted ones too."""
+    counts = np.zeros(examples, np.int64)
+    np.maximum.at(counts, owner, word_map + 1)
+    return bounds_of(counts)
+
+
+def _choose_windows(
+    window_lengths: Int32[np.ndarray, " windows"],
+    word: Int64[np.ndarray, " tokens"],
+    inside: Bool[np.ndarray, " tokens"],
     n_words: int,
 ) -> Int32[np.ndarray, "3 words"]:
-    """Return each word's window, first and last position, specials not counted; -1 for none.
+    """Return each word's window, and its first and last position there; -1 for none.
 
     A word in several windows takes the one in which it lies farthest from an edge, the earliest
     of equals.
 
     Args:
-        window: window of each subword.
+        window_lengths: subwords of each window.
         word: word row of each subword.
-        inner: subwords of each window.
+        inside: which subwords belong to a word; the others are special tokens, beyond the edge.
         n_words: R.
     """
-    spans = np.full((3, n_words), -1, np.int32)
-    if not word.size:
-        return spans
+    places = np.full((3, n_words), -1, np.int32)
+    content = np.flatnonzero(inside)
+    if not content.size:
+        return places
+    window = np.repeat(np.arange(len(window_lengths)), window_lengths)[content]
+    word = word[content]
     change = (np.diff(window) != 0) | (np.diff(word) != 0)
     begins = np.concatenate([[0], np.flatnonzero(change) + 1])
     ends = np.concatenate([begins[1:], [len(word)]]) - 1
     owner, row = window[begins], word[begins]
-    window_start = bounds_of(inner)[owner]
-    first, last = begins - window_start, ends - window_start
-    depth = np.minimum(first, inner[owner] - 1 - last)
+    left, right = np.searchsorted(window, owner), np.searchsorted(window, owner, side="right") - 1
+    depth = np.minimum(begins - left, right - ends)
     order = np.lexsort((owner, -depth, row))
     best = order[np.concatenate([[True], np.diff(row[order]) != 0])]
-    spans[:, row[best]] = np.stack([owner, first, last])[:, best]
-    return spans
+    start = bounds_of(window_lengths)[owner]
+    found = np.stack([owner, content[begins] - start, content[ends] - start])
+    places[:, row[best]] = found[:, best]
+    return places
+
+
+def _before_or_after_words(
+    inside: Bool[np.ndarray, " tokens"],
+    owner: Int64[np.ndarray, " tokens"],
+    example_tokens: Int64[np.ndarray, " bounds"],
+) -> Bool[np.ndarray, " tokens"]:
+    """Say which tokens come before all words of their example, or after all of them."""
+    before = bounds_of(inside.astype(np.int64))
+    at_bounds = before[example_tokens]
+    none, every = at_bounds[:-1][owner], at_bounds[1:][owner]
+    return (before[:-1] == none) | (before[:-1] == every)

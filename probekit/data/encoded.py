@@ -1,12 +1,63 @@
 """A split as the model reads it: windows of subwords, and every row's place in them."""
 
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from jaxtyping import Bool, Int32, Int64
 
-from probekit.base.kinds import POOLED
+from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import bounds_of
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subwords:
+    """The subwords of many examples, without special tokens, one after the other.
+
+    Attributes:
+        ids: vocabulary ids.
+        words: the word within its example that each subword belongs to, never decreasing; -1 for
+            one that belongs to none.
+        bounds: example i holds the subwords ``bounds[i]`` to ``bounds[i + 1]`` (excluded).
+    """
+
+    ids: Int32[np.ndarray, " subwords"]
+    words: Int32[np.ndarray, " subwords"]
+    bounds: Int64[np.ndarray, " bounds"]
+
+    @classmethod
+    def gather(cls, examples: Iterable[tuple[Sequence[int], Sequence[int | None]]]) -> Self:
+        """Put the ids and words of one example after the other; nothing else of them is kept."""
+        # flat arrays of C integers: as lists, millions of them would take ten times the memory
+        ids, words, lengths = array("i"), array("i"), array("q")
+        for numbers, owners in examples:
+            ids.extend(numbers)
+            words.extend(owners)  # type: ignore[arg-type]  # of content, which is in some word
+            lengths.append(len(numbers))
+        return cls(
+            ids=np.array(ids, np.int32),
+            words=np.array(words, np.int32),
+            bounds=bounds_of(np.array(lengths, np.int64)),
+        )
+
+    @property
+    def lengths(self) -> Int64[np.ndarray, " examples"]:
+        """Subwords of each example."""
+        return np.diff(self.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Specials:
+    """The special tokens that a tokenizer puts before and after one text."""
+
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+
+    def __len__(self) -> int:
+        """Return how many subwords of every window they take."""
+        return len(self.prefix) + len(self.suffix)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,12 +79,12 @@ class EncodedSplit:
         word_window: window that each word takes its row from; -1 for a word without subwords.
         word_first: the word's first position in that window; -1 for none.
         word_last: the word's last position in that window, not one past it; -1 for none.
-        truncated_words: words of which no window holds every subword.
         averaged: which subwords make the mean of their text, so that each counts once although
             windows overlap; None is all of them.
         token_types: which of two texts each subword belongs to, where the model is told.
-        truncated_examples: texts of which no window holds some subword; None for words.
         targets: for language modelling, the vocabulary id that each row is to predict.
+        cut: by its name in a manifest, how much no window holds whole: ``truncated_words``, and
+            of running texts ``truncated_examples``; an example table does not tell.
     """
 
     ids: tuple[str, ...]
@@ -45,11 +96,10 @@ class EncodedSplit:
     word_window: Int32[np.ndarray, " words"]
     word_first: Int32[np.ndarray, " words"]
     word_last: Int32[np.ndarray, " words"]
-    truncated_words: int
     averaged: Bool[np.ndarray, " tokens"] | None = None
     token_types: Int32[np.ndarray, " tokens"] | None = None
-    truncated_examples: int | None = None
     targets: Int32[np.ndarray, " words"] | None = None
+    cut: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def valid(self) -> Bool[np.ndarray, " words"]:
@@ -70,32 +120,23 @@ class EncodedSplit:
     def rows(self) -> dict[str, Int64[np.ndarray, " examples"]]:
         """Rows of each example in every array that can be made of the split."""
         words = np.diff(self.example_words)
-        one = np.ones(len(self.ids), np.int64)
-        return {
-            "words": words,
-            "predicted": words,
-            "tokens": np.diff(self.example_tokens),
-            **dict.fromkeys(POOLED, one),
+        counts = {
+            "word": words,
+            "prediction": words,
+            "subword": np.diff(self.example_tokens),
+            "text": np.ones(len(self.ids), np.int64),
         }
+        return {name: counts[array.per] for name, array in ARRAYS.items()}
 
     @property
     def counts(self) -> dict[str, int]:
         """The totals that a manifest reports."""
-        if self.targets is not None:
-            return {
-                "examples": len(self.ids),
-                "predicted": len(self.targets),
-                "tokens": len(self.subwords),
-                "windows": len(self.window_lengths),
-            }
-        counts = {
+        rows = len(self.word_window)
+        words = {"words": rows, "valid_words": int(self.valid.sum())}
+        return {
             "examples": len(self.ids),
-            "words": len(self.word_window),
-            "valid_words": int(self.valid.sum()),
+            **(words if self.targets is None else {"predicted": rows}),
             "tokens": len(self.subwords),
             "windows": len(self.window_lengths),
-            "truncated_words": self.truncated_words,
+            **self.cut,
         }
-        if self.truncated_examples is not None:
-            counts["truncated_examples"] = self.truncated_examples
-        return counts

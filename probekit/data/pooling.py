@@ -1,12 +1,12 @@
 """Write the rows that a batch's hidden states hold straight into a unit's buffer.
 
-Which positions make which row is settled once per batch, in a ``PoolPlan``, and used for every
-layer.
+Which positions make which row is settled once per batch, in ``Picks``, and used for every layer.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -17,7 +17,7 @@ Pooling = Literal["first", "last", "mean"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoolPlan:
+class Picks:
     """Which positions of a batch make which rows of the output buffer.
 
     Attributes:
@@ -35,8 +35,20 @@ class PoolPlan:
     counts: Int64[Tensor, " rows"] | None = None
     totals: Int64[Tensor, " rows"] | None = None
 
-    def to(self, states: torch.device, buffer: torch.device) -> "PoolPlan":
-        """Return the plan with its indices where the states and the buffer are."""
+    @classmethod
+    def of(
+        cls,
+        source: Int64[np.ndarray, " picks"],
+        target: Int64[np.ndarray, " rows"],
+        counts: Int64[np.ndarray, " rows"] | None = None,
+        totals: Int64[np.ndarray, " rows"] | None = None,
+    ) -> Self:
+        """Take over arrays."""
+        given = {"source": source, "target": target, "counts": counts, "totals": totals}
+        return cls(**{k: torch.from_numpy(v) for k, v in given.items() if v is not None})
+
+    def to(self, states: torch.device, buffer: torch.device) -> "Picks":
+        """Return the same, with indices where the states and the buffer are."""
         return replace(
             self,
             source=send(self.source, states),
@@ -47,33 +59,33 @@ class PoolPlan:
 
 
 def pool(
-    hidden: Float[Tensor, "batch time dim"], plan: PoolPlan, out: Float[Tensor, "slots dim"]
+    hidden: Float[Tensor, "batch time dim"], picks: Picks, out: Float[Tensor, "slots dim"]
 ) -> None:
-    """Write one layer's pooled rows of a batch into ``out``; rows outside the plan stay.
+    """Write one layer's pooled rows of a batch into ``out``; rows that are not picked stay.
 
-    Rows of words that the tokenizer deletes are in no plan, and parts of a mean are added up:
-    start from a buffer of zeros.
+    Rows of words that the tokenizer deletes never are, and parts of a mean are added up: start
+    from a buffer of zeros.
 
     Args:
         hidden: one layer's states, right-padded.
-        plan: made for this batch; its ``target`` counts rows of ``out``.
+        picks: made for this batch; its ``target`` counts rows of ``out``.
         out: the unit's buffer for this layer, of any float dtype and on any device. A value too
             large for that dtype becomes infinite; checking is the caller's task. Of float32 for a
-            plan with ``totals``.
+            mean over several batches (``totals``).
     """
-    if not len(plan.target):
+    if not len(picks.target):
         return
-    picked = hidden.flatten(0, 1).index_select(0, plan.source)
-    if plan.counts is not None:
-        picked = segment_mean(picked, plan.counts)
-    if plan.counts is None or plan.totals is None:
-        out.index_copy_(0, plan.target, picked.to(device=out.device, dtype=out.dtype))
+    picked = hidden.flatten(0, 1).index_select(0, picks.source)
+    if picks.counts is not None:
+        picked = segment_mean(picked, picks.counts)
+    if picks.counts is None or picks.totals is None:
+        out.index_copy_(0, picks.target, picked.to(device=out.device, dtype=out.dtype))
         return
     assert out.dtype in (torch.float32, torch.float64), "parts of a mean add up in full precision"
-    share = plan.counts.double() / plan.totals.double()
+    share = picks.counts.double() / picks.totals.double()
     part = picked * share[:, None].to(picked.dtype)
-    # no row twice in a plan, so the order of additions is that of the batches
-    out.index_add_(0, plan.target, part.to(device=out.device, dtype=out.dtype))
+    # no row is picked twice, so the order of additions is that of the batches
+    out.index_add_(0, picks.target, part.to(device=out.device, dtype=out.dtype))
 
 
 def segment_mean(

@@ -1,25 +1,45 @@
-"""Texts for language modelling: blocks of subwords, and the positions that predict one."""
+"""Language modelling: texts in blocks, which subwords are predicted, and what stands in for them.
 
-from collections.abc import Iterator, Sequence
+Masking is BERT's (Devlin et al. 2019, section 3.1 and appendix A.1): 15 % of a block's subwords are
+chosen; of these 80 % become the mask token, 10 % a random subword, 10 % stay as they are.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
 
 import numpy as np
-from jaxtyping import Bool, Int32, Int64
-from tokenizers import Tokenizer
+from jaxtyping import Bool, Float64, Int, Int32, Int64
 from transformers import PreTrainedTokenizerBase
 
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
-from probekit.data.alignment import backend, learn_specials
-from probekit.data.encoded import EncodedSplit
-from probekit.data.masking import RATE, choose, learn_mask_vocabulary, mask_draws, replace
-from probekit.data.subwords import Specials
-from probekit.data.texts import refuse_broken
-from probekit.errors import OptionError
+from probekit.base.numbers.seeding import numpy_generator
+from probekit.data.alignment import backend, encode_portions, learn_specials
+from probekit.data.assembly import assemble
+from probekit.data.encoded import EncodedSplit, Subwords
+from probekit.data.windows import Windows, check_limits
+from probekit.errors import BackboneError, OptionError
 
 FORMS = ("masked", "next")
-# Encodings take some 100 bytes per subword; texts of this size together stay below 200 MB.
-_CHARACTERS_PER_CALL = 4_000_000
+RATE = 0.15
+_MASKED, _RANDOM = 0.8, 0.1
+
+# A text of five subwords, "a b c d e", in blocks of at most three: "a b c" and "d e".
+#
+# Next token, every position (--every 1): the last subword of a block has nothing after it.
+#
+#     seen       a b c | d e
+#     predicts   1 1 0 | 1 0
+#     words      0 1 -1 | 2 -1       a row for each position that predicts, numbered in the text
+#     targets    b c e               the subwords one further on
+#
+# Masked, where b and d are chosen, b becomes the mask token _ and d stays as it is:
+#
+#     seen       a _ c | d e
+#     predicts   0 1 0 | 1 0
+#     words      -1 0 -1 | 1 -1
+#     targets    b d                 what was there
+#
+# In a second pass the text is read again, after the first, with other subwords chosen.
 
 
 def encode_predicted(
@@ -30,10 +50,10 @@ def encode_predicted(
     max_length: int,
     form: str,
     every: int = 1,
-    mask_rate: float = RATE,
+    rate: float = RATE,
     passes: int = 1,
     seed: int = 0,
-) -> tuple[EncodedSplit, Int32[np.ndarray, " rows"]]:
+) -> EncodedSplit:
     """Tokenise texts for language modelling, and say what is to be predicted where.
 
     Each text is cut into blocks that follow each other without overlap; the tokenizer's special
@@ -49,17 +69,14 @@ def encode_predicted(
         ids: name of each text.
         texts: the running texts.
         max_length: most subwords of a block, special tokens included.
-        form: ``masked``: hidden subwords are predicted from where they were (``masking``).
+        form: ``masked``: hidden subwords are predicted from where they were.
             ``next``: a position predicts the subword after it.
         every: for ``next``: the k-th, 2k-th, 3k-th, ... subword of each block predict, save the
             block's last one, which has nothing after it.
-        mask_rate: for ``masked``: share of a block's subwords that is predicted.
+        rate: for ``masked``: share of a block's subwords that is predicted.
         passes: for ``masked``: each text is read this often, with other subwords hidden. From two
             passes on, pass p of an example is named ``<id>#<p>``, from 0.
-        seed: for ``masked``: of the choice; see ``masking.mask_draws`` for what it depends on.
-
-    Returns:
-        The split, and the vocabulary id that each of its rows is to predict.
+        seed: for ``masked``: of the choice; see ``_draws`` for what it depends on.
 
     Raises:
         BackboneError: the tokenizer is not fast, or has no mask token and ``form`` is ``masked``.
@@ -68,31 +85,35 @@ def encode_predicted(
     """
     assert len(ids) == len(texts), f"{len(ids)} ids for {len(texts)} texts"
     specials = learn_specials(tokenizer)
-    room = max_length - len(specials)
-    _check_options(form, every=every, mask_rate=mask_rate, passes=passes)
-    _check_room(room, max_length, specials, form)
+    _check_options(form, every=every, rate=rate, passes=passes)
+    check_limits(max_length, len(specials), "stride", least=2 if form == "next" else 1)
     vocabulary = learn_mask_vocabulary(tokenizer) if form == "masked" else None
-    content, lengths = _tokenize(backend(tokenizer), ids, texts)
-    blocks = _cut(content, lengths, room=room, passes=passes)
+    found = encode_portions(backend(tokenizer), ids, texts, ids_alone=True)
+    once = Subwords.gather((encoding.ids, range(len(encoding.ids))) for encoding in found)
+    content = _repeated(once, passes)
+    blocks = _cut_blocks(content, max_length - len(specials))
+    lengths = blocks.stop - blocks.start
     if vocabulary is None:
-        targets = np.roll(blocks.content, -1)
-        predicts, seen = blocks.every_kth(every), blocks.content
+        seen, predicts = content.ids, _every_kth(lengths, every)
+        targets = np.roll(content.ids, -1)[predicts]
     else:
-        draws = mask_draws(ids, lengths, passes=passes, seed=seed)
-        targets = blocks.content
-        predicts = choose(targets, blocks.lengths, draws[0], vocabulary=vocabulary, rate=mask_rate)
-        seen = replace(targets, predicts, draws[1:], vocabulary)
-    split = _assemble(_names(ids, passes), blocks, seen, predicts, specials)
-    return split, targets[predicts]
+        draws = _draws(ids, once.lengths, passes=passes, seed=seed)
+        predicts = _choose(content.ids, lengths, draws[0], vocabulary=vocabulary, rate=rate)
+        seen = _hide(content.ids, predicts, draws[1:], vocabulary)
+        targets = content.ids[predicts]
+    rows, n_rows = _number(predicts, content.bounds)
+    read = Subwords(ids=seen, words=rows, bounds=content.bounds)
+    names = _names(ids, passes)
+    return assemble(read, blocks, specials, names, n_rows, targets=targets, cut={})
 
 
-def _check_options(form: str, *, every: int, mask_rate: float, passes: int) -> None:
+def _check_options(form: str, *, every: int, rate: float, passes: int) -> None:
     if form not in FORMS:
         raise OptionError(f"the form {form!r} is none of: {', '.join(FORMS)}.")
     if every < 1:
         raise OptionError(f"--every {every}: give 1 (every position) or more.")
-    if not 0 < mask_rate <= 1:
-        raise OptionError(f"the mask rate {mask_rate} is not a share; give a number in (0, 1].")
+    if not 0 < rate <= 1:
+        raise OptionError(f"the mask rate {rate} is not a share; give a number in (0, 1].")
     if passes < 1:
         raise OptionError(f"--passes {passes}: give 1 or more.")
     if passes > 1 and form == "next":
@@ -102,112 +123,151 @@ def _check_options(form: str, *, every: int, mask_rate: float, passes: int) -> N
         )
 
 
-def _check_room(room: int, max_length: int, specials: Specials, form: str) -> None:
-    least = 2 if form == "next" else 1
-    if room < least:
-        raise OptionError(
-            f"--max-length {max_length} leaves no room for text beside the tokenizer's "
-            f"{len(specials)} special tokens; give at least {len(specials) + least}."
-        )
+def _names(ids: Sequence[str], passes: int) -> Sequence[str]:
+    return ids if passes == 1 else [f"{name}#{number}" for name in ids for number in range(passes)]
 
 
-def _names(ids: Sequence[str], passes: int) -> tuple[str, ...]:
-    if passes == 1:
-        return tuple(ids)
-    return tuple(f"{name}#{number}" for name in ids for number in range(passes))
+def _repeated(content: Subwords, passes: int) -> Subwords:
+    """Return each example ``passes`` times, one after the other."""
+    starts, lengths = (np.repeat(of, passes) for of in (content.bounds[:-1], content.lengths))
+    source = ragged_arange(starts, lengths)
+    return Subwords(ids=content.ids[source], words=content.words[source], bounds=bounds_of(lengths))
 
 
-def _tokenize(
-    inner: Tokenizer, ids: Sequence[str], texts: Sequence[str]
+def _cut_blocks(content: Subwords, room: int) -> Windows:
+    """Cut each example into blocks of ``room`` subwords; its last one may be shorter."""
+    per_example = -(-content.lengths // room)
+    offset = ragged_arange(np.zeros_like(per_example), per_example) * room
+    start = np.repeat(content.bounds[:-1], per_example) + offset
+    stop = np.minimum(start + room, np.repeat(content.bounds[1:], per_example))
+    return Windows(start=start, stop=stop, per_example=per_example)
+
+
+def _number(
+    predicts: Bool[np.ndarray, " subwords"], bounds: Int64[np.ndarray, " bounds"]
 ) -> tuple[Int32[np.ndarray, " subwords"], Int64[np.ndarray, " examples"]]:
-    """Return the subwords of all texts, without special tokens, and how many each text has."""
-    pieces: list[Int32[np.ndarray, " n"]] = [np.empty(0, np.int32)]
-    lengths: list[int] = []
-    for part in _portions(texts):
-        try:
-            found = inner.encode_batch_fast(texts[part], add_special_tokens=False)
-        except (TypeError, UnicodeEncodeError) as error:
-            refuse_broken(ids, texts, error)
-            raise
-        numbers = [encoding.ids for encoding in found]
-        pieces.append(np.fromiter(chain.from_iterable(numbers), np.int32))
-        lengths.extend(map(len, numbers))
-    return np.concatenate(pieces), np.array(lengths, np.int64)
+    """Return the row within its example of each predicting subword, else -1; and their numbers."""
+    n_rows = np.diff(bounds_of(predicts.astype(np.int64))[bounds])
+    rows = np.full(len(predicts), -1, np.int32)
+    rows[predicts] = ragged_arange(np.zeros_like(n_rows), n_rows)
+    return rows, n_rows
 
 
-def _portions(texts: Sequence[str]) -> Iterator[slice]:
-    """Cut a run of texts into runs that are not much longer than ``_CHARACTERS_PER_CALL``."""
-    call = np.cumsum([len(text) for text in texts]) // _CHARACTERS_PER_CALL
-    edges = [0, *(np.flatnonzero(np.diff(call)) + 1).tolist(), len(texts)]
-    return (slice(start, stop) for start, stop in pairwise(edges))
+def _every_kth(lengths: Int64[np.ndarray, " blocks"], every: int) -> Bool[np.ndarray, " subwords"]:
+    """Choose the k-th, 2k-th, ... subword of each block, save its last one."""
+    place = ragged_arange(np.ones_like(lengths), lengths)
+    return (place % every == 0) & (place < np.repeat(lengths, lengths))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Blocks:
-    """The blocks of all examples, one after the other, without special tokens."""
+class MaskVocabulary:
+    """What the masking rule needs to know of a tokenizer.
 
-    content: Int32[np.ndarray, " subwords"]
-    lengths: Int64[np.ndarray, " blocks"]
-    per_example: Int64[np.ndarray, " examples"]
+    Attributes:
+        mask: id of the mask token.
+        specials: ids that are never chosen, whatever the text holds: ``[CLS]``, but also a
+            literal ``<unk>`` of the corpus that the tokenizer reads as its unknown token.
+        ordinary: every other id of the vocabulary; random subwords are drawn from these.
+    """
 
-    @property
-    def place(self) -> Int64[np.ndarray, " subwords"]:
-        """Where each subword lies in its block, from 0."""
-        return ragged_arange(np.zeros_like(self.lengths), self.lengths)
-
-    def every_kth(self, every: int) -> Bool[np.ndarray, " subwords"]:
-        place = self.place + 1
-        return (place % every == 0) & (place < np.repeat(self.lengths, self.lengths))
+    mask: int
+    specials: Int32[np.ndarray, " specials"]
+    ordinary: Int32[np.ndarray, " ordinary"]
 
 
-def _cut(
+def learn_mask_vocabulary(tokenizer: PreTrainedTokenizerBase) -> MaskVocabulary:
+    """Read the mask token and the special ids of a tokenizer.
+
+    Raises:
+        BackboneError: it has no mask token, or nothing but special tokens.
+    """
+    name = tokenizer.name_or_path or type(tokenizer).__name__
+    if tokenizer.mask_token_id is None:
+        raise BackboneError(
+            f"tokenizer {name!r} has no mask token, so its model does not do masked language "
+            "modelling. Use the next-token form (a causal model) or choose another encoder."
+        )
+    marked = [number for number, token in tokenizer.added_tokens_decoder.items() if token.special]
+    specials = np.unique([*tokenizer.all_special_ids, *marked]).astype(np.int32)
+    known = np.fromiter(tokenizer.get_vocab().values(), np.int32)
+    ordinary = np.setdiff1d(known, specials)  # not 0..V: vocabularies have holes
+    if not ordinary.size:
+        raise BackboneError(f"tokenizer {name!r} has no tokens besides special ones.")
+    return MaskVocabulary(mask=tokenizer.mask_token_id, specials=specials, ordinary=ordinary)
+
+
+def _draws(
+    ids: Sequence[str], lengths: Int[np.ndarray, " examples"], *, passes: int, seed: int
+) -> Float64[np.ndarray, "3 subwords"]:
+    """Return three uniform numbers per subword, for every example and pass.
+
+    They depend on the seed, the example's id and length, and the pass alone: not on the other
+    examples, their order or their number, nor on how many passes there are.
+
+    Args:
+        ids: name of each example.
+        lengths: subwords of each example.
+        passes: how often each example is read; its passes lie one after the other.
+        seed: of all draws.
+    """
+    drawn = [
+        numpy_generator(seed, "masking", name, number).random((3, int(length)))
+        for name, length in zip(ids, lengths, strict=True)
+        for number in range(passes)
+    ]
+    return np.concatenate([np.empty((3, 0)), *drawn], axis=1)
+
+
+def _choose(
     content: Int32[np.ndarray, " subwords"],
-    lengths: Int64[np.ndarray, " examples"],
+    lengths: Int[np.ndarray, " blocks"],
+    keys: Float64[np.ndarray, " subwords"],
     *,
-    room: int,
-    passes: int,
-) -> _Blocks:
-    """Cut each example's subwords, read ``passes`` times, into blocks of at most ``room``."""
-    starts, sizes = (np.repeat(of, passes) for of in (bounds_of(lengths)[:-1], lengths))
-    per_example = -(-sizes // room)
-    offset = ragged_arange(np.zeros_like(per_example), per_example) * room
-    return _Blocks(
-        content=content[ragged_arange(starts, sizes)],
-        lengths=np.minimum(np.repeat(sizes, per_example) - offset, room),
-        per_example=per_example,
-    )
+    vocabulary: MaskVocabulary,
+    rate: float,
+) -> Bool[np.ndarray, " subwords"]:
+    """Choose the subwords to predict: in each block those with the smallest keys.
+
+    A block of n subwords that are not special has ``rate * n`` of them chosen, rounded to the
+    nearest number (halves up) and at least one, as in BERT's own code.
+
+    Args:
+        content: subwords of all blocks, without the special tokens around them.
+        lengths: subwords of each block.
+        keys: uniform in [0, 1).
+        vocabulary: the special ids.
+        rate: 0 to 1.
+    """
+    ordinary = ~np.isin(content, vocabulary.specials)
+    block = np.repeat(np.arange(len(lengths)), lengths)
+    candidates = np.bincount(block[ordinary], minlength=len(lengths))
+    wanted = np.maximum(np.floor(rate * candidates + 0.5), np.minimum(candidates, 1))
+    order = np.lexsort((np.where(ordinary, keys, np.inf), block))
+    rank = np.arange(len(content)) - np.repeat(bounds_of(lengths)[:-1], lengths)
+    chosen = np.zeros(len(content), bool)
+    chosen[order[rank < wanted[block]]] = True
+    return chosen
 
 
-def _assemble(
-    ids: tuple[str, ...],
-    blocks: _Blocks,
-    seen: Int32[np.ndarray, " subwords"],
-    predicts: Bool[np.ndarray, " subwords"],
-    specials: Specials,
-) -> EncodedSplit:
-    lengths = (blocks.lengths + len(specials)).astype(np.int32)
-    bounds = bounds_of(lengths)
-    place = ragged_arange(bounds[:-1] + len(specials.prefix), blocks.lengths)
-    subwords = np.empty(bounds[-1], np.int32)
-    subwords[place] = seen
-    around = (*enumerate(specials.prefix), *enumerate(specials.suffix, -len(specials.suffix)))
-    for offset, special in around:
-        subwords[(bounds[:-1] if offset >= 0 else bounds[1:]) + offset] = special
-    window = np.repeat(np.arange(len(lengths)), blocks.lengths)[predicts].astype(np.int32)
-    example = np.repeat(np.arange(len(ids)), blocks.per_example)[window]
-    rows = np.bincount(example, minlength=len(ids))
-    word_map = np.full(bounds[-1], -1, np.int32)
-    word_map[place[predicts]] = ragged_arange(np.zeros_like(rows), rows)
-    position = (blocks.place[predicts] + len(specials.prefix)).astype(np.int32)
-    return EncodedSplit(
-        ids=ids,
-        subwords=subwords,
-        word_map=word_map,
-        window_lengths=lengths,
-        example_windows=bounds_of(blocks.per_example),
-        example_words=bounds_of(rows),
-        word_window=window,
-        word_first=position,
-        word_last=position.copy(),
-        truncated_words=0,
-    )
+def _hide(
+    content: Int32[np.ndarray, " subwords"],
+    chosen: Bool[np.ndarray, " subwords"],
+    draws: Float64[np.ndarray, "2 subwords"],
+    vocabulary: MaskVocabulary,
+) -> Int32[np.ndarray, " subwords"]:
+    """Return ``content`` as the model is to see it: chosen subwords masked, random or unchanged.
+
+    Args:
+        content: subwords of all blocks.
+        chosen: which of them are to be predicted.
+        draws: uniform in [0, 1): what becomes of a subword, and which random one it may become
+            (by chance the same, as in BERT).
+        vocabulary: the mask token, and the ids to draw from.
+    """
+    fate, which = draws
+    ordinary = vocabulary.ordinary
+    seen = content.copy()
+    seen[chosen & (fate < _MASKED)] = vocabulary.mask
+    random = chosen & (fate >= _MASKED) & (fate < _MASKED + _RANDOM)
+    seen[random] = ordinary[(which[random] * len(ordinary)).astype(np.int64)]
+    return seen

@@ -1,21 +1,57 @@
-"""Encode running texts, which the tokenizer splits into words by its own rules."""
+"""Encode sentences of pre-split words, and running texts, which the tokenizer splits itself."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Int32, Int64
-from tokenizers import Encoding, Tokenizer
+from jaxtyping import Int32
+from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase
 
-from probekit.base.numbers.ragged import bounds_of
-from probekit.data.alignment import backend, learn_specials
-from probekit.data.assembly import assemble, check_limits, cut_windows, refuse_overlong
-from probekit.data.encoded import EncodedSplit
-from probekit.data.subwords import Subwords
-from probekit.errors import DataError
+from probekit.data.alignment import (
+    backend,
+    check_word_separation,
+    encode_portions,
+    learn_specials,
+    tokenize,
+)
+from probekit.data.assembly import encode_content
+from probekit.data.encoded import EncodedSplit, Subwords
+from probekit.data.windows import check_limits
 
-_TEXTS_PER_CALL = 1024
+
+def encode_words(
+    tokenizer: PreTrainedTokenizerBase,
+    ids: Sequence[str],
+    words: Sequence[Sequence[str]],
+    *,
+    max_length: int,
+    overlong: str = "stride",
+) -> EncodedSplit:
+    """Tokenise pre-split examples and cut them into windows.
+
+    Args:
+        tokenizer: a fast tokenizer.
+        ids: name of each example.
+        words: words of each example.
+        max_length: most subwords of a window, special tokens included.
+        overlong: what to do with a longer example: read it in overlapping windows, cut it, or
+            refuse it.
+
+    Raises:
+        BackboneError: the tokenizer is not fast, or glues pre-split words together.
+        DataError: an example is too long and ``overlong`` is ``error``, or is not valid Unicode.
+        OptionError: ``max_length`` leaves no room beside the special tokens, or ``overlong`` is
+            none of the three.
+    """
+    assert len(ids) == len(words), f"{len(ids)} ids for {len(words)} examples"
+    check_word_separation(tokenizer)
+    specials = learn_specials(tokenizer)
+    check_limits(max_length, len(specials), overlong)
+    content = tokenize(tokenizer, ids, words)
+    n_words = np.fromiter(map(len, words), np.int64)
+    return encode_content(
+        content, specials, ids, max_length=max_length, overlong=overlong, n_words=n_words
+    )
 
 
 def encode_texts(
@@ -33,8 +69,7 @@ def encode_texts(
         ids: name of each text.
         texts: the texts.
         max_length: most subwords of a window, special tokens included.
-        overlong: what to do with a longer text: read it in overlapping windows, cut it, or refuse
-            it.
+        overlong: see ``encode_words``.
 
     Returns:
         The split, without word rows. Windows end between the tokenizer's own words.
@@ -49,93 +84,31 @@ def encode_texts(
     specials = learn_specials(tokenizer)
     check_limits(max_length, len(specials), overlong)
     room = max_length - len(specials)
-    content = _tokenize(backend(tokenizer), ids, texts, room)
-    lengths = np.diff(content.bounds)
-    if overlong == "error":
-        refuse_overlong(lengths + len(specials), ids, max_length)
-    windows = cut_windows(content, room, overlong, keep_empty=len(specials) > 0)
-    split = assemble(content, windows, specials, tuple(ids), count_words(content))
-    cut = int((lengths > room).sum()) if overlong == "truncate" else 0
-    return without_words(split, truncated_examples=cut)
-
-
-def count_words(content: Subwords) -> Int64[np.ndarray, " examples"]:
-    """Return how many words the tokenizer finds in each text: one more than the last one's number.
-
-    A word that the tokenizer numbers and then deletes is counted, so that numbers are places.
-    """
-    lengths = np.diff(content.bounds)
-    counts = np.zeros(len(lengths), np.int64)
-    counts[lengths > 0] = content.words[content.bounds[1:][lengths > 0] - 1] + 1
-    return counts
-
-
-def without_words(split: EncodedSplit, *, truncated_examples: int) -> EncodedSplit:
-    """Return the split of running texts: the tokenizer's own words have no rows."""
-    none = np.empty(0, np.int32)
-    return replace(
-        split,
-        example_words=np.zeros(len(split.ids) + 1, np.int64),
-        word_window=none,
-        word_first=none,
-        word_last=none,
-        truncated_words=0,
-        truncated_examples=truncated_examples,
+    found = encode_portions(backend(tokenizer), ids, texts)
+    content = Subwords.gather(
+        (encoding.ids, _short_words(encoding, text, room))
+        for encoding, text in zip(found, texts, strict=True)
     )
+    return encode_content(content, specials, ids, max_length=max_length, overlong=overlong)
 
 
-def refuse_broken(ids: Sequence[str], texts: Sequence[str], cause: Exception) -> None:
-    """Name the first text that is not valid Unicode, if any.
-
-    Raises:
-        DataError: there is one.
-    """
-    for name, text in zip(ids, texts, strict=True):
-        broken = next((place for place, c in enumerate(text) if "\ud800" <= c <= "\udfff"), None)
-        if broken is not None:
-            raise DataError(
-                f"example {name}: character {broken + 1} ({text[broken]!a}) is not valid Unicode: "
-                "it is half of a surrogate pair. Correct the file."
-            ) from cause
-
-
-def _tokenize(inner: Tokenizer, ids: Sequence[str], texts: Sequence[str], room: int) -> Subwords:
-    pieces = [np.empty(0, np.int32)]
-    owners = [np.empty(0, np.int32)]
-    lengths: list[int] = []
-    for start in range(0, len(texts), _TEXTS_PER_CALL):
-        part = slice(start, start + _TEXTS_PER_CALL)
-        try:
-            found = inner.encode_batch(list(texts[part]), add_special_tokens=False)
-        except (TypeError, UnicodeEncodeError) as error:
-            refuse_broken(ids[part], texts[part], error)
-            raise
-        for encoding, text in zip(found, texts[part], strict=True):
-            pieces.append(np.array(encoding.ids, np.int32))
-            owners.append(_words(encoding, text, room))
-            lengths.append(len(encoding.ids))
-    return Subwords(
-        ids=np.concatenate(pieces),
-        words=np.concatenate(owners),
-        bounds=bounds_of(np.array(lengths, np.int64)),
-    )
-
-
-def _words(encoding: Encoding, text: str, room: int) -> Int32[np.ndarray, " subwords"]:
+def _short_words(encoding: Encoding, text: str, room: int) -> Sequence[int | None]:
     """Return the word of each subword, none longer than a window.
 
     A tokenizer that does not split at spaces (Llama 2's) calls the whole text one word. Such a
     word is cut at spaces, and where that does not do (Chinese, say), anywhere.
     """
+    if len(encoding.ids) <= room:
+        return encoding.word_ids
     owners = np.array(encoding.word_ids, np.int32)
-    if len(owners) <= room or _longest(owners) <= room:
-        return owners
+    if _longest(owners) <= room:
+        return encoding.word_ids
     change = np.diff(owners, prepend=-1) != 0
     change |= [_after_space(text, at) for at, _ in encoding.offsets]
-    owners = (np.cumsum(change) - 1).astype(np.int32)
+    owners = np.cumsum(change) - 1
     sizes = np.bincount(owners)
     change |= sizes[owners] > room
-    return (np.cumsum(change) - 1).astype(np.int32)
+    return (np.cumsum(change) - 1).tolist()
 
 
 def _after_space(text: str, place: int) -> bool:

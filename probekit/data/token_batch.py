@@ -9,10 +9,32 @@ import torch
 from jaxtyping import Bool, Int32, Int64
 from torch import Tensor
 
+from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.data.batching import PADDED, Batching, batches_by_length
 from probekit.data.encoded import EncodedSplit
-from probekit.data.pooling import Pooling, PoolPlan
+from probekit.data.pooling import Picks, Pooling
+
+# The two sentences of `assembly` are three windows, 0 to 2, of 4, 6 and 4 subwords. Windows of one
+# length share a batch, so that none is padded: window 1 runs first and alone, then 0 and 2:
+#
+#     [ c d ~d e ]          the states of subwords 0 1 2 3 4 5
+#
+#     [ a b ]               0 1 2 3         states seen as (B * T, D): row 1 begins at T = 4
+#     [ e f ]               4 5 6 7
+#
+# The words a b c dd e f have the rows 0 to 5, so the batches fill a buffer of six rows from their
+# first (or last) subwords and, as `pooling` says, from the mean of both subwords of dd:
+#
+#     words, first          source 1 2 4      target 2 3 4     |  source 1 2 6    target 0 1 5
+#     words, mean           source 1 2 3 4    counts 1 2 1     |  source 1 2 6    counts 1 1 1
+#     tokens                source 0 to 5     target 4 to 9    |  source 0 to 7   target 0-3 10-13
+#     cls                   source 0          target 1         |  source 0        target 0
+#     last                  none                               |  source 3 7      target 0 1
+#     mean of a text        source 0 1 2 3 4  target 1         |  source 0-3 6 7  target 0 1
+#                           counts 5 of 7                      |  counts 4 of 4 and 2 of 7
+#
+# The second text's mean is added up over both batches, 5/7 of it from the first one.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +44,14 @@ class TokenBatch:
     Attributes:
         input_ids: vocabulary ids.
         lengths: real subwords of each row, at least 1.
-        plans: per array, which states make which rows; rows are counted from the first one of the
+        picks: per array, which states make which rows; rows are counted from the first one of the
             run of examples.
         token_types: which of two texts each subword belongs to; None where the model is not told.
     """
 
     input_ids: Int64[Tensor, "batch time"]
     lengths: Int64[Tensor, " batch"]
-    plans: Mapping[str, PoolPlan]
+    picks: Mapping[str, Picks]
     token_types: Int64[Tensor, "batch time"] | None = None
 
 
@@ -55,8 +77,7 @@ def token_batches(
         batch_tokens: most tokens of a batch, padding included.
         pad_id: any id of the vocabulary; its states are never read.
         pooling: what makes a word's row: its first subword, its last, or their mean.
-        arrays: which plans to make: ``words`` or ``predicted`` (a row per word), ``tokens``,
-            ``cls``, ``mean``, ``last``.
+        arrays: names of the arrays that rows are made for.
         batching: which windows may share a batch.
 
     Raises:
@@ -64,13 +85,9 @@ def token_batches(
     """
     run = _Run(split, start, stop)
     for windows in batches_by_length(run.lengths, batch_tokens, batching):
-        yield run.batch(windows, pad_id, {n: run.plan(n, windows, pooling) for n in arrays})
-
-
-def whole_batch(split: EncodedSplit, start: int, stop: int, *, pad_id: int) -> TokenBatch:
-    """Return the examples ``start`` to ``stop`` (excluded) as one batch without plans, in order."""
-    run = _Run(split, start, stop)
-    return run.batch(np.arange(len(run.lengths)), pad_id, {})
+        yield run.batch(
+            windows, pad_id, {name: run.picks(name, windows, pooling) for name in arrays}
+        )
 
 
 class _Run:
@@ -93,13 +110,13 @@ class _Run:
         self._word_bounds = np.searchsorted(owner[self._words], np.arange(len(self.lengths) + 1))
 
     def batch(
-        self, windows: Int64[np.ndarray, " batch"], pad_id: int, plans: Mapping[str, PoolPlan]
+        self, windows: Int64[np.ndarray, " batch"], pad_id: int, picks: Mapping[str, Picks]
     ) -> TokenBatch:
         types = self.token_types
         return TokenBatch(
             input_ids=torch.from_numpy(self.padded(windows, self.subwords, pad_id)),
             lengths=torch.from_numpy(self.lengths[windows].astype(np.int64)),
-            plans=plans,
+            picks=picks,
             token_types=None if types is None else torch.from_numpy(self.padded(windows, types, 0)),
         )
 
@@ -114,48 +131,36 @@ class _Run:
         ids[np.arange(ids.shape[1]) < lengths[:, None]] = values[self._tokens(windows)]
         return ids
 
-    def plan(self, array: str, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> PoolPlan:
-        if array in ("words", "predicted"):
-            return self._word_plan(windows, pooling)
-        if array == "tokens":
-            return self._token_plan(windows)
-        if array == "mean":
-            return self._mean_plan(windows)
-        assert array in ("cls", "last"), array
-        return self._end_plan(windows, first=array == "cls")
+    def picks(self, name: str, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> Picks:
+        array = ARRAYS[name]
+        if array.per == "subword":
+            return Picks.of(self._positions(windows), self._tokens(windows))
+        if array.per != "text":
+            return self._word_picks(windows, pooling)
+        if array.averages:
+            return self._mean_picks(windows)
+        return self._end_picks(windows, first=array.end == "first")
 
-    def _token_plan(self, windows: Int64[np.ndarray, " batch"]) -> PoolPlan:
-        return PoolPlan(
-            source=torch.from_numpy(self._positions(windows)),
-            target=torch.from_numpy(self._tokens(windows)),
-        )
-
-    def _word_plan(self, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> PoolPlan:
+    def _word_picks(self, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> Picks:
         counts = self._word_bounds[windows + 1] - self._word_bounds[windows]
         words = self._words[ragged_arange(self._word_bounds[windows], counts)]
         row_starts = np.repeat(self._row_starts(windows), counts)
-        target = torch.from_numpy(words)
         if pooling != "mean":
             position = self._first if pooling == "first" else self._last
-            return PoolPlan(source=torch.from_numpy(row_starts + position[words]), target=target)
+            return Picks.of(row_starts + position[words], words)
         sizes = (self._last - self._first + 1)[words].astype(np.int64)
-        source = ragged_arange(row_starts + self._first[words], sizes)
-        return PoolPlan(
-            source=torch.from_numpy(source), target=target, counts=torch.from_numpy(sizes)
-        )
+        return Picks.of(ragged_arange(row_starts + self._first[words], sizes), words, sizes)
 
-    def _end_plan(self, windows: Int64[np.ndarray, " batch"], *, first: bool) -> PoolPlan:
-        """Plan the first token of each text's first window, or the last one of its last window."""
+    def _end_picks(self, windows: Int64[np.ndarray, " batch"], *, first: bool) -> Picks:
+        """Pick the first token of each text's first window, or the last one of its last window."""
         edge = self._example_windows[:-1] if first else self._example_windows[1:] - 1
         example = self._examples[windows]
         at_edge = edge[example] == windows
         source = self._row_starts(windows) + (0 if first else self.lengths[windows] - 1)
-        return PoolPlan(
-            source=torch.from_numpy(source[at_edge]), target=torch.from_numpy(example[at_edge])
-        )
+        return Picks.of(source[at_edge], example[at_edge])
 
-    def _mean_plan(self, windows: Int64[np.ndarray, " batch"]) -> PoolPlan:
-        """Plan the mean of each text's tokens; a text's windows may lie in several batches."""
+    def _mean_picks(self, windows: Int64[np.ndarray, " batch"]) -> Picks:
+        """Pick the tokens of each text's mean; a text's windows may lie in several batches."""
         windows_by_text = np.argsort(windows)  # a text's windows lie side by side
         starts = self._row_starts(windows)[windows_by_text]
         windows = windows[windows_by_text]
@@ -163,12 +168,7 @@ class _Run:
         read = self._averages[self._tokens(windows)]
         source = ragged_arange(starts, self.lengths[windows])[read]
         target, counts = np.unique(owner[read], return_counts=True)
-        return PoolPlan(
-            source=torch.from_numpy(source),
-            target=torch.from_numpy(target),
-            counts=torch.from_numpy(counts),
-            totals=torch.from_numpy(self._totals[target]),
-        )
+        return Picks.of(source, target, counts, self._totals[target])
 
     @cached_property
     def _examples(self) -> Int64[np.ndarray, " windows"]:

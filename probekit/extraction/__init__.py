@@ -1,15 +1,9 @@
-"""Extraction: run a frozen backbone once and write every layer's rows to the cache."""
+"""Extraction: run a frozen backbone once and write every layer's rows to the cache.
 
-from probekit.extraction.dry_run import Forecast, break_even, forecast, training_split
-from probekit.extraction.extract import extract, open_session
-from probekit.extraction.request_options import ExtractOptions
+The names of ``__init__.pyi`` load on first use, so that the command line shows `ExtractOptions`
+without torch.
+"""
 
-__all__ = [
-    "ExtractOptions",
-    "Forecast",
-    "break_even",
-    "extract",
-    "forecast",
-    "open_session",
-    "training_split",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,21 +3,16 @@
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
-from probekit.backbone.dtypes import ComputeDtype
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
+from probekit.base.options import option
 from probekit.base.registry import choose
-from probekit.data.pooling import Pooling
-from probekit.data.windows import OVERLONG
 from probekit.errors import OptionError
-from probekit.store.arrays import FEATURE_DTYPES
-from probekit.store.backends import BACKENDS
 
-DTYPES = ("auto", *FEATURE_DTYPES)
-COMPUTE_DTYPES = get_args(ComputeDtype)
-POOLINGS = ("auto", *get_args(Pooling))
 KEEP = (*ARRAYS, OUTPUT_HEAD)
 
 _REQUESTED = ("format", "dtype", "compute_dtype", "overlong", "max_length")
+_COUNTS = ("max_length", "limit", "batch_tokens", "passes", "every")
+_SEEDS = ("random_init", "mask_seed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +29,7 @@ class ExtractOptions:
             its last token), ``predicted`` (every chosen layer, one row per predicted token of
             language modelling) and ``tokens`` (last layer, one row per subword of every window);
             ``output-head`` is the model's own. None is what the task's labels need
-            (``keep.resolve_keep``).
+            (``request.resolve_keep``).
         pooling: which subwords make a word's row; ``auto`` is the first subword for
             bidirectional models and the last one for causal models.
         overlong: what happens to texts longer than the limit: ``stride`` reads overlapping
@@ -50,21 +45,47 @@ class ExtractOptions:
         tie: ``input``: for a model without an output head, its input embeddings.
     """
 
-    format: str = "zarr"
-    dtype: str = "auto"
-    compute_dtype: str = "auto"
-    layers: str = "all"
-    keep: tuple[str, ...] | None = None
-    pooling: str = "auto"
-    overlong: str = "stride"
-    max_length: int | None = None
-    limit: int | None = None
-    batch_tokens: int = 4096
-    random_init: int | None = None
-    passes: int | None = None
-    mask_seed: int | None = None
-    every: int | None = None
-    tie: str | None = None
+    format: str = option("zarr", "zarr or hdf5.")
+    dtype: str = option(
+        "auto", "Stored dtype: auto (float16, guarded), float16, bfloat16, float32, int8."
+    )
+    compute_dtype: str = option("auto", "auto (bfloat16 where native), float32, bfloat16, float16.")
+    layers: str = option("all", "Layers to store: all, -1, 0,4,8 or 0:25:4.")
+    keep: tuple[str, ...] | None = option(
+        None,
+        "Arrays: words (a row per word), cls, mean, last (a row per text), predicted (a row per "
+        "predicted token), tokens (last layer's subwords), and output-head; what the task's "
+        "labels need if unset.",
+    )
+    pooling: str = option(
+        "auto",
+        "Which subwords make a word's row: auto (first; last for causal models), first, last, "
+        "mean.",
+    )
+    overlong: str = option(
+        "stride",
+        "Texts longer than the limit: stride (overlapping windows), truncate, error. Pairs are "
+        "cut.",
+    )
+    max_length: int | None = option(None, "Limit in subwords; the model's own if unset.")
+    limit: int | None = option(None, "Only the first N examples of each split.")
+    batch_tokens: int = option(4096, "Padded tokens per batch.")
+    random_init: int | None = option(
+        None,
+        "Draw the weights at random instead (a baseline); the model is then called "
+        "MODEL-random<SEED>.",
+        metavar="SEED",
+    )
+    passes: int | None = option(
+        None, "Masked language modelling: read each text N times, under other masks."
+    )
+    mask_seed: int | None = option(None, "Masked language modelling: seed of the masks.")
+    every: int | None = option(
+        None, "Next-token prediction: every k-th position predicts; 8 if unset."
+    )
+    tie: str | None = option(
+        None, "input: a model without an output head lends its input embeddings."
+    )
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -73,28 +94,29 @@ class ExtractOptions:
             OptionError: a value is none of the choices, or not positive.
             UnknownNameError: the backend is unknown.
         """
+        from probekit.store.backends import BACKENDS
+
         choose("format", self.format, BACKENDS)
-        _check_choice("--dtype", self.dtype, DTYPES)
-        _check_choice("--compute-dtype", self.compute_dtype, COMPUTE_DTYPES)
-        _check_choice("--pooling", self.pooling, POOLINGS)
-        _check_choice("--overlong", self.overlong, OVERLONG)
+        for name, choices in _choices().items():
+            value = getattr(self, name)
+            if value is not None:
+                _check_choice(name, value, choices)
         if self.keep is not None:
             object.__setattr__(self, "keep", _checked_keep(self.keep))
-        _check_positive("--max-length", self.max_length)
-        _check_positive("--limit", self.limit)
-        _check_positive("--batch-tokens", self.batch_tokens)
-        _check_positive("--passes", self.passes)
-        _check_positive("--every", self.every)
-        _check_seed("--random-init", self.random_init)
-        _check_seed("--mask-seed", self.mask_seed)
-        if self.tie is not None:
-            _check_choice("--tie", self.tie, ("input",))
+        for name in (*_COUNTS, *_SEEDS):
+            value, least = getattr(self, name), int(name in _COUNTS)
+            if value is not None and value < least:
+                raise OptionError(
+                    f"{_typed(name)} must be a positive number; found {value}."
+                    if least
+                    else f"{_typed(name)} {value}: a seed is 0 or more."
+                )
 
     def requested(self) -> dict[str, Any]:
         """Return the part of the options that the key of an entry hashes as it was given.
 
         The batch size is left out: it moves the last bits at most. What depends on the task and
-        the model is left to ``request.make_request``.
+        the model is left to ``Request.to_json``.
         """
         return {name: getattr(self, name) for name in _REQUESTED}
 
@@ -105,29 +127,43 @@ class ExtractOptions:
             value = getattr(self, field.name)
             text = ",".join(value) if isinstance(value, tuple) else str(value)
             if value != field.default:
-                found += [f"--{field.name.replace('_', '-')}", text]
+                found += [_typed(field.name), text]
         return found
+
+
+def _choices() -> dict[str, tuple[str, ...]]:
+    """Return what options may be, by name.
+
+    Imported on use, as the backends are: the command line shows the options without torch.
+    """
+    from probekit.backbone.loading import ComputeDtype
+    from probekit.data.pooling import Pooling
+    from probekit.data.windows import OVERLONG
+    from probekit.store.arrays import FEATURE_DTYPES
+
+    return {
+        "dtype": ("auto", *FEATURE_DTYPES),
+        "compute_dtype": get_args(ComputeDtype),
+        "pooling": ("auto", *get_args(Pooling)),
+        "overlong": OVERLONG,
+        "tie": ("input",),
+    }
 
 
 def _checked_keep(keep: tuple[str, ...]) -> tuple[str, ...]:
     """Return ``keep`` in the order of an entry's arrays: order and repetitions mean nothing."""
     for name in keep:
-        _check_choice("--keep", name, KEEP)
+        _check_choice("keep", name, KEEP)
     if not set(keep) & set(ARRAYS):
         raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
     return tuple(name for name in KEEP if name in keep)
 
 
-def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise OptionError(f"{option} {value!r} is none of: {', '.join(choices)}.")
+        raise OptionError(f"{_typed(name)} {value!r} is none of: {', '.join(choices)}.")
 
 
-def _check_seed(option: str, value: int | None) -> None:
-    if value is not None and value < 0:
-        raise OptionError(f"{option} {value}: a seed is 0 or more.")
-
-
-def _check_positive(option: str, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise OptionError(f"{option} must be a positive number; found {value}.")
+def _typed(name: str) -> str:
+    """Return a field's name as it is typed."""
+    return f"--{name.replace('_', '-')}"

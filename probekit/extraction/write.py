@@ -1,74 +1,19 @@
-"""Compute and write the units of one entry, with the disk and the model working side by side."""
+"""Write the units of one entry as they are computed: disk and model work side by side."""
 
-import logging
-import time
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
-
-from jaxtyping import Int64
-from torch import Tensor
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 from probekit.backbone import Backbone
-from probekit.base.fingerprint import canonical_json
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.base.notices import ProgressBar
-from probekit.data.token_batch import TokenBatch
-from probekit.extraction.compute import ComputedUnit, batches_of, compute_unit
+from probekit.extraction.compute import ComputedUnit, check_range, compute_unit
 from probekit.extraction.plan import Plan
-from probekit.extraction.statistics import LayerStatistics, check_range
-from probekit.extraction.writer import WriterThread
 from probekit.store.builder import EntryBuilder
 
-logger = logging.getLogger(__name__)
-
-_PROBE_TOKENS = 512
-"""Tokens of the measured pass on a CPU, where more take long and go no faster."""
-
-_LEAST_PROBE_TOKENS = 128
-"""The same where so many are a large part of the entry; fewer would go slower than a batch does."""
-
-
-def tokens_per_second(backbone: Backbone, plan: Plan, *, share: float = 1.0) -> float:
-    """Measure the forward pass on some of the entry's own sentences of middling length.
-
-    Args:
-        backbone: the frozen model.
-        plan: of the entry.
-        share: of the entry's tokens, how many are measured on a CPU: 128 at least, 512 at most,
-            after a warm-up with a quarter as many. Elsewhere it is a batch.
-    """
-    batches = batches_of(backbone, plan, plan.largest_first[0])
-    batch = batches[len(batches) // 2]
-    count = len(batch.lengths)
-    if backbone.device.type == "cpu":
-        fair = int(share * plan.encoded.window_lengths.sum())
-        most = min(_PROBE_TOKENS, max(fair, _LEAST_PROBE_TOKENS))
-        count = min(count, max(1, most // batch.input_ids.shape[1]))
-    # a few first: they pay for allocation and kernel selection
-    _, seconds = (_probe_seconds(backbone, plan, batch, n) for n in (-(-count // 4), count))
-    return int(batch.lengths[:count].sum()) / seconds
-
-
-def _probe_seconds(backbone: Backbone, plan: Plan, batch: TokenBatch, count: int) -> float:
-    """Return the seconds of a forward pass over the first windows of a batch."""
-    lengths = batch.lengths[:count]
-    ids = batch.input_ids[:count, : int(lengths.max())]
-    types = None if batch.token_types is None else batch.token_types[:count, : ids.shape[1]]
-    return forward_seconds(backbone, ids, lengths, plan.layers, types)
-
-
-def forward_seconds(
-    backbone: Backbone,
-    ids: Int64[Tensor, "batch time"],
-    lengths: Int64[Tensor, " batch"],
-    layers: Sequence[int] | None,
-    token_types: Int64[Tensor, "batch time"] | None,
-) -> float:
-    """Return the seconds of one forward pass; for the arguments see ``Backbone.layers``."""
-    start = time.perf_counter()
-    states = backbone.layers(ids, lengths, layers, token_types)
-    states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
-    return time.perf_counter() - start
+T = TypeVar("T")
 
 
 def write_units(
@@ -78,7 +23,6 @@ def write_units(
     *,
     computed: dict[int, ComputedUnit],
     reused: ReusedMemory,
-    remedy: str,
     progress: bool,
     title: str,
 ) -> None:
@@ -91,7 +35,6 @@ def write_units(
         computed: units that were computed already, by index; taken out as they are written, so
             that their memory is used again.
         reused: gives the memory for units, and takes it back.
-        remedy: the command to rerun when a value is out of range.
         progress: show progress on stderr.
         title: the bar's title.
 
@@ -103,17 +46,17 @@ def write_units(
     for index in builder.done_units & computed.keys():  # by an earlier run
         reused.give_back(computed.pop(index).memory)
     done = builder.done_units | computed.keys()
-    how = {**backbone.computing(), "batch_tokens": plan.batch_tokens}
+    how = {"device": str(backbone.device), "batch_tokens": plan.batch_tokens}
     with (
         token_bar(plan, title, done=done, progress=progress) as bar,
-        WriterThread[ComputedUnit](lambda item: _write(builder, item, reused, how)) as writer,
+        writer_thread(partial(_write, builder, reused, how)) as put,
     ):
         for unit in todo:
             item = computed.pop(unit.index, None)
             if item is None:
                 item = compute_unit(backbone, plan, unit, bar.update, reused)
-            _guard(plan, item, remedy)
-            writer.put(item)
+            check_range(item, plan)
+            put(item)
             del item  # the next unit is computed while this one is written
 
 
@@ -133,14 +76,8 @@ def token_bar(
     )
 
 
-def _guard(plan: Plan, item: ComputedUnit, remedy: str) -> None:
-    layers = {name: array.layers for name, array in plan.arrays.items()}
-    place = plan.describe_unit(item.unit)
-    check_range(item.statistics, layers, plan.dtype, place=place, remedy=remedy)
-
-
 def _write(
-    builder: EntryBuilder, item: ComputedUnit, reused: ReusedMemory, computed: Mapping[str, Any]
+    builder: EntryBuilder, reused: ReusedMemory, computed: Mapping[str, Any], item: ComputedUnit
 ) -> None:
     statistics = {
         name: {"max_abs": list(part.max_abs), "non_finite": list(part.non_finite)}
@@ -155,30 +92,23 @@ def _write(
     reused.give_back(item.memory)
 
 
-def total_statistics(unit_stats: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
-    """Combine the statistics of all units into the manifest's form."""
-    of_units = [stats["statistics"] for stats in unit_stats]
-    arrays: dict[str, dict[str, list[float]]] = {"max_abs": {}, "non_finite": {}}
-    for name in sorted(of_units[0]):  # marks that are read again have another order
-        merged = LayerStatistics.merge(
-            [
-                LayerStatistics(
-                    max_abs=tuple(stats[name]["max_abs"]),
-                    non_finite=tuple(stats[name]["non_finite"]),
-                )
-                for stats in of_units
-            ]
-        )
-        arrays["max_abs"][name] = list(merged.max_abs)
-        arrays["non_finite"][name] = list(merged.non_finite)
-    return arrays
+@contextmanager
+def writer_thread(write: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
+    """Yield what hands an item to ``write``, in order, on one background thread.
 
+    It waits until the item before is written, so the thread never holds two. An error of the thread
+    is raised by the next call, whose item is dropped, or on leaving the context unless another one
+    is under way.
+    """
+    with ThreadPoolExecutor(1, "probekit-writer") as thread:
+        last: Future[None] | None = None
 
-def ways_of_computing(unit_stats: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return how units were computed: each way once, with the numbers of its units."""
-    ways: dict[str, dict[str, Any]] = {}
-    for unit, stats in enumerate(unit_stats):
-        computed = dict(sorted(stats["computed"].items()))  # a mark that is read again is sorted
-        way = ways.setdefault(canonical_json(computed), {**computed, "units": []})
-        way["units"].append(unit)
-    return list(ways.values())
+        def put(item: T) -> None:
+            nonlocal last
+            if last is not None:
+                last.result()
+            last = thread.submit(write, item)
+
+        yield put
+        if last is not None:
+            last.result()

@@ -15,8 +15,7 @@ from probekit.errors import DataError
 from probekit.features.label_map import LabelMap, as_numbers, join_labels
 from probekit.features.label_rows import choose_array, cut_pieces, example_rows
 from probekit.features.view import FeatureView
-from probekit.probe.model_parts.final_norm import FILE as FINAL_NORM_FILE
-from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.store import Entry
 from probekit.store.labels import LabelSet, labels_for, read_labels
 from probekit.tasks import Example, KindName, Split
@@ -151,7 +150,7 @@ def view_of(
         n_outputs=count_outputs(entry, label_map, kind),
         ids=ids,
         positions=positions,
-        final_norm=FinalNorm.from_file(entry.backbone / FINAL_NORM_FILE),
+        final_norm=KeptBackbone(entry.backbone).final_norm,
         normed_layer=manifest.n_blocks if manifest.final_norm else None,
     )
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from probekit.base.kinds import POOLED
 from probekit.base.machine.buffers import send
 from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
-from probekit.data.places import row_sources, window_lengths
+from probekit.data.places import row_sources
+from probekit.data.stored import encoded_of, window_lengths
 from probekit.errors import DataError
 from probekit.features import FeatureView, missing_array
 from probekit.probe.heads import TokenStates
@@ -66,7 +67,7 @@ class TokenLayout:
             held = missing_array(entry, ARRAY)
             raise DataError(f"this head reads the subwords of whole texts: {held}")
         self._rows = rows
-        sources = row_sources(examples, rows.array.spec.name, entry.manifest.pooling)
+        sources = row_sources(encoded_of(examples), rows.array.spec.name, entry.manifest.pooling)
         sources = sources.take(_ordinals(rows))
         windows = window_lengths(examples)
         tokens = bounds_of(windows.values)

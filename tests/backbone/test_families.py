@@ -4,9 +4,8 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-from probekit.backbone.model_class import build_model
-from probekit.backbone.quiet import quiet_transformers
-from probekit.backbone.read_final_norm import read_final_norm
+from probekit.backbone.architecture import build_model, quiet_transformers
+from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.structure import in_block, position_limit, read_structure
 
 SIZES = {

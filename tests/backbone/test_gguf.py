@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from probekit.backbone import extras, inspect_backbone, load_backbone
+from probekit.backbone import checkpoint, inspect_backbone, load_backbone
 from probekit.errors import BackboneError
 
 
@@ -55,7 +55,7 @@ def test_layers_are_hidden_states(inspection, path, capfd):
 @pytest.mark.parametrize("package", ["gguf", "accelerate"])
 def test_a_missing_package_says_how_to_install_it(package, tmp_path, monkeypatch):
     (tmp_path / "x.gguf").write_bytes(b"GGUF")
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr(checkpoint, "find_spec", lambda name: None if name == package else object())
     with pytest.raises(BackboneError, match=rf"needs the package {package}\. Run `pip install"):
         inspect_backbone(str(tmp_path / "x.gguf"))
 

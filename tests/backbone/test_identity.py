@@ -37,7 +37,7 @@ def test_shards_are_read_in_the_order_of_their_names(tiny_folder, tmp_path):
     model.save_pretrained(tmp_path, max_shard_size="40KB")
     tiny.tokenizer_of("bert").save_pretrained(tmp_path)
     inspection = inspect_backbone(str(tmp_path))
-    names = [file.name for file in inspection.source.weights]
+    names = [file.name for file in inspection.checkpoint.weights]
     assert len(names) > 1
     assert names == sorted(names)
     before = inspection.info.identity.weights
@@ -53,7 +53,7 @@ def test_safetensors_come_before_bin(tiny_folder, tmp_path):
     folder = shutil.copytree(tiny_folder("bert"), tmp_path / "both")
     (folder / "pytorch_model.bin").write_bytes(b"not read")
     inspection = inspect_backbone(str(folder))
-    assert [file.name for file in inspection.source.weights] == ["model.safetensors"]
+    assert [file.name for file in inspection.checkpoint.weights] == ["model.safetensors"]
     load_backbone(inspection, compute_dtype="float32")
 
 

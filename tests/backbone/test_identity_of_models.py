@@ -117,7 +117,7 @@ def test_an_adapter_beside_the_weights_is_part_of_the_identity(tiny_folder, tmp_
 @quiet_peft
 def test_an_adapter_without_its_package_or_its_weights(tiny_folder, tmp_path, monkeypatch):
     folder = with_adapter(tiny_folder("bert"), tmp_path / "m")
-    monkeypatch.setattr("probekit.backbone.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("probekit.backbone.checkpoint.find_spec", lambda name: None)
     with pytest.raises(BackboneError, match=r"applying the adapter .* package peft\. Run `pip"):
         inspect_backbone(str(folder))
     monkeypatch.undo()

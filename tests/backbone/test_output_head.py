@@ -15,10 +15,11 @@ from transformers import (
     AutoTokenizer,
 )
 
+from probekit.backbone import final_parts as output_head_module
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone import read_output_head as output_head_module
-from probekit.backbone.read_output_head import OutputHead, read_output_head, tied_to_input
+from probekit.backbone.final_parts import read_output_head
 from probekit.errors import BackboneError, EntryError
+from probekit.probe.model_parts.output_head import OutputHead
 from tests import tiny
 
 SIZES = {
@@ -204,14 +205,14 @@ def test_logits_that_the_model_bends_are_refused(tmp_path):
 
 def test_tied_to_input(tmp_path, tiny_folder):
     backbone = load_backbone(inspect_backbone(str(tiny_folder("bert"))), compute_dtype="float32")
-    head = tied_to_input(backbone)
+    head = backbone.tied_head()
     expected = AutoModel.from_pretrained(tiny_folder("bert")).get_input_embeddings().weight
     assert head.kind == "tied-input" and head.activation is None and head.eps is None
     assert torch.equal(head.weight, expected)
     _save("albert", tmp_path)
     narrow = load_backbone(inspect_backbone(str(tmp_path)), compute_dtype="float32")
     with pytest.raises(BackboneError, match=r"input embeddings are 16 wide .* hidden states 32"):
-        tied_to_input(narrow)
+        narrow.tied_head()
 
 
 def test_gguf(tmp_path):

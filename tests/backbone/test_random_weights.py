@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from probekit.backbone import inspect_backbone
-from probekit.backbone.loading import load_model
-from probekit.backbone.random_weights import draw_model
+from probekit.backbone.loading import draw_model, load_model
 from tests.random_models import save_random
 
 GROUPED = {"num_key_value_heads": 2, "head_dim": 8}

@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from probekit.backbone.model_source import ModelSource
+from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.tokenizer import keep_words_apart, padding_id, read_tokenizer
 from probekit.data.alignment import check_word_separation
 from probekit.errors import BackboneError
@@ -13,13 +13,13 @@ from tests import tiny
 WORDS = ["EU", "rejects", "3-1", "Don't", "U.S."]
 
 
-def _source(folder):
-    return ModelSource(name="a model", kind="folder", folder=folder, weights=())
+def _checkpoint(folder):
+    return Checkpoint(name="a model", kind="folder", folder=folder, weights=())
 
 
-def load_tokenizer(source):
-    tokenizer = read_tokenizer(source)
-    keep_words_apart(tokenizer, source.name)
+def load_tokenizer(checkpoint):
+    tokenizer = read_tokenizer(checkpoint)
+    keep_words_apart(tokenizer, checkpoint.name)
     return tokenizer
 
 
@@ -56,7 +56,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "llama", "deberta-v2"])
 def test_tiny_tokenizers_keep_words_apart(kind, tiny_folder):
-    tokenizer = load_tokenizer(_source(tiny_folder(kind)))
+    tokenizer = load_tokenizer(_checkpoint(tiny_folder(kind)))
     check_word_separation(tokenizer)
     assert tokenizer.padding_side == "right"
     found = tokenizer(WORDS, is_split_into_words=True)
@@ -69,21 +69,21 @@ def test_byte_level_words_are_tokenised_as_in_running_text(layout, tmp_path):
     inner = Tokenizer(_byte_level_parts()[0])
     inner.pre_tokenizer = LAYOUTS[layout]()
     expected = inner.encode(" " + " ".join(WORDS), add_special_tokens=False).tokens
-    tokenizer = load_tokenizer(_source(_saved(tmp_path, LAYOUTS[layout]())))
+    tokenizer = load_tokenizer(_checkpoint(_saved(tmp_path, LAYOUTS[layout]())))
     found = tokenizer(WORDS, is_split_into_words=True, add_special_tokens=False)
     assert found.tokens() == expected
 
 
 def test_rules_that_were_there_before_stay(tmp_path):
     folder = _saved(tmp_path, LAYOUTS["smollm"](), normalizers.Lowercase())
-    tokenizer = load_tokenizer(_source(folder))
+    tokenizer = load_tokenizer(_checkpoint(folder))
     upper = tokenizer(["EU", "REJECTS"], is_split_into_words=True)["input_ids"]
     assert upper == tokenizer(["eu", "rejects"], is_split_into_words=True)["input_ids"]
 
 
 @pytest.mark.parametrize("kind", ["roberta", "gpt2"])
 def test_the_result_is_that_of_the_option_where_the_option_works(kind, tiny_folder):
-    found = load_tokenizer(_source(tiny_folder(kind)))
+    found = load_tokenizer(_checkpoint(tiny_folder(kind)))
     expected = AutoTokenizer.from_pretrained(tiny_folder(kind), add_prefix_space=True)
     for words in (WORDS, *(text.split() for text in tiny.SENTENCES)):
         one, other = (each(words, is_split_into_words=True) for each in (found, expected))
@@ -99,7 +99,7 @@ def test_a_tokenizer_that_glues_words_whatever_is_done(tmp_path):
     never = pre_tokenizers.Split(Regex("x^"), "isolated")
     folder = _saved(tmp_path, never, normalizers.Replace(" ", ""), model)
     with pytest.raises(BackboneError, match="glues pre-split words together"):
-        load_tokenizer(_source(folder))
+        load_tokenizer(_checkpoint(folder))
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])

@@ -5,9 +5,8 @@ import torch
 from torch import nn
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.forward import hidden_states
+from probekit.backbone.forward import hidden_states, unchanged
 from probekit.backbone.loading import load_model
-from probekit.backbone.unchanged import unchanged
 from probekit.errors import BackboneError
 from tests.backbone.random_families import save_family
 

@@ -96,7 +96,7 @@ def test_half_a_surrogate_pair_names_the_example():
 def test_more_sentences_than_one_call_takes(monkeypatch):
     sentences = [["EU", "rejects"][: i % 3] + AWKWARD[: i % 5] for i in range(23)]
     whole = tokenize(tokenizer("gpt2"), _ids(sentences), sentences)
-    monkeypatch.setattr("probekit.data.alignment._SENTENCES_PER_CALL", 4)
+    monkeypatch.setattr("probekit.data.alignment._CALL", 40)
     pieces = tokenize(tokenizer("gpt2"), _ids(sentences), sentences)
     for field in ("ids", "words", "bounds"):
         np.testing.assert_array_equal(getattr(whole, field), getattr(pieces, field))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.data.alignment import learn_specials
-from probekit.data.words import encode_words
+from probekit.data.texts import encode_words
 from probekit.errors import BackboneError, DataError, OptionError
 from tests import tiny
 from tests.data.samples import SENTENCES, TOKENIZERS, spell, tokenizer
@@ -75,7 +75,7 @@ def test_split_follows_the_rules(name, overlong, sentences, room):
                 assert split.valid[row] == (size > 0)
                 assert (last - first + 1 if size else 0) == min(size, room)
             truncated += size > 0 and (number < 0 or last - first + 1 < size)
-    assert split.truncated_words == truncated
+    assert split.counts["truncated_words"] == truncated
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])

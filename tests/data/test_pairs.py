@@ -11,8 +11,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedTokenizerFast
 
-from probekit.data.joined import longest_first
-from probekit.data.pairs import encode_pairs, has_separator
+from probekit.data.pairs import encode_pairs, has_separator, longest_first
 from probekit.errors import DataError, OptionError
 from tests import tiny
 from tests.data.samples import AWKWARD

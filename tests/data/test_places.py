@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from probekit.data.pairs import encode_pairs
-from probekit.data.places import row_sources, window_lengths
-from probekit.data.stored import input_columns
-from probekit.data.texts import encode_texts
-from probekit.data.words import encode_words
+from probekit.data.places import row_sources
+from probekit.data.stored import columns_of, encoded_of, window_lengths
+from probekit.data.texts import encode_texts, encode_words
 from probekit.extraction import ExtractOptions, extract
 from probekit.store import ExampleTable
 from tests import tiny
@@ -33,7 +32,7 @@ def sentences(count=14):
 
 def table_of(encoded, words):
     columns = {
-        **input_columns(encoded),
+        **columns_of(encoded),
         "words": words,
         "row_start": np.zeros(len(words), np.int64),
         "token_start": np.zeros(len(words), np.int64),
@@ -129,8 +128,9 @@ def test_words_equal_a_loop_over_examples(kind, max_length, overlong):
     table = words_table(kind, max_length, overlong)
     if overlong == "stride" and max_length < 20:
         assert max(len(windows) for _, windows, _ in examples_of(table)) > 3
+    split = encoded_of(table)
     for pooling in POOLINGS:
-        assert runs_of(row_sources(table, "words", pooling)) == slow_words(table, pooling)
+        assert runs_of(row_sources(split, "words", pooling)) == slow_words(table, pooling)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "llama"])
@@ -141,8 +141,9 @@ def test_rows_of_texts_equal_a_loop_over_examples(kind, max_length, what):
         table = words_table(kind, max_length)
     else:
         table = texts_table(kind, max_length, pairs=what == "pairs")
+    split = encoded_of(table)
     for array in ("cls", "last", "mean"):
-        assert runs_of(row_sources(table, array, "first")) == slow_texts(table, array), array
+        assert runs_of(row_sources(split, array, "first")) == slow_texts(table, array), array
 
 
 def test_there_are_texts_without_any_subword():
@@ -150,13 +151,13 @@ def test_there_are_texts_without_any_subword():
     table = words_table("gpt2", 64)
     assert table.n_tokens[2] == 0
     for array in ("cls", "last", "mean"):
-        assert row_sources(table, array, "first").lengths[2] == 0
+        assert row_sources(encoded_of(table), array, "first").lengths[2] == 0
     assert window_lengths(table).lengths.tolist() == [len(w) for _, w, _ in examples_of(table)]
 
 
 def test_deleted_words_are_made_of_nothing():
     table = words_table("bert", 14)
-    sources = row_sources(table, "words", "mean")
+    sources = row_sources(encoded_of(table), "words", "mean")
     assert (sources.lengths == 0).tolist() == (~table.valid).tolist()
     assert (~table.valid).sum() >= 5
 
@@ -196,7 +197,7 @@ def subwords(entry):
 
 def pooled_from_subwords(entry, array, counts):
     """Rows of ``array`` made of the stored subwords by ``row_sources``."""
-    sources = row_sources(entry.examples, array, entry.manifest.pooling)
+    sources = row_sources(encoded_of(entry.examples), array, entry.manifest.pooling)
     runs = iter(runs_of(sources))
     rows = []
     for states, count in zip(subwords(entry), counts, strict=True):

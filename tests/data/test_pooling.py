@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.data.pooling import PoolPlan, pool, segment_mean
+from probekit.data.pooling import Picks, pool, segment_mean
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -14,9 +14,9 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 @pytest.mark.parametrize("computed", DTYPES)
 def test_one_position_per_row(computed, stored):
     hidden = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0)).to(computed)
-    plan = PoolPlan(source=torch.tensor([14, 0, 7]), target=torch.tensor([2, 5, 0]))
+    picks = Picks(source=torch.tensor([14, 0, 7]), target=torch.tensor([2, 5, 0]))
     out = torch.full((7, 4), 9.0, dtype=stored)
-    pool(hidden, plan, out)
+    pool(hidden, picks, out)
     expected = torch.full((7, 4), 9.0, dtype=stored)
     for source, target in [(14, 2), (0, 5), (7, 0)]:
         expected[target] = hidden[source // 5, source % 5].to(stored)
@@ -30,7 +30,7 @@ def test_mean_equals_a_loop(counts, seed):
     source = torch.randint(24, (sum(counts),), generator=generator)
     target = torch.randperm(10, generator=generator)[: len(counts)]
     out = torch.zeros(10, 5)
-    pool(hidden, PoolPlan(source=source, target=target, counts=torch.tensor(counts)), out)
+    pool(hidden, Picks(source=source, target=target, counts=torch.tensor(counts)), out)
     expected = torch.zeros(10, 5)
     for picks, row in zip(source.split(counts), target, strict=True):
         expected[row] = sum(hidden.reshape(24, 5)[p] for p in picks) / len(picks)
@@ -53,10 +53,10 @@ def test_mean_repeats_bit_for_bit():
 
 
 @pytest.mark.parametrize("counts", [None, torch.empty(0, dtype=torch.int64)])
-def test_an_empty_plan_writes_nothing(counts):
+def test_no_picks_write_nothing(counts):
     none = torch.empty(0, dtype=torch.int64)
     out = torch.ones(2, 4)
-    pool(torch.randn(1, 3, 4), PoolPlan(source=none, target=none, counts=counts), out)
+    pool(torch.randn(1, 3, 4), Picks(source=none, target=none, counts=counts), out)
     assert torch.equal(out, torch.ones(2, 4))
 
 
@@ -64,9 +64,9 @@ def test_an_empty_plan_writes_nothing(counts):
 @pytest.mark.parametrize("counts", [None, torch.tensor([1, 2])])
 def test_states_on_a_gpu_reach_a_buffer_in_memory(counts):
     source = torch.tensor([4, 1, 2] if counts is not None else [4, 1])
-    plan = PoolPlan(source=source, target=torch.tensor([1, 0]), counts=counts)
+    picks = Picks(source=source, target=torch.tensor([1, 0]), counts=counts)
     hidden = torch.randn(2, 3, 4)
     expected, out = torch.zeros(3, 4), torch.zeros(3, 4)
-    pool(hidden, plan, expected)
-    pool(hidden.cuda(), plan.to(torch.device("cuda"), out.device), out)
+    pool(hidden, picks, expected)
+    pool(hidden.cuda(), picks.to(torch.device("cuda"), out.device), out)
     torch.testing.assert_close(out, expected)

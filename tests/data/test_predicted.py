@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from probekit.data import predicted
+from probekit.data import alignment
 from probekit.data.alignment import learn_specials
-from probekit.data.masking import learn_mask_vocabulary
-from probekit.data.predicted import encode_predicted
+from probekit.data.predicted import encode_predicted, learn_mask_vocabulary
 from probekit.errors import BackboneError, DataError, OptionError
 from tests import tiny
 from tests.data.samples import AWKWARD, TOKENIZERS, tokenizer
@@ -30,7 +29,8 @@ LONG = " ".join(tiny.SENTENCES) * 60
 
 def _encode(name, texts, ids=None, **options):
     ids = [f"test-{i}" for i in range(len(texts))] if ids is None else ids
-    return encode_predicted(tokenizer(name), ids, texts, **options)
+    split = encode_predicted(tokenizer(name), ids, texts, **options)
+    return split, split.targets
 
 
 def _content(name, text):
@@ -94,7 +94,7 @@ def test_masked_follows_the_rules(name, texts, room, passes, rate):
     specials = learn_specials(tokenizer(name))
     never = set(tokenizer(name).all_special_ids)
     limit = room + len(specials)
-    options = {"max_length": limit, "form": "masked", "passes": passes, "mask_rate": rate}
+    options = {"max_length": limit, "form": "masked", "passes": passes, "rate": rate}
     split, targets = _encode(name, texts, **options)
     assert len(split.ids) == passes * len(texts)
     for i, name_of in enumerate(split.ids):
@@ -200,7 +200,7 @@ def test_another_seed_id_or_pass_gives_other_masks():
 
 def test_special_tokens_in_the_text_are_left_alone():
     text = "EU [MASK] call [UNK] [SEP] lamb"
-    options = {"max_length": 64, "form": "masked", "mask_rate": 1.0, "passes": 50}
+    options = {"max_length": 64, "form": "masked", "rate": 1.0, "passes": 50}
     split, targets = _encode("bert", [text], **options)
     never = set(tokenizer("bert").all_special_ids)
     ordinary = [token for token in _content("bert", text) if token not in never]
@@ -235,7 +235,7 @@ def test_texts_go_to_the_tokenizer_in_portions(monkeypatch):
     texts = [*tiny.SENTENCES, "", LONG, *tiny.SENTENCES]
     whole, targets = _encode("bert", texts, max_length=30, form="next")
     for characters in (1, 100, 300):
-        monkeypatch.setattr(predicted, "_CHARACTERS_PER_CALL", characters)
+        monkeypatch.setattr(alignment, "_CALL", characters)
         split, others = _encode("bert", texts, max_length=30, form="next")
         assert np.array_equal(split.subwords, whole.subwords)
         assert np.array_equal(split.example_windows, whole.example_windows)
@@ -246,8 +246,8 @@ def test_texts_go_to_the_tokenizer_in_portions(monkeypatch):
 def test_portions_hold_every_text_once_and_are_bounded(lengths, most):
     texts = ["x" * length for length in lengths]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predicted, "_CHARACTERS_PER_CALL", most)
-        parts = [texts[part] for part in predicted._portions(texts)]
+        patch.setattr(alignment, "_CALL", most)
+        parts = [texts[part] for part in alignment._portions(texts)]
     assert [text for part in parts for text in part] == texts
     assert all(sum(map(len, part)) < most + 40 for part in parts)
 
@@ -264,8 +264,8 @@ def _sparse_tokenizer():
 
 def test_huge_ids_with_holes_between_them():
     options = {"max_length": 50, "form": "masked", "passes": 30}
-    split, targets = encode_predicted(_sparse_tokenizer(), ["x"], ["a b c ab " * 50], **options)
-    assert set(targets.tolist()) == {1_000, 1_000_000, 3_000_000}
+    split = encode_predicted(_sparse_tokenizer(), ["x"], ["a b c ab " * 50], **options)
+    assert set(split.targets.tolist()) == {1_000, 1_000_000, 3_000_000}
     assert set(split.subwords.tolist()) == {0, 5, 1_000, 1_000_000, 3_000_000}
 
 
@@ -285,8 +285,8 @@ def test_broken_text_is_named():
     [
         ({"form": "causal"}, "'causal' is none of: masked, next"),
         ({"form": "next", "every": 0}, "--every 0"),
-        ({"form": "masked", "mask_rate": 0.0}, r"mask rate 0.0 .* \(0, 1\]"),
-        ({"form": "masked", "mask_rate": 15.0}, r"mask rate 15.0 .* \(0, 1\]"),
+        ({"form": "masked", "rate": 0.0}, r"mask rate 0.0 .* \(0, 1\]"),
+        ({"form": "masked", "rate": 15.0}, r"mask rate 15.0 .* \(0, 1\]"),
         ({"form": "masked", "passes": 0}, "--passes 0"),
         ({"form": "next", "passes": 2}, "--passes 2 draws other masks"),
         ({"form": "masked", "max_length": 2}, "--max-length 2 .* at least 3"),

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.data.pooling import pool
-from probekit.data.token_batch import token_batches, whole_batch
-from probekit.data.words import encode_words
+from probekit.data.texts import encode_words
+from probekit.data.token_batch import token_batches
 from tests.data.samples import SENTENCES, tokenizer
 
 PAD = 0
@@ -65,8 +65,8 @@ def test_rows_land_in_data_set_order(name, sentences, budget, pooling, data):
         size = batch.input_ids.numel()
         assert size <= budget or len(batch.input_ids) == 1
         assert batch.lengths.max() == batch.input_ids.shape[1]
-        for key, plan in batch.plans.items():
-            pool(_states(batch), plan, out[key])
+        for key, picks in batch.picks.items():
+            pool(_states(batch), picks, out[key])
     for key, rows in expected.items():
         wanted = torch.tensor(rows, dtype=torch.float64).reshape(-1, 3)
         torch.testing.assert_close(out[key], wanted, rtol=1e-6, atol=0)
@@ -89,24 +89,12 @@ def test_batches_depend_on_their_examples_alone():
     for left, right in zip(inside, alone, strict=True):
         assert torch.equal(left.input_ids, right.input_ids)
         for key in ("words", "tokens"):
-            assert torch.equal(left.plans[key].source, right.plans[key].source)
-            assert torch.equal(left.plans[key].target, right.plans[key].target)
-
-
-def test_a_whole_batch_holds_all_windows_in_order():
-    split = _split("bert", [["a"], ["a", "river", "bank"], ["Maria", "left"]])
-    batch = whole_batch(split, 1, 3, pad_id=7)
-    assert batch.lengths.tolist() == split.window_lengths[1:3].tolist()
-    assert batch.input_ids.shape == (2, split.window_lengths[1:3].max())
-    starts = split.example_tokens[1:3]
-    for row, length, start in zip(batch.input_ids, batch.lengths, starts, strict=True):
-        assert row[:length].tolist() == split.subwords[start : start + int(length)].tolist()
-        assert (row[length:] == 7).all()
-    assert batch.plans == {}
+            assert torch.equal(left.picks[key].source, right.picks[key].source)
+            assert torch.equal(left.picks[key].target, right.picks[key].target)
 
 
 def test_only_the_arrays_asked_for():
     split = _split("bert", [["EU"]])
     options = {"batch_tokens": 9, "pad_id": PAD, "pooling": "first"}
     (batch,) = token_batches(split, 0, 1, arrays=("words",), **options)
-    assert set(batch.plans) == {"words"}
+    assert set(batch.picks) == {"words"}

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.data.windows import WindowPlan, stride, truncate
+from probekit.data.windows import Cut, stride, truncate
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=60)
 ROOMS = st.integers(1, 30)
@@ -19,16 +19,16 @@ def _bounds(lengths):
 @given(lengths=LENGTHS, room=ROOMS)
 def test_stride_keeps_words_whole_and_covers_the_text(lengths, room):
     bounds = _bounds(lengths)
-    plan = stride(bounds, room)
+    cut = stride(bounds, room)
     starts = set(bounds.tolist())
-    for start, stop in plan.spans:
+    for start, stop in cut.spans:
         assert 0 < stop - start <= room
         assert start in starts
     for start, stop in pairwise(bounds):
-        holders = [s for s in plan.spans if s[0] <= start and stop <= s[1]]
-        touching = [s for s in plan.spans if s[0] < stop and start < s[1]]
+        holders = [s for s in cut.spans if s[0] <= start and stop <= s[1]]
+        touching = [s for s in cut.spans if s[0] < stop and start < s[1]]
         assert holders == touching or (stop - start > room and touching == [(start, start + room)])
-    assert plan.truncated_words == sum(length > room for length in lengths)
+    assert cut.truncated_words == sum(length > room for length in lengths)
 
 
 @given(lengths=LENGTHS, room=ROOMS)
@@ -47,12 +47,12 @@ def test_stride_advances_and_overlaps_as_far_as_it_may(lengths, room):
 
 
 def test_stride_of_single_subwords_is_exact():
-    assert stride(_bounds([1] * 20), 8) == WindowPlan(((0, 8), (6, 14), (12, 20)), 0)
+    assert stride(_bounds([1] * 20), 8) == Cut(((0, 8), (6, 14), (12, 20)), 0)
 
 
 @given(lengths=LENGTHS, room=ROOMS)
 def test_truncate_keeps_the_words_that_fit(lengths, room):
-    plan = truncate(_bounds(lengths), room)
+    cut = truncate(_bounds(lengths), room)
     fitting = sum(int(end) <= room for end in np.cumsum(lengths))
     stop = sum(lengths[:fitting]) or room
-    assert plan == WindowPlan(((0, stop),), len(lengths) - fitting)
+    assert cut == Cut(((0, stop),), len(lengths) - fitting)

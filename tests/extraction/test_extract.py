@@ -17,7 +17,7 @@ from probekit.errors import (
     OptionError,
     StorageError,
 )
-from probekit.extraction import ExtractOptions, bounds, extract
+from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction.compute import compute_unit
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
@@ -227,15 +227,15 @@ def test_another_dtype_of_computing_asks_before_it_begins_afresh(
 ):
     """ "auto" is another dtype on another machine, under one key."""
     auto = {"compute_dtype": "auto", "dtype": "auto", "overwrite": overwrite}
-    monkeypatch.setattr("probekit.backbone.dtypes.native_bfloat16", lambda device: False)
+    monkeypatch.setattr("probekit.backbone.loading.native_bfloat16", lambda device: False)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(EntryBuilder, "write_unit", interrupted_after(2))
         run(bert, corpus, tmp_path, **auto)
-    monkeypatch.setattr("probekit.backbone.dtypes.native_bfloat16", lambda device: True)
+    monkeypatch.setattr("probekit.backbone.loading.native_bfloat16", lambda device: True)
     with pytest.raises(EntryError, match=r"2 of \d+ units .*compute_dtype float32, now bfloat16.*"):
         run(bert, corpus, tmp_path, **auto)
     with monkeypatch.context() as patch:
-        patch.setattr("probekit.backbone.dtypes.native_bfloat16", lambda device: False)
+        patch.setattr("probekit.backbone.loading.native_bfloat16", lambda device: False)
         assert len(list(tmp_path.glob("*/*/*.partial/building/units/*.json"))) == 2
     entry = run(bert, corpus, tmp_path, restart=True, **auto)
     assert entry.manifest.compute_dtype == "bfloat16"
@@ -289,7 +289,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
     The first, which `auto` computes anew with --overwrite, is not kept where an earlier run wrote
     it.
     """
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 5_000)
     if begun:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
@@ -320,7 +320,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
 def test_units_are_written_from_the_largest_to_the_smallest(
     bert, corpus, tmp_path, monkeypatch, dtype
 ):
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 5_000)
     written = []
     write = EntryBuilder.write_unit
 

@@ -86,7 +86,7 @@ def test_rows_are_rounded_once_where_a_mean_alone_overflows(bert, corpus, tmp_pa
 
     def with_wide_means(backbone, batch, layers, blocks):
         add_rows(backbone, batch, layers, blocks)
-        blocks["mean"][:, batch.plans["mean"].target] = 1e5
+        blocks["mean"][:, batch.picks["mean"].target] = 1e5
 
     monkeypatch.setattr("probekit.extraction.compute.add_rows", with_wide_means)
     keep = ("words", "mean")

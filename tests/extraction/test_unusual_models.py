@@ -5,7 +5,7 @@ import torch
 import transformers
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.model_class import auto_class
+from probekit.backbone.architecture import auto_class
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import extract
 from tests.extraction.extracted import all_rows, run
@@ -176,7 +176,7 @@ def test_a_family_that_cannot_compute_in_bfloat16(tmp_path, monkeypatch, caplog)
         "xlnet", tmp_path / "model", max_position_embeddings=None, num_hidden_layers=None, **sizes
     )
     inspection = inspect_backbone(str(folder))
-    monkeypatch.setattr("probekit.backbone.dtypes.native_bfloat16", lambda device: True)
+    monkeypatch.setattr("probekit.backbone.loading.native_bfloat16", lambda device: True)
     with caplog.at_level("INFO", logger="probekit"):
         backbone = load_backbone(inspection)
     assert backbone.compute_dtype == torch.float32

@@ -10,7 +10,8 @@ from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.errors import DataError, EntryNotFoundError, UnknownNameError
 from probekit.features import LabelMap, Location, load_labels, open_features
 from probekit.features.label_map import join_labels
-from probekit.store.labels import labels_folder, write_labels
+from probekit.store.labels import write_labels
+from probekit.store.layout import labels_folder
 from probekit.tasks import Example, Split
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from probekit.backbone.model_source import holds_model, local_path
+from probekit.backbone.checkpoint import holds_model, local_path
 from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS
 from probekit.errors import EntryNotFoundError, OptionError, ProbekitError

@@ -9,7 +9,7 @@ from typing import Any
 from probekit.base.notices import human_bytes
 from probekit.base.registry import choose
 from probekit.errors import EntryError, EntryVersionError
-from probekit.extraction.maintenance.stale import Stale, find_stale
+from probekit.extraction.maintenance.removal import Stale, find_stale
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.files import disk_bytes
@@ -84,7 +84,7 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
     return row | {
         "part": "all" if manifest.limit is None else f"first {manifest.limit}",
         "examples": manifest.counts["examples"],
-        "words": manifest.counts.get("words", "-") if manifest.kind == "tagging" else "-",
+        "words": manifest.counts.get("words") or "-",
         "layers": len(manifest.arrays[0].layers),
         "dtype": manifest.dtype,
         "compute": manifest.compute_dtype,

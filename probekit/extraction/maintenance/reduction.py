@@ -1,6 +1,6 @@
 """Take layers or arrays out of an entry: what is left is the entry that asks for the rest."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from probekit.base.fingerprint import digest
+from probekit.base.kinds import LAST_ONLY
 from probekit.base.layers import parse_layers
 from probekit.base.notices import human_bytes
 from probekit.errors import OptionError, StorageError
@@ -23,9 +24,6 @@ from probekit.store.layout import beside_entry
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
 from probekit.store.tables import STARTS
-
-TOKENS = "tokens"
-"""The array of the last layer alone, whichever layers the others have."""
 
 
 @dataclass(frozen=True)
@@ -142,21 +140,26 @@ def _without(
     kept = [spec for spec in manifest.arrays if spec.name not in arrays]
     if layers is not None:
         gone = set(parse_layers(layers, manifest.n_blocks))
-        held = {layer for spec in kept if spec.name != TOKENS for layer in spec.layers}
+        held = _chosen(kept)
         if not gone <= held:
             raise OptionError(
                 f"--layers {layers}: layer {min(gone - held)} is in no array that is left but "
-                f"{TOKENS}, which keeps its own; there are {sorted(held)}."
+                f"{', '.join(LAST_ONLY)}, which keeps its own; there are {sorted(held)}."
             )
         kept = [
-            spec if spec.name == TOKENS
+            spec if spec.name in LAST_ONLY
             else replace(spec, layers=tuple(n for n in spec.layers if n not in gone))
             for spec in kept
-            if spec.name == TOKENS or not set(spec.layers) <= gone
+            if spec.name in LAST_ONLY or not set(spec.layers) <= gone
         ]  # fmt: skip
     if not kept:
         raise OptionError("nothing would be left: remove the entry as a whole, probekit cache rm.")
     return tuple(kept)
+
+
+def _chosen(arrays: Iterable[ArraySpec]) -> set[int]:
+    """Return the layers of the arrays that hold every layer that was chosen."""
+    return {layer for spec in arrays if spec.name not in LAST_ONLY for layer in spec.layers}
 
 
 def _reduced(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
@@ -165,8 +168,7 @@ def _reduced(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
     gone = {spec.name for spec in manifest.arrays} - names
     request = dict(manifest.request)
     request["keep"] = sorted({*request["keep"], *names} - gone)
-    chosen = {layer for spec in kept if spec.name != TOKENS for layer in spec.layers}
-    if chosen:
+    if chosen := _chosen(kept):
         request["layers"] = sorted(chosen)
     return replace(
         manifest,

@@ -8,11 +8,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone import Backbone, load_again, read_arrays
+from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
+from probekit.data.stored import encoded_of
 from probekit.errors import OptionError
-from probekit.extraction.maintenance.replay import replay
 from probekit.extraction.maintenance.sample import RowSample, read_sample, sample_rows
 from probekit.store.entry import Entry
+from probekit.store.tables import ExampleTable
+from probekit.tasks import Example
 
 # Median relative error of a row that is allowed per layer, by what made the row. The 99th
 # percentile may be ten times as large: in bfloat16 single texts of correct entries come back with
@@ -100,11 +103,8 @@ def verify_rows(
     )
     sample = sample_rows(entry, count, seed)
     fresh = _fresh_rows(backbone, entry, sample)
-    dtype = entry.manifest.dtype
-    tolerance = max(_COMPUTE_TOLERANCE[entry.manifest.compute_dtype], _STORE_TOLERANCE[dtype])
-    return _compare(
-        entry, sample, fresh, reference="float32 pass, one sentence", tolerance=tolerance
-    )
+    computed = entry.manifest.compute_dtype
+    return _compare(entry, sample, fresh, "float32 pass, one sentence", computed)
 
 
 def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> RowErrors:
@@ -121,20 +121,17 @@ def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> 
                 f"{entry.path} and {other.path} cannot be compared: they differ in {field!r}."
             )
     sample = sample_rows(entry, count, seed)
-    fresh = read_sample(other, sample)
-    dtype = entry.manifest.dtype
-    tolerance = max(_COMPUTE_TOLERANCE["float32"], _STORE_TOLERANCE[dtype])
-    return _compare(entry, sample, fresh, reference=str(other.path), tolerance=tolerance)
+    return _compare(entry, sample, read_sample(other, sample), str(other.path), "float32")
 
 
 def _compare(
     entry: Entry,
     sample: RowSample,
     fresh: Float[Tensor, "rows layers dim"],
-    *,
     reference: str,
-    tolerance: float,
+    computed: str,
 ) -> RowErrors:
+    """Return the errors of a sample's rows; ``computed`` is the dtype that may make them."""
     cached, fresh = read_sample(entry, sample).double(), fresh.double()
     size = torch.linalg.vector_norm(fresh, dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
     errors = torch.linalg.vector_norm(cached - fresh, dim=-1) / size
@@ -146,7 +143,7 @@ def _compare(
         layers=tuple(entry.arrays[sample.arrays[0]].layers),
         median=tuple(quantiles[0].tolist()),
         p99=tuple(quantiles[1].tolist()),
-        tolerance=tolerance,
+        tolerance=max(_COMPUTE_TOLERANCE[computed], _STORE_TOLERANCE[entry.manifest.dtype]),
     )
 
 
@@ -160,7 +157,7 @@ def _fresh_rows(
     for example, places in sample.by_example().items():
         rows = read_arrays(
             backbone,
-            replay(backbone, entry, example),
+            _encoded(backbone, entry, example),
             0,
             1,
             layers=layers,
@@ -171,3 +168,17 @@ def _fresh_rows(
         for place in places:
             fresh[place] = rows[sample.array_of(place)][sample.within[place]]
     return fresh
+
+
+def _encoded(backbone: Backbone, entry: Entry, example: int) -> EncodedSplit:
+    """Return the windows of one example as extraction had them: tokenised again, or as masked."""
+    examples, request = entry.examples, entry.manifest.request
+    if examples.has("targets"):
+        return encoded_of(ExampleTable(examples.table.slice(example, 1)))
+    text, text_pair = examples.texts[example]
+    again = Example(
+        id=examples.ids[example], words=examples.words(example), text=text, text_pair=text_pair
+    )
+    return backbone.inspection.encode(
+        [again], max_length=request["max_length"], overlong=request["overlong"]
+    )

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.base.kinds import POOLED
+from probekit.base.kinds import LAST_ONLY, POOLED
 from probekit.base.numbers.ragged import ragged_arange
 from probekit.base.numbers.seeding import numpy_generator
 from probekit.data.batching import Batching, batches_by_length
-from probekit.data.places import window_lengths
+from probekit.data.stored import window_lengths
 from probekit.errors import EXTRACT_AGAIN, EntryError
 from probekit.store.entry import Entry
 from probekit.store.tables import ExampleTable
@@ -65,7 +65,7 @@ def sample_rows(entry: Entry, count: int, seed: int) -> RowSample:
         EntryError: the entry keeps nothing but subwords, there is no valid row, or the manifest
             does not say how rows were computed.
     """
-    arrays = tuple(name for name in entry.arrays if name != "tokens")
+    arrays = tuple(name for name in entry.arrays if name not in LAST_ONLY)
     found = [_valid_places(entry.examples, name) for name in arrays]
     total = sum(len(example) for example, _ in found)
     if not total:

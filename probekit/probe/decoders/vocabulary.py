@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from typing import ClassVar, Literal, Self
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
@@ -16,12 +16,10 @@ from probekit.errors import OptionError
 from probekit.probe.decoders.classifier import Classifier
 from probekit.probe.decoders.contract import DecoderSpec
 from probekit.probe.decoders.dense import linear_layer
-from probekit.probe.model_parts.output_head import ACTIVATIONS, FILE, OutputHead
+from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.probe.model_parts.output_head import ACTIVATIONS, OutputHead
 
 Transform = Literal["own", "none", "new"]
-
-_heads: WeakValueDictionary[tuple[Path, int], OutputHead] = WeakValueDictionary()
-"""Output heads in use: decoders side by side share one copy of the frozen numbers."""
 
 _moved: WeakKeyDictionary[OutputHead, dict[tuple[torch.device, torch.dtype], Tensor]]
 _moved = WeakKeyDictionary()
@@ -77,7 +75,7 @@ class Vocabulary(DecoderSpec):
             raise OptionError(
                 "vocabulary reads the output head that an entry keeps: bind it to the entry first."
             )
-        head = read_shared(self.folder / FILE)
+        head = KeptBackbone(self.folder).output_head
         kind = self.transform
         if kind == "own" and head.kind == "tied-input":
             kind = "new"
@@ -116,7 +114,7 @@ class VocabularyDecoder(Classifier):
                 f"vocabulary: the backbone's output head reads rows of width {inside}, the fusion "
                 f"head gives {width}; choose another head, or vocabulary:transform=new."
             )
-        self._shared = head  # keeps the frozen numbers in `_heads`
+        self._shared = head  # keeps the frozen numbers for the next decoder
         _hold(self, "weight", head.weight, trained)
         _hold(self, "bias", head.bias, trained)
 
@@ -181,24 +179,6 @@ class NewTransform(nn.Module):
     def forward(self, h: Float[Tensor, "rows width"]) -> Float[Tensor, "rows inside"]:
         """Return what W reads."""
         return self.norm(functional.gelu(full(self.dense(h))))
-
-
-def read_shared(path: Path) -> OutputHead:
-    """Read an output head in float32; while someone holds it, everyone gets the same object.
-
-    Raises:
-        EntryError: the file is missing, damaged, or no output head.
-    """
-    key = path, path.stat().st_mtime_ns if path.exists() else 0
-    head = _heads.get(key)
-    if head is None:
-        head = OutputHead.from_file(path)
-        parts: dict[str, Any] = {
-            name: value.float() for name, value in vars(head).items() if isinstance(value, Tensor)
-        }
-        head = replace(head, **parts)
-        _heads[key] = head
-    return head
 
 
 def _hold(module: nn.Module, name: str, value: Tensor | None, trained: bool) -> None:

@@ -15,7 +15,6 @@ from probekit.probe.heads.contract import (
     FusionHead,
     HeadInput,
     HeadSpec,
-    LayerWeights,
     Reads,
     RowHead,
     TokenHead,
@@ -25,6 +24,7 @@ from probekit.probe.heads.dwatt import DWAtt
 from probekit.probe.heads.extra_layers import ExtraLayers
 from probekit.probe.heads.last import Last
 from probekit.probe.heads.laya import LAYA
+from probekit.probe.heads.layer_weights import LayerWeights
 from probekit.probe.heads.mean import Mean
 from probekit.probe.heads.p32 import P32
 from probekit.probe.heads.scalar_mix import ScalarMix

@@ -13,7 +13,8 @@ from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.numbers.initialization import draw_parameters
 from probekit.base.numbers.precision import full, no_autocast
 from probekit.errors import OptionError
-from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.probe.heads.contract import HeadSpec, RowHead
+from probekit.probe.heads.layer_weights import LayerWeights
 
 
 @dataclass(frozen=True, kw_only=True)

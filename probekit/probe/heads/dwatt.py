@@ -13,7 +13,8 @@ from torch.nn import functional
 from probekit.base.numbers.initialization import linear_uniform
 from probekit.base.numbers.precision import full, no_autocast, row_sum
 from probekit.errors import OptionError
-from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.probe.heads.contract import HeadSpec, RowHead
+from probekit.probe.heads.layer_weights import LayerWeights
 from probekit.probe.heads.two_layers import StackedLayerNorm, StackedMLP
 from probekit.probe.parameter_groups import Groups, divide
 

@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.base.numbers.precision import full
-from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
+from probekit.probe.heads.contract import HeadSpec, RowHead, Trains
+from probekit.probe.heads.layer_weights import LayerWeights
 
 
 @dataclass(frozen=True, kw_only=True)

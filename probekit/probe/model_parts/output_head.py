@@ -21,7 +21,7 @@ from torch.nn import functional
 from probekit.errors import EXTRACT_AGAIN, EntryError
 
 FILE = "output_head.safetensors"
-KINDS = ("masked", "causal", "tied-input")
+HEAD_KINDS = ("masked", "causal", "tied-input")
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu-tanh": partial(functional.gelu, approximate="tanh"),
@@ -67,7 +67,7 @@ class OutputHead:
 
     def __post_init__(self) -> None:
         """Check that the parts belong together."""
-        assert self.kind in KINDS, f"kind {self.kind!r}"
+        assert self.kind in HEAD_KINDS, f"kind {self.kind!r}"
         assert (self.activation is None) == (self.dense_weight is None)
         assert self.activation is None or self.activation in ACTIVATIONS, self.activation
 

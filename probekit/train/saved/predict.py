@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from probekit.backbone import encode, load_again
+from probekit.backbone import load_again
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import bounds_of
 from probekit.errors import OptionError
@@ -65,8 +65,7 @@ def predict(
         compute_dtype=features["compute_dtype"],
         made="the head",
     )
-    encoded = encode(
-        backbone.inspection,
+    encoded = backbone.inspection.encode(
         as_examples(texts, trained.text_kind),
         max_length=features["max_length"],
         overlong=features["overlong"],

@@ -12,11 +12,9 @@ from probekit.backbone import Backbone, read_rows
 from probekit.base.numbers.ragged import Ragged, bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.data.places import row_sources
-from probekit.data.stored import input_columns
 from probekit.errors import StateRangeError
 from probekit.probe.heads import HeadInput, TokenStates
 from probekit.store.codec import read_dtype
-from probekit.store.tables import ExampleTable
 from probekit.train.saved.head import TrainedHead
 
 BATCH_TOKENS = 4096
@@ -91,7 +89,4 @@ class HeadReader:
     @cached_property
     def _sources(self) -> Ragged:
         """The subwords that make up each row, by the rule that training used."""
-        nowhere = np.full(len(self._encoded.ids), -1, np.int64)
-        absent = {"words": [[]] * len(nowhere), "row_start": nowhere, "token_start": nowhere}
-        table = ExampleTable.from_columns(input_columns(self._encoded) | absent)
-        return row_sources(table, self._head.array, self._features["pooling"])
+        return row_sources(self._encoded, self._head.array, self._features["pooling"])

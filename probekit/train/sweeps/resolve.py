@@ -21,6 +21,7 @@ from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, SOLVERS
 from probekit.probe.heads import HEADS, BackboneFacts, FusionHead, HeadSpec
+from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.tasks import is_own
 from probekit.train import MemberSpec
 from probekit.train.option_groups import Descent
@@ -37,7 +38,7 @@ from probekit.train.sweeps.run_views import (
     train_view,
 )
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
-from probekit.train.sweeps.start import open_start, read_config
+from probekit.train.sweeps.start import open_start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,9 +220,8 @@ def bind_head(name: str, splits: Splits) -> HeadSpec:
         OptionError: a setting that the head does not have, or a backbone that does not suit it.
     """
     manifest = splits.manifest
-    facts = BackboneFacts(
-        n_blocks=manifest.n_blocks, dim=manifest.dim, config=read_config(splits.entries["train"])
-    )
+    config = KeptBackbone(splits.entries["train"].backbone).config
+    facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=manifest.dim, config=config)
     return parse("head", name, HEADS).bind(facts)
 
 

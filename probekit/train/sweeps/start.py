@@ -1,6 +1,5 @@
 """Saved heads that runs start from: a frozen fusion, or everything, trained further elsewhere."""
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +15,11 @@ from probekit.errors import OptionError
 from probekit.features import Splits, settled_array
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.heads import HeadSpec, head_from_json
-from probekit.probe.model_parts.configuration import differing_entries
-from probekit.store import Entry
+from probekit.probe.model_parts.kept import differing_entries
 from probekit.train.saved.folder import CONFIG, WEIGHTS, read_saved
 from probekit.train.sweeps.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
-
-_BACKBONE_CONFIG = "config.json"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -193,9 +189,3 @@ def _load(folder: Path, content: tuple[str, str]) -> tuple[dict[str, Any], dict[
 
 def _digest_if_there(path: Path) -> str:
     return digest_file(path) if path.is_file() else ""
-
-
-def read_config(entry: Entry) -> dict[str, Any]:
-    """Return the backbone's configuration as an entry keeps it; empty if it keeps none."""
-    path = entry.backbone / _BACKBONE_CONFIG
-    return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}

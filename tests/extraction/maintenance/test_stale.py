@@ -8,7 +8,8 @@ import pytest
 from probekit.base.fingerprint import canonical_json
 from probekit.extraction.maintenance import Removable, find_stale
 from probekit.store.entry import Entry
-from probekit.store.labels import labels_folder, write_labels
+from probekit.store.labels import write_labels
+from probekit.store.layout import labels_folder
 from probekit.store.lock import EntryLock
 from probekit.store.manifest import read_manifest
 from tests.cli.console import done, run

@@ -183,7 +183,7 @@ def test_what_no_entry_has(manifest, place, value):
 
 
 EXTRA = {
-    "computed": [{"batch_tokens": 64, "units": [0, 1]}],
+    "computed": [{"batch_tokens": 64, "compiled": True, "units": [0, 1]}],  # as of --compile
     "batching": {"padded_to": None, "alone": False},
     "units": [0, 2],
 }

@@ -10,7 +10,8 @@ import pytest
 from probekit.base.fingerprint import digest
 from probekit.errors import EntryError
 from probekit.extraction.maintenance import check_chunks
-from probekit.store.labels import labels_folder, write_labels
+from probekit.store.labels import write_labels
+from probekit.store.layout import labels_folder
 from tests.store import synthetic
 
 PLACES = 5

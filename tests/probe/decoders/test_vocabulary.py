@@ -8,7 +8,8 @@ import torch
 from probekit.base.registry import parse
 from probekit.errors import EntryError, OptionError
 from probekit.probe.decoders import DECODERS, Vocabulary, decoder_from_json
-from probekit.probe.decoders.vocabulary import VocabularyDecoder, read_shared
+from probekit.probe.decoders.vocabulary import VocabularyDecoder
+from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import FILE
 from tests.probe.decoders.cases import OFFSETS, WIDTH, generator, output_head, rows
 
@@ -73,7 +74,7 @@ def test_training_leaves_the_shared_numbers_alone(tmp_path: Path) -> None:
 def test_decoders_share_the_frozen_numbers_while_one_lives(backbone: Path) -> None:
     first, second = (Vocabulary().bind(backbone).build(WIDTH, 0, generator()) for _ in range(2))
     assert first.weight.data_ptr() == second.weight.data_ptr()
-    assert read_shared(backbone / FILE) is first._shared
+    assert KeptBackbone(backbone).output_head is first._shared
 
 
 def test_a_frozen_matrix_is_moved_once_for_all_decoders(backbone: Path) -> None:

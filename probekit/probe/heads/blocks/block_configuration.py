@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from probekit.errors import OptionError, reason_of
-from probekit.probe.model_parts.configuration import OUTPUTS, PROVENANCE
+from probekit.probe.model_parts.kept import OUTPUTS, PROVENANCE
 
 FAMILIES = (
     "bert", "camembert", "cohere", "deberta-v2", "distilbert", "ernie", "falcon", "gemma",

@@ -1,8 +1,9 @@
 """Where a model comes from: a Hub repository, a local folder or a GGUF file."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -11,19 +12,23 @@ from probekit.backbone.model_files import (
     SMALL_FILES,
     WeightFile,
     index_files,
-    local_adapter,
-    local_weights,
     pick_adapter,
     pick_weights,
 )
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
 
-SourceKind = Literal["hub", "folder", "gguf"]
+CheckpointKind = Literal["hub", "folder", "gguf"]
+_EXTRAS = {
+    "gguf": ("reading a GGUF file", ("gguf", "accelerate")),
+    "adapters": ("applying the adapter that lies beside its weights", ("peft",)),
+}
+"""Extra of probekit to what it is for, and its packages."""
+
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSource:
+class Checkpoint:
     """A model that was found, with its small files on this disk.
 
     Attributes:
@@ -37,7 +42,7 @@ class ModelSource:
     """
 
     name: str
-    kind: SourceKind
+    kind: CheckpointKind
     folder: Path
     weights: tuple[WeightFile, ...]
     adapter: tuple[WeightFile, ...] = ()
@@ -74,14 +79,14 @@ class ModelSource:
             hub.fetch(self.name, self.revision, [file.name for file in files])
 
 
-def resolve_source(model: str, *, revision: str | None = None, weights: bool = True) -> ModelSource:
+def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = True) -> Checkpoint:
     """Find a model without reading its weights.
 
     Args:
         model: a Hub id such as ``roberta-large``, a local folder, or a ``.gguf`` file. What looks
             like a path and does not exist is an error at once; the network is not asked.
         revision: branch, tag or commit of a Hub repository.
-        weights: look for weights and adapter; without, ``ModelSource`` holds none (a ``.gguf``
+        weights: look for weights and adapter; without, ``Checkpoint`` holds none (a ``.gguf``
             file, which holds the configuration too, is listed all the same).
 
     Raises:
@@ -93,8 +98,8 @@ def resolve_source(model: str, *, revision: str | None = None, weights: bool = T
     if (path := local_path(model)) is not None:
         _refuse_revision(model, revision)
         if path.is_file():
-            return _gguf_source(model, path)
-        return _folder_source(model, path, weights)
+            return _gguf(model, path)
+        return _folder(model, path, weights)
     if _looks_like_path(model):
         raise MissingFileError(
             f"model {model!r}: no such file or folder. Check the path, or give a Hub id such as "
@@ -105,7 +110,7 @@ def resolve_source(model: str, *, revision: str | None = None, weights: bool = T
             f"model {model!r} is neither a path nor a Hub id. Give a folder, a .gguf file, or an "
             "id such as 'roberta-large' or 'org/name'."
         )
-    return _hub_source(model, revision, weights)
+    return _hub_repository(model, revision, weights)
 
 
 def local_path(model: str) -> Path | None:
@@ -136,17 +141,17 @@ def _refuse_revision(model: str, revision: str | None) -> None:
         )
 
 
-def _gguf_source(model: str, path: Path) -> ModelSource:
+def _gguf(model: str, path: Path) -> Checkpoint:
     if path.suffix != ".gguf":
         raise BackboneError(
             f"model {model!r} is a file but not a .gguf file. Give the folder that holds "
             "config.json and the weights."
         )
     weights = (WeightFile(name=path.name, path=path.resolve()),)
-    return ModelSource(name=model, kind="gguf", folder=path.resolve().parent, weights=weights)
+    return Checkpoint(name=model, kind="gguf", folder=path.resolve().parent, weights=weights)
 
 
-def _folder_source(model: str, path: Path, weights: bool) -> ModelSource:
+def _folder(model: str, path: Path, weights: bool) -> Checkpoint:
     if not holds_model(path):
         gguf = sorted(path.glob("*.gguf"))
         file = f"the file itself: {gguf[0]}" if gguf else "a .gguf file"
@@ -154,35 +159,30 @@ def _folder_source(model: str, path: Path, weights: bool) -> ModelSource:
             f"model {model!r}: the folder holds no config.json. Save a model there with "
             f"save_pretrained, or name {file}."
         )
-    folder = path.resolve()
-    return ModelSource(
-        name=model,
-        kind="folder",
-        folder=folder,
-        weights=local_weights(folder) if weights else (),
-        adapter=local_adapter(folder) if weights else (),
-    )
+    return _from_listing(model, "folder", path.resolve(), _here(path), weights)
 
 
-def _hub_source(model: str, revision: str | None, weights: bool) -> ModelSource:
+def _hub_repository(model: str, revision: str | None, weights: bool) -> Checkpoint:
+    """Fetch the small files of a repository, and say which weight files it would need."""
     listing = hub.list_files(model, revision)
-    if listing.files is None:
-        return _cached_source(model, listing.commit, weights)
-    return _listed_source(model, revision, listing.commit, listing.files, weights)
+    if (files := listing.files) is None:
+        return _cached(model, listing.commit, weights)
+    if "config.json" not in files:
+        raise BackboneError(
+            f"model {model!r}: the repository holds no config.json, so it is no transformers "
+            "model. Choose another repository, or a .gguf file on this disk."
+        )
+    hub.note_revision(model, revision)
+    wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + index_files(files)
+    folder = hub.fetch(model, listing.commit, wanted)
+    return _from_listing(model, "hub", folder, files, weights, listing.commit)
 
 
-def _cached_source(model: str, commit: str, weights: bool) -> ModelSource:
+def _cached(model: str, commit: str, weights: bool) -> Checkpoint:
     """Find the files of a commit that the Hub cache holds."""
     folder = hub.cached_snapshot(model, commit)
     try:
-        return ModelSource(
-            name=model,
-            kind="hub",
-            folder=folder,
-            weights=local_weights(folder) if weights else (),
-            adapter=local_adapter(folder) if weights else (),
-            revision=commit,
-        )
+        return _from_listing(model, "hub", folder, _here(folder), weights, commit)
     except BackboneError as error:
         raise HubError(
             f"the Hub cannot be asked, and the cached copy of {model!r} at {commit[:8]} is "
@@ -191,29 +191,61 @@ def _cached_source(model: str, commit: str, weights: bool) -> ModelSource:
         ) from error
 
 
-def _listed_source(
-    model: str, revision: str | None, commit: str, files: dict[str, str | None], weights: bool
-) -> ModelSource:
-    """Fetch the small files of a repository, and say which weight files it would need."""
-    if "config.json" not in files:
-        raise BackboneError(
-            f"model {model!r}: the repository holds no config.json, so it is no transformers "
-            "model. Choose another repository, or a .gguf file on this disk."
-        )
-    hub.note_revision(model, revision)
-    wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + index_files(files)
-    folder = hub.fetch(model, commit, wanted)
+def _here(folder: Path) -> dict[str, str | None]:
+    return {path.name: None for path in folder.iterdir()}
 
-    def listed(names: Sequence[str]) -> tuple[WeightFile, ...]:
-        return tuple(
-            WeightFile(name=name, path=folder / name, sha256=files[name]) for name in names
-        )
 
-    return ModelSource(
+def _from_listing(
+    model: str,
+    kind: CheckpointKind,
+    folder: Path,
+    listing: Mapping[str, str | None],
+    weights: bool,
+    commit: str | None = None,
+) -> Checkpoint:
+    """Return the checkpoint in a folder, whose large files may be on the Hub still.
+
+    Args:
+        model: as the user wrote it.
+        kind: where it comes from.
+        folder: holds its small files.
+        listing: all its files, with their sha256 where it is known.
+        weights: whether it is to hold weights and adapter.
+        commit: of the Hub repository.
+
+    Raises:
+        BackboneError: there are no weights, a shard is missing, or the adapter's weights are.
+    """
+
+    def files(names: Sequence[str]) -> tuple[WeightFile, ...]:
+        return tuple(WeightFile(name=n, path=folder / n, sha256=listing[n]) for n in names)
+
+    where = model if kind == "hub" else str(folder)
+    return Checkpoint(
         name=model,
-        kind="hub",
+        kind=kind,
         folder=folder,
-        weights=listed(pick_weights(folder, files) if weights else ()),
-        adapter=listed(pick_adapter(model, files) if weights else ()),
+        weights=files(pick_weights(folder, listing)) if weights else (),
+        adapter=files(pick_adapter(where, listing)) if weights else (),
         revision=commit,
     )
+
+
+def require_extra(model: str, extra: str) -> None:
+    """Check that the packages of an extra are installed.
+
+    Args:
+        model: as the user wrote it.
+        extra: its name.
+
+    Raises:
+        BackboneError: one is missing; the message says how to install it.
+    """
+    purpose, packages = _EXTRAS[extra]
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        raise BackboneError(
+            f"model {model!r}: {purpose} needs the package {' and '.join(missing)}. "
+            f'Run `pip install ".[{extra}]"` in your checkout of the probekit repository '
+            f'(the extra "probekit[{extra}]").'
+        )

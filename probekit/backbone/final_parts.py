@@ -1,5 +1,10 @@
-"""Take the output head out of a language model's checkpoint, and prove that it was understood."""
+"""The parts after a model's last block: its norm and its output head.
 
+Families write them in different ways, so every reading that makes sense is tried on random rows.
+"""
+
+import copy
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,17 +19,55 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING,
 )
 
+from probekit.backbone.architecture import backbone_class
 from probekit.backbone.facts import Inspection
 from probekit.backbone.loading import read_weights
-from probekit.backbone.model import Backbone
-from probekit.backbone.model_class import backbone_class
 from probekit.errors import BackboneError, reason_of
+from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import ACTIVATIONS, OutputHead
-
-__all__ = ["OutputHead", "read_output_head", "tied_to_input"]
 
 _TOLERANCE = 1e-4
 """Largest error of the logits, relative to the largest logit."""
+
+_log = logging.getLogger(__name__)
+
+
+def read_final_norm(module: nn.Module, dim: int) -> FinalNorm | None:
+    """Express a norm module as a ``FinalNorm``, proven on random rows.
+
+    Families write the same norm in different ways, so every reading of the module's numbers is
+    tried until one reproduces it.
+
+    Returns:
+        the norm, or None (with a logged warning) if no reading does.
+    """
+    module_32 = copy.deepcopy(module).to(device="cpu", dtype=torch.float32)
+    rows = torch.randn(8, dim, generator=torch.Generator().manual_seed(0)) * 3 + 1
+    with torch.no_grad():
+        expected = module_32(rows)
+    for norm in _norms(module_32, dim):
+        if torch.allclose(norm(rows), expected, rtol=1e-4, atol=1e-4):
+            return norm
+    _log.warning("the final norm %s is of an unknown form.", type(module).__name__)
+    return None
+
+
+def _norms(module: nn.Module, dim: int) -> Iterator[FinalNorm]:
+    own = {name: value.detach() for name, value in module.named_parameters(recurse=False)}
+    weight = own.get("weight", torch.ones(dim))
+    bias = own.get("bias", torch.zeros(dim))
+    eps = _epsilon(module)
+    for kind in ("layernorm", "rmsnorm"):
+        for offset in (0.0, 1.0):
+            yield FinalNorm(kind=kind, eps=eps, weight=weight + offset, bias=bias.clone())
+
+
+def _epsilon(module: nn.Module) -> float:
+    for name in ("eps", "variance_epsilon", "epsilon"):
+        value = module.__dict__.get(name)
+        if isinstance(value, float):
+            return value
+    return 1e-5
 
 
 def read_output_head(inspection: Inspection) -> OutputHead:
@@ -40,7 +83,7 @@ def read_output_head(inspection: Inspection) -> OutputHead:
             (transformers would make up random weights for a missing one).
         HubError: a download failed.
     """
-    name, config = inspection.source.name, inspection.config
+    name, config = inspection.checkpoint.name, inspection.config
     causal = inspection.info.causal
     known: Any = MODEL_FOR_CAUSAL_LM_MAPPING if causal else MODEL_FOR_MASKED_LM_MAPPING
     if type(config) not in known:
@@ -57,22 +100,6 @@ def read_output_head(inspection: Inspection) -> OutputHead:
     return _extract(name, model, "causal" if causal else "masked", inspection.info.dim)
 
 
-def tied_to_input(backbone: Backbone) -> OutputHead:
-    """Return the input embeddings as the projection of a head whose transform is yet to be trained.
-
-    Raises:
-        BackboneError: they are narrower or wider than the hidden states.
-    """
-    weight = backbone.input_embeddings()
-    if weight.shape[1] != backbone.info.dim:
-        raise BackboneError(
-            f"model {backbone.info.name!r}: its input embeddings are {weight.shape[1]} wide and "
-            f"its hidden states {backbone.info.dim}, so --tie input cannot be used. Choose a "
-            "model with a language-model head."
-        )
-    return OutputHead(kind="tied-input", weight=weight.detach().cpu().clone())
-
-
 def _no_head(name: str, causal: bool, why: str) -> str:
     what = "language-model head" if causal else "masked-language-model head"
     return (
@@ -83,7 +110,7 @@ def _no_head(name: str, causal: bool, why: str) -> str:
 
 def _extract(name: str, model: PreTrainedModel, kind: str, dim: int) -> OutputHead:
     """Read the head's modules in every way that makes sense, and keep the way that is right."""
-    readings = list(_readings(model, kind))
+    readings = list(_heads(model, kind))
     rows = _random_rows(dim)
     try:
         expected = _own_logits(model, rows)
@@ -116,7 +143,7 @@ def _scaled(
     return replace(head, weight=head.weight.float() * factor, bias=bias)
 
 
-def _readings(model: PreTrainedModel, kind: str) -> Iterator[OutputHead]:
+def _heads(model: PreTrainedModel, kind: str) -> Iterator[OutputHead]:
     projection = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     modules = [module for module in _head_modules(model) if module is not projection]
     dense = [module for module in modules if isinstance(module, nn.Linear)]

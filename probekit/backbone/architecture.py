@@ -1,0 +1,198 @@
+"""What transformers makes of a model: its configuration, its class, and a model built of both.
+
+A backbone is a model without a head; a configuration that has none, or another kind, is refused.
+"""
+
+import copy
+import io
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from inspect import signature
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForTextEncoding,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
+from transformers.utils import logging as transformers_logging
+
+from probekit.backbone.checkpoint import Checkpoint
+from probekit.errors import BackboneError, reason_of
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Silence warnings and progress bars of transformers inside the ``with`` block.
+
+    Both are put back as they were. Errors still come through, as exceptions.
+    """
+    bars = transformers_logging.is_progress_bar_enabled()
+    if bars:
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        # the bar over GGUF tensors heeds no setting
+        with no_warnings(), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        if bars:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def no_warnings() -> Iterator[None]:
+    """Silence the warnings of transformers inside the ``with`` block, batch after batch."""
+    logger = transformers_logging.get_logger("transformers")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def auto_class(config: PretrainedConfig) -> Any:
+    """Return the ``AutoModel`` class that builds the backbone.
+
+    A checkpoint of an encoder-decoder's encoder (``T5EncoderModel``) has the configuration of its
+    family, of which ``AutoModel`` would build both halves.
+    """
+    whole = _class_in(MODEL_MAPPING, config)
+    both = whole is not None and takes(whole, "decoder_input_ids")
+    return AutoModelForTextEncoding if both else AutoModel
+
+
+def backbone_class(config: PretrainedConfig) -> type[PreTrainedModel] | None:
+    """Return the class of the backbone, or None if transformers has none."""
+    encoder = auto_class(config) is AutoModelForTextEncoding
+    return _class_in(MODEL_FOR_TEXT_ENCODING_MAPPING if encoder else MODEL_MAPPING, config)
+
+
+def takes(model: type[PreTrainedModel], argument: str) -> bool:
+    """Say whether a model's forward pass has an argument of this name."""
+    return argument in signature(model.forward).parameters
+
+
+def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
+    """Return the option that leaves the pooler out, for classes that have it."""
+    found = backbone_class(config)
+    accepts = found is not None and "add_pooling_layer" in signature(found).parameters
+    return {"add_pooling_layer": False} if accepts else {}
+
+
+def build_model(config: PretrainedConfig, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """Build a backbone as transformers starts it, frozen, in evaluation mode."""
+    options = without_pooler(config)
+    own = copy.deepcopy(config)  # it takes the dtype over
+    model = auto_class(config).from_config(own, dtype=dtype, **options)
+    assert isinstance(model, PreTrainedModel)
+    return model.train(False).requires_grad_(False)
+
+
+def count_parameters(config: PretrainedConfig) -> int:
+    """Return the number of a backbone's parameters, without memory for them."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in build_model(config).parameters())
+
+
+@contextmanager
+def building(name: str, config: PretrainedConfig) -> Iterator[None]:
+    """Build a model inside the block; say nothing, or why it cannot be built.
+
+    Args:
+        name: the model as the user wrote it.
+        config: its configuration.
+
+    Raises:
+        BackboneError: whatever transformers raises.
+    """
+    try:
+        with quiet_transformers():
+            yield
+    except Exception as error:  # anything a configuration with odd numbers can cause
+        raise BackboneError(
+            f"model {name!r}: transformers cannot build a {config.model_type} model from its "
+            f"configuration ({reason_of(error)})."
+        ) from error
+
+
+def _class_in(mapping: Any, config: PretrainedConfig) -> type[PreTrainedModel] | None:
+    if type(config) not in mapping:
+        return None
+    found = mapping[type(config)]
+    return found[0] if isinstance(found, tuple | list) else found
+
+
+def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
+    """Read the configuration of a model.
+
+    Raises:
+        BackboneError: it is damaged, of a type that transformers does not know, or of a kind that
+            cannot serve (encoder-decoder, several modalities, code of its own).
+    """
+    options: dict[str, Any] = {"gguf_file": checkpoint.gguf_file} if checkpoint.gguf_file else {}
+    try:
+        with quiet_transformers():
+            config = AutoConfig.from_pretrained(
+                str(checkpoint.folder), local_files_only=True, trust_remote_code=False, **options
+            )
+    except Exception as error:  # JSON, key, value and library errors, by damage
+        where = checkpoint.folder / (checkpoint.gguf_file or "config.json")
+        raise BackboneError(
+            f"model {checkpoint.name!r}: its configuration {where} cannot be used "
+            f"({reason_of(error)}). Expected a model type that transformers "
+            "has built in."
+        ) from error
+    refuse_unsuitable(checkpoint.name, config)
+    return config
+
+
+def plain_config(config: PretrainedConfig) -> dict[str, Any]:
+    """Return a configuration as JSON values; what JSON has not (infinity, a dtype) becomes text."""
+    return dict(json.loads(json.dumps(config.to_dict(), default=str), parse_constant=str))
+
+
+def refuse_unsuitable(name: str, config: PretrainedConfig) -> None:
+    """Refuse models that are no stack of blocks over the tokens of a text.
+
+    Raises:
+        BackboneError: an encoder-decoder, whatever its configuration says, several modalities,
+            another modality, or a family without a model of its own.
+    """
+    kind, found = config.model_type, backbone_class(config)
+    alone = found is not None and found.__name__ in (config.architectures or ())
+    halves = found is None and auto_class(config) is not AutoModel
+    if halves or (config.is_encoder_decoder and not alone):
+        raise BackboneError(
+            f"model {name!r} is an encoder-decoder ({kind}); probekit reads encoders and "
+            "decoders. The encoder half of one (T5's, BART's) is read only where it was saved "
+            "alone (T5EncoderModel)."
+        )
+    if _holds_several(config):
+        raise BackboneError(
+            f"model {name!r} ({kind}) holds several models (text and images or sound); probekit "
+            "reads text-only ones. Choose its text-only release."
+        )
+    if found is None:
+        raise BackboneError(
+            f"model {name!r} ({kind}): transformers has no class for it without a head. Choose a "
+            "model of another family."
+        )
+    if not takes(found, "input_ids"):
+        raise BackboneError(
+            f"model {name!r} ({kind}): {found.__name__} reads no token ids, so it is no model of "
+            "texts. Choose one that is."
+        )
+
+
+def _holds_several(config: PretrainedConfig) -> bool:
+    try:
+        return config.get_text_config() is not config
+    except ValueError:  # transformers' own, where there are several of text
+        return True

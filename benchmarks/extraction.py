@@ -36,10 +36,10 @@ from transformers import AutoModel, AutoTokenizer, BatchEncoding
 from probekit.backbone import Inspection
 from probekit.data.token_batch import TokenBatch
 from probekit.extraction.compute import compute_unit
+from probekit.extraction.estimate import tokens_per_second
 from probekit.extraction.plan import Plan
 from probekit.extraction.session import Session
-from probekit.extraction.write import tokens_per_second
-from probekit.extraction.writer import WriterThread
+from probekit.extraction.write import WriterThread
 from probekit.store.builder import EntryBuilder
 from probekit.tasks import Split
 
@@ -79,7 +79,7 @@ class Setting:
 
     def extract(self) -> float:
         """Write an entry; return the seconds, without those of deleting the one before."""
-        shutil.rmtree(self.session.cache, ignore_errors=True)
+        shutil.rmtree(self.session.target.cache, ignore_errors=True)
         return timed(lambda: self.session.extract(self.split))()
 
     @cached_property
@@ -108,7 +108,7 @@ class Setting:
                 is_split_into_words=True,
                 padding=True,
                 truncation=True,
-                max_length=self.session.inspection.info.max_length,
+                max_length=self.session.request.info.max_length,
                 return_tensors="pt",
             ).to(self.session.device)
 

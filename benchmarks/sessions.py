@@ -9,7 +9,7 @@ from torch.nn import ModuleList
 
 from probekit.backbone import Backbone
 from probekit.data.token_batch import TokenBatch
-from probekit.extraction import ExtractOptions, open_session
+from probekit.extraction import ExtractOptions, ExtractTarget, open_session
 from probekit.extraction.compute import batches_of
 from probekit.extraction.plan import Plan
 from probekit.extraction.session import Session
@@ -25,16 +25,16 @@ def conll_session(
     cache: Path,
 ) -> tuple[Session, Split]:
     """Return a session that extracts CoNLL-2003's split again and again, its model not loaded."""
-    session, (texts,) = open_session(
-        model_path(args, model),
-        "conll",
+    target = ExtractTarget(
+        model=model_path(args, model),
+        task="conll",
         data=data_path(args, "conll2003"),
-        splits=[split],
-        options=ExtractOptions(limit=limit),
+        splits=(split,),
         device=args.device,
         cache=cache,
         overwrite=True,
     )
+    session, (texts,) = open_session(target, ExtractOptions(limit=limit))
     return session, texts
 
 

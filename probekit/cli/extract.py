@@ -59,25 +59,15 @@ def extract(
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
     from probekit.cli.output import print_entries, print_forecast, progress_wanted
-    from probekit.extraction import forecast, open_session
+    from probekit.extraction import ExtractTarget, forecast, open_session
 
     options.check_order(model, task)
-    session, splits = open_session(
-        model,
-        task,
-        own=own.parse(),
-        label=label,
-        data=data,
-        splits=options.split_list(split) if split is not None else None,
-        options=shared,
-        device=device,
-        cache=cache,
-        overwrite=overwrite,
-        restart=restart,
-        name=name,
-        revision=revision,
-        progress=progress_wanted(),
-    )
+    target = ExtractTarget(
+        model=model, task=task, own=own.parse(), data=data,
+        splits=None if split is None else tuple(options.split_list(split)), revision=revision,
+        label=label, device=device, name=name, cache=cache, overwrite=overwrite, restart=restart,
+    )  # fmt: skip
+    session, splits = open_session(target, shared, progress=progress_wanted())
     if dry_run:
         print_forecast(forecast(session, splits), json=json)
     else:

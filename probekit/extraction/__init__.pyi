@@ -1,9 +1,11 @@
-from .dry_run import Forecast, break_even, forecast, training_split
+from .estimate import Forecast, break_even, forecast, training_split
+from .extract_target import ExtractTarget
 from .extraction_call import extract, open_session
 from .request_options import ExtractOptions
 
 __all__ = [
     "ExtractOptions",
+    "ExtractTarget",
     "Forecast",
     "break_even",
     "extract",

@@ -1,4 +1,4 @@
-"""Compute one unit: run the model over its batches and gather rows into one buffer per array."""
+"""Compute one unit: run the model over its batches, gather rows, and see whether they fit."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -10,11 +10,45 @@ from torch import Tensor
 from probekit.backbone import Backbone, add_rows
 from probekit.base.machine.buffers import Buffers, ReusedMemory, carve, carved_bytes
 from probekit.data.token_batch import TokenBatch, token_batches
+from probekit.errors import StateRangeError
 from probekit.extraction.plan import Plan, buffer_dtype, exact_dtype
-from probekit.extraction.statistics import LayerStatistics, all_fit
 from probekit.extraction.units import Unit
+from probekit.store.arrays import FeatureDtype
+from probekit.store.codec import fits
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LayerStatistics:
+    """Range of one array's rows as they were gathered (rounded already, or not), layer by layer.
+
+    Attributes:
+        max_abs: largest finite ``|x|`` of each layer.
+        non_finite: number of NaN and infinite values of each layer.
+    """
+
+    max_abs: tuple[float, ...]
+    non_finite: tuple[int, ...]
+
+    @classmethod
+    def of(cls, block: Tensor) -> "LayerStatistics":
+        """Measure a block of shape ``(layers, rows, dim)``; NaN and inf are counted, not hidden."""
+        largest = [_largest(layer) for layer in block]
+        bad = [
+            0 if _is_finite(value) else int((~torch.isfinite(layer)).sum())
+            for value, layer in zip(largest, block, strict=True)
+        ]
+        finite = [
+            value if not count else _largest(torch.nan_to_num(layer, 0.0, 0.0, 0.0))
+            for value, count, layer in zip(largest, bad, block, strict=True)
+        ]
+        return cls(max_abs=tuple(finite), non_finite=tuple(bad))
+
+    @property
+    def finite(self) -> bool:
+        """Whether every value is."""
+        return not any(self.non_finite)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,3 +169,47 @@ def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:
             batching=backbone.batching,
         )
     )
+
+
+def _largest(layer: Tensor) -> float:
+    """Return max |x| (0 for no rows), without a temporary copy of the layer."""
+    if layer.numel() == 0:
+        return 0.0
+    low, high = torch.aminmax(layer)
+    return max(-low.item(), high.item()) if _is_finite(low.item() + high.item()) else float("nan")
+
+
+def _is_finite(value: float) -> bool:
+    return value - value == 0.0
+
+
+def all_fit(statistics: Mapping[str, LayerStatistics], dtype: FeatureDtype) -> bool:
+    """Say whether every finite value of every array lies in a dtype's range."""
+    return all(fits(dtype, max(part.max_abs)) for part in statistics.values())
+
+
+class BeyondFloat16Error(StateRangeError):
+    """A value is finite, and too large for float16: another dtype holds it."""
+
+
+def check_range(item: "ComputedUnit", plan: Plan) -> None:
+    """Refuse values that the dtype of a plan cannot hold.
+
+    Raises:
+        StateRangeError: a value is NaN or infinite, or exceeds float16's range
+            (`BeyondFloat16Error`).
+    """
+    place = plan.describe_unit(item.unit)
+    for name, part in item.statistics.items():
+        layers = plan.arrays[name].layers
+        for layer, largest, bad in zip(layers, part.max_abs, part.non_finite, strict=True):
+            if bad:
+                raise StateRangeError(
+                    f"layer {layer} of {place} holds {bad} NaN or infinite values, which no dtype "
+                    "stores. The forward pass overflowed: rerun with --compute-dtype float32."
+                )
+            if plan.dtype == "float16" and not fits("float16", largest):
+                raise BeyondFloat16Error(
+                    f"layer {layer} of {place} reaches |x| = {largest:,.0f}; float16 ends at "
+                    "65,504. Nothing out of range was written."
+                )

@@ -1,24 +1,20 @@
 """The library call behind ``probekit extract``."""
 
 import logging
-import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from probekit.backbone.remembered import inspect_and_remember
 from probekit.base.machine.hardware import pick_device
 from probekit.errors import MissingFileError, OptionError
+from probekit.extraction.extract_target import ExtractTarget
+from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.store.entry import Entry
-from probekit.store.layout import model_slug
 from probekit.tasks import Split, Task, TextOptions, is_own, open_task
 
 logger = logging.getLogger(__name__)
-
-_UNSAID = {"device": "auto", "cache": Path("cache")}
-"""Options that need not be typed when they are this."""
 
 
 def extract(
@@ -78,94 +74,49 @@ def extract(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled,
     )  # fmt: skip
-    session, texts = open_session(
-        model,
-        task,
-        own=own,
-        label=label,
-        data=data,
-        splits=splits,
-        options=options,
-        device=device,
-        cache=cache,
-        overwrite=overwrite,
-        restart=restart,
-        name=name,
-        revision=revision,
-        progress=progress,
-    )
+    target = ExtractTarget(
+        model=model, task=task, own=own, data=None if data is None else Path(data),
+        splits=None if splits is None else tuple(splits), revision=revision, label=label,
+        device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
+    )  # fmt: skip
+    session, texts = open_session(target, options, progress=progress)
     return [session.extract(split) for split in texts]
 
 
 def open_session(
-    model: str,
-    task: str,
-    *,
-    own: TextOptions | None = None,
-    label: str | None = None,
-    data: str | Path | None = None,
-    splits: Sequence[str] | None = None,
-    options: ExtractOptions | None = None,
-    device: str = "auto",
-    cache: str | Path = "cache",
-    overwrite: bool = False,
-    restart: bool = False,
-    name: str | None = None,
-    revision: str | None = None,
-    progress: bool = False,
+    target: ExtractTarget, options: ExtractOptions | None = None, *, progress: bool = False
 ) -> tuple[Session, list[Split]]:
     """Read a task's text and the model's facts; nothing is computed yet.
 
-    Arguments and errors are those of `extract`; ``own`` is how the user's own data is read.
+    Errors are those of `extract`.
 
     Returns:
         the session and the splits, in their order.
     """
-    options, own = options or ExtractOptions(), own or TextOptions()
-    family = open_task(task, own, label)
-    if data is not None and is_own(family):
-        raise OptionError(f"{task} is the data already; leave --data {data} out.")
-    inspection = inspect_and_remember(model, revision=revision, random_init=options.random_init)
-    texts = [split.first(options.limit) for split in _read(family, splits, data)]
-    remedy = _rerun(
-        (model, task, *own.typed), replace(options, dtype="bfloat16"),
-        data=data, split=splits and ",".join(splits), revision=revision, label=label,
-        device=device, name=name, cache=Path(cache),
-    )  # fmt: skip
-    session = Session(
-        inspection=inspection,
-        task=family,
-        options=options,
-        device=pick_device(device),
-        cache=Path(cache),
-        name=None if name is None else model_slug(name),
-        overwrite=overwrite,
-        restart=restart,
-        remedy=remedy,
-        progress=progress,
+    options = options or ExtractOptions()
+    task = open_task(target.task, target.own, target.label)
+    if target.data is not None and is_own(task):
+        raise OptionError(f"{target.task} is the data already; leave --data {target.data} out.")
+    inspection = inspect_and_remember(
+        target.model, revision=target.revision, random_init=options.random_init
     )
-    return session, texts
+    texts = [split.first(options.limit) for split in _read(task, target)]
+    request = Request(inspection=inspection, task=task, options=options)
+    device = pick_device(target.device)
+    return Session(target=target, request=request, device=device, progress=progress), texts
 
 
-def _rerun(names: Sequence[str], options: ExtractOptions, **named: object) -> str:
-    """Return the command line of the same extraction of MODEL, TASK and its text options."""
-    said = {name: value for name, value in named.items() if value and value != _UNSAID.get(name)}
-    words = [str(word) for name, value in said.items() for word in (f"--{name}", value)]
-    return shlex.join(["probekit", "extract", *names, *words, *options.words()])
-
-
-def _read(task: Task, splits: Sequence[str] | None, data: str | Path | None) -> list[Split]:
+def _read(task: Task, target: ExtractTarget) -> list[Split]:
     """Read the splits that were named, or every one that there is."""
-    data = None if data is None else Path(data)
-    if splits is not None:
-        if not splits:
+    if target.splits is not None:
+        if not target.splits:
             raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")
-        return [task.read(name, data) for name in splits]
+        return [task.read(name, target.data) for name in target.splits]
     found: list[Split] = []
     missing: list[MissingFileError] = []
     for name in task.splits:
         try:
-            found.append(task.read(name, data))
+            found.append(task.read(name, target.data))
         except MissingFileError as error:
             missing.append(error)
     if not found:

@@ -1,4 +1,4 @@
-"""Where every row goes: the arrays of an entry and the units that fill them."""
+"""What an extraction will write: the split as the model reads it, its arrays, and its units."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,15 +6,28 @@ from typing import Any, cast
 
 import torch
 
-from probekit.backbone import Backbone, BackboneInfo
+from probekit.backbone import BackboneInfo
+from probekit.base.kinds import ARRAYS
 from probekit.base.layers import parse_layers
+from probekit.base.registry import choose
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
-from probekit.extraction.bounds import grown_chunk_rows, max_chunks, pooled_chunk_rows
+from probekit.errors import DataError
+from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.units import Unit, plan_units, stored_rows
+from probekit.extraction.units import (
+    Unit,
+    grown_chunk_rows,
+    max_chunks,
+    plan_units,
+    pooled_chunk_rows,
+    stored_rows,
+)
 from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for
+from probekit.store.backends import BACKENDS
 from probekit.store.codec import TORCH_DTYPES
+from probekit.store.mapping import check_mappable
+from probekit.tasks import Split
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,6 +52,11 @@ class Plan:
     def nbytes(self) -> int:
         """Bytes on disk, the unused tails of units included."""
         return sum(array.nbytes for array in self.arrays.values())
+
+    @property
+    def tokens(self) -> int:
+        """Subwords that the model reads, special tokens and overlaps included."""
+        return len(self.encoded.subwords)
 
     @property
     def dtype(self) -> FeatureDtype:
@@ -69,10 +87,55 @@ class Plan:
         bounds = self.encoded.example_tokens
         return int(bounds[unit.stop] - bounds[unit.start])
 
+    def to_json(
+        self, request: Mapping[str, Any], compute_dtype: str, limit: int | None
+    ) -> dict[str, Any]:
+        """Return what a resumed run must share with the run that it continues.
+
+        Device and batch size move the last bits at most; units remember theirs.
+
+        Args:
+            request: of the entry.
+            compute_dtype: what the model computes in.
+            limit: N if the split is only its first N examples.
+        """
+        return {
+            "request": dict(request),
+            "backend": request["format"],
+            "limit": limit,
+            "compute_dtype": compute_dtype,
+            "arrays": [array.to_json() for array in self.arrays.values()],
+            "units": [[unit.start, unit.stop] for unit in self.units],
+        }
+
     def describe_unit(self, unit: Unit) -> str:
         """Return the unit's examples, for messages."""
         ids = self.encoded.ids
         return f"examples {ids[unit.start]} to {ids[unit.stop - 1]}"
+
+
+def read_split(request: Request, split: Split) -> EncodedSplit:
+    """Tokenise a split and cut it into windows: its words, its texts, or blocks with predictions.
+
+    Raises:
+        BackboneError: the tokenizer does not fit the form of prediction.
+        DataError: an example cannot be read, or no token is predicted.
+        OptionError: the limit is not the model's, or leaves no room for text.
+    """
+    masking = request.masking
+    encoded = request.inspection.encode(
+        split.examples,
+        max_length=request.max_length,
+        overlong=request.options.overlong,
+        masking=masking,
+    )
+    if masking is not None and not encoded.counts["predicted"]:
+        every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
+        raise DataError(
+            f"{split.origin}: no token is predicted{every}; the texts of {split.name} are too "
+            "short or too few."
+        )
+    return encoded
 
 
 def make_plan(
@@ -94,11 +157,11 @@ def make_plan(
         pooling: which subwords make a word's row.
 
     Raises:
-        OptionError: a layer does not exist.
+        OptionError: a layer does not exist, or a process could not map so many files.
     """
     dtype = cast(FeatureDtype, "float16" if options.dtype == "auto" else options.dtype)
     chosen = parse_layers(options.layers, info.n_blocks)
-    layers = {name: (info.n_blocks,) if name == "tokens" else chosen for name in keep}
+    layers = {name: (info.n_blocks,) if ARRAYS[name].last_only else chosen for name in keep}
     rows = {name: encoded.rows[name] for name in keep}
     row_bytes = {name: len(layers[name]) * info.dim * 2.0 for name in keep}
     chunk_rows = {name: chunk_rows_for(info.dim, dtype, int(rows[name].sum())) for name in keep}
@@ -122,6 +185,7 @@ def make_plan(
         )
         for name in keep
     }
+    check_mappable(choose("backend", options.format, BACKENDS), arrays.values())
     return Plan(
         encoded=encoded,
         arrays=arrays,
@@ -138,29 +202,13 @@ def buffer_dtype(array: ArraySpec, compute_dtype: torch.dtype, pooling: Pooling)
     the model has them.
     """
     exact = exact_dtype(array, compute_dtype, pooling)
-    if array.dtype == "int8" or array.name == "mean":
+    if array.dtype == "int8" or ARRAYS[array.name].averages:
         return exact
     return min(exact, TORCH_DTYPES[array.dtype], key=lambda dtype: dtype.itemsize)
 
 
 def exact_dtype(array: ArraySpec, compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
     """Return the dtype that holds rows as the model has them, or their averages."""
-    averages = array.name == "mean" or (array.name == "words" and pooling == "mean")
+    kind = ARRAYS[array.name]
+    averages = kind.averages or (kind.per == "word" and pooling == "mean")
     return torch.float32 if averages else compute_dtype
-
-
-def plan_json(
-    plan: Plan, request: Mapping[str, Any], backbone: Backbone, limit: int | None
-) -> dict[str, Any]:
-    """Return what a resumed run must share with the run that it continues.
-
-    Device and batch size move the last bits at most; units remember theirs.
-    """
-    return {
-        "request": dict(request),
-        "backend": request["format"],
-        "limit": limit,
-        "compute_dtype": backbone.compute_dtype_name,
-        "arrays": [array.to_json() for array in plan.arrays.values()],
-        "units": [[unit.start, unit.stop] for unit in plan.units],
-    }

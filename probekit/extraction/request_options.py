@@ -116,7 +116,7 @@ class ExtractOptions:
         """Return the part of the options that the key of an entry hashes as it was given.
 
         The batch size is left out: it moves the last bits at most. What depends on the task and
-        the model is left to ``request.make_request``.
+        the model is left to ``Request.to_json``.
         """
         return {name: getattr(self, name) for name in _REQUESTED}
 

@@ -1,17 +1,33 @@
 """Cut a split into units: runs of examples that fill whole storage chunks of every array."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import bounds_of
+
+UNIT_BYTES = 192 * 2**20
+"""What one unit holds in memory at two bytes per value (so twice this where rows are gathered in
+float32, see ``extraction/plan.py``); a second one is with the writer. A larger unit has more
+windows of similar length, so its batches are larger, with less padding.
+"""
+
+UNIT_TOKENS = 2**17
+"""What one unit of running texts reads, about: a kill costs no more than its minutes."""
+
+_ROOM = 3  # rows of another array that a unit has room for beside each word
+_FEWEST = 16
+_MOST_ROW_CHUNKS = 4096
+_PER_UNIT = 4  # chunks of a unit at least, so that little of the last one stays unused
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """The piece of work that is written whole, and resumed or given to a machine as one.
+    """Examples that are computed and written together, and resumed or given to a machine as one.
 
     Attributes:
         index: 0, 1, ... in data-set order.
@@ -30,6 +46,21 @@ class Unit:
     chunks: Mapping[str, int]
 
 
+# Chunks of 4 rows of words and of 8 subwords, and units of at most 2 chunks of words:
+#
+#     example     0   1   2   3   4
+#     words       3   4   2   5   2
+#     subwords    4   6   3   7   2
+#
+# Examples 0 and 1 fit in 8 words, 2 does not. Stopping after example 0 would use 3 of 4 rows of
+# words and 4 of 8 of subwords, after example 1 it is 7 of 8 and 10 of 16: the share is larger, so
+# the unit holds both. Its last row of words, 7, is never read: a chunk belongs to one unit. Example
+# 2 begins the next unit at row 8 of words and, after 2 chunks of subwords, at row 16 of those:
+#
+#     unit   examples   row_start             rows                  chunks
+#     0      0, 1       words 0, tokens 0     words 7, tokens 10    2, 2
+#     1      2, 3       words 8, tokens 16    words 7, tokens 10    2, 2
+#     2      4          words 16, tokens 32   words 2, tokens 2     1, 1
 def plan_units(
     rows: Mapping[str, Int64[np.ndarray, " examples"]],
     *,
@@ -67,6 +98,83 @@ def plan_units(
         place = {name: place[name] + unit.chunks[name] * chunk_rows[name] for name in rows}
         start = stop
     return units
+
+
+def pooled_chunk_rows(
+    chunk_rows: Mapping[str, int],
+    rows: Mapping[str, np.ndarray],
+    row_bytes: Mapping[str, float],
+    tokens: int,
+) -> dict[str, int]:
+    """Return smaller chunks for the arrays with one row per text, where a text is much work.
+
+    Units fill whole chunks, so a chunk should hold no more texts than one unit does.
+
+    Args:
+        chunk_rows: per array, the rows of a chunk by its bytes alone.
+        rows: per array, the rows of each example.
+        row_bytes: per array, the bytes of a row over all its layers.
+        tokens: subwords of all examples.
+    """
+    pooled = [name for name in rows if ARRAYS[name].per == "text"]
+    if not pooled:
+        return {}
+    texts = max(len(rows[pooled[0]]), 1)
+    size = sum(row_bytes[name] * int(rows[name].sum()) for name in rows) / texts
+    per_unit = min(UNIT_BYTES / max(size, 1), UNIT_TOKENS * texts / max(tokens, 1))
+    if any(ARRAYS[name].per == "word" for name in rows):
+        per_unit /= 2  # the chunks of words set the pace: several small ones fit a unit better
+    fitting = 2 ** round(math.log2(max(per_unit, _FEWEST)))
+    return {name: min(chunk_rows[name], fitting) for name in pooled}
+
+
+def grown_chunk_rows(
+    chunk_rows: Mapping[str, int],
+    rows: Mapping[str, np.ndarray],
+    row_bytes: Mapping[str, float],
+) -> dict[str, int]:
+    """Return larger chunks for arrays that would have very many, as far as units hold several.
+
+    Each is a map for whoever reads the array, and a process has so many.
+
+    Args:
+        chunk_rows: per array, the rows of a chunk.
+        rows: per array, the rows of each example.
+        row_bytes: per array, the bytes of a row over all its layers.
+    """
+    total = {name: int(rows[name].sum()) for name in rows}
+    units = max(sum(row_bytes[name] * total[name] for name in rows) / UNIT_BYTES, 1)
+    grown = dict(chunk_rows)
+    for name in rows:
+        most = total[name] / (_PER_UNIT * units)
+        while total[name] > _MOST_ROW_CHUNKS * grown[name] and 2 * grown[name] <= most:
+            grown[name] *= 2
+    return grown
+
+
+def max_chunks(
+    chunk_rows: Mapping[str, int],
+    rows: Mapping[str, np.ndarray],
+    row_bytes: Mapping[str, float],
+) -> dict[str, int]:
+    """Bound a unit by the bytes of its leading array; leave the others room for as much text.
+
+    Args:
+        chunk_rows: per array, the rows of a chunk.
+        rows: per array, the rows of each example.
+        row_bytes: per array, the bytes of a row over all its layers.
+    """
+    wide = [name for name in rows if not ARRAYS[name].last_only]
+    leading = next(iter(wide or rows))
+    total = {name: max(int(rows[name].sum()), 1) for name in rows}
+    beside = sum(row_bytes[name] * total[name] for name in wide if name != leading)
+    size = chunk_rows[leading] * (row_bytes[leading] + beside / total[leading])
+    chunks = max(1, round(UNIT_BYTES / size))
+    count = chunks * chunk_rows[leading]
+    of_words = ARRAYS[leading].per == "word"
+    room = {name: _ROOM if of_words else 2 * total[name] / total[leading] for name in rows}
+    others = {name: 1 + int(room[name] * count) // chunk_rows[name] for name in rows}
+    return others | {leading: chunks}
 
 
 def stored_rows(units: Sequence[Unit], chunk_rows: Mapping[str, int]) -> dict[str, int]:

@@ -1,74 +1,19 @@
-"""Compute and write the units of one entry, with the disk and the model working side by side."""
+"""Write the units of one entry as they are computed: disk and model work side by side."""
 
-import logging
-import time
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
-
-from jaxtyping import Int64
-from torch import Tensor
+import queue
+import threading
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Any, Generic, TypeVar
 
 from probekit.backbone import Backbone
-from probekit.base.fingerprint import canonical_json
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.base.messages.progress import ProgressBar
-from probekit.data.token_batch import TokenBatch
-from probekit.extraction.compute import ComputedUnit, batches_of, compute_unit
+from probekit.extraction.compute import ComputedUnit, check_range, compute_unit
 from probekit.extraction.plan import Plan
-from probekit.extraction.statistics import LayerStatistics, check_range
-from probekit.extraction.writer import WriterThread
 from probekit.store.builder import EntryBuilder
 
-logger = logging.getLogger(__name__)
-
-_PROBE_TOKENS = 512
-"""Tokens of the measured pass on a CPU, where more take long and go no faster."""
-
-_LEAST_PROBE_TOKENS = 128
-"""The same where so many are a large part of the entry; fewer would go slower than a batch does."""
-
-
-def tokens_per_second(backbone: Backbone, plan: Plan, *, share: float = 1.0) -> float:
-    """Measure the forward pass on some of the entry's own sentences of middling length.
-
-    Args:
-        backbone: the frozen model.
-        plan: of the entry.
-        share: of the entry's tokens, how many are measured on a CPU: 128 at least, 512 at most,
-            after a warm-up with a quarter as many. Elsewhere it is a batch.
-    """
-    batches = batches_of(backbone, plan, plan.largest_first[0])
-    batch = batches[len(batches) // 2]
-    count = len(batch.lengths)
-    if backbone.device.type == "cpu":
-        fair = int(share * plan.encoded.window_lengths.sum())
-        most = min(_PROBE_TOKENS, max(fair, _LEAST_PROBE_TOKENS))
-        count = min(count, max(1, most // batch.input_ids.shape[1]))
-    # a few first: they pay for allocation and kernel selection
-    _, seconds = (_probe_seconds(backbone, plan, batch, n) for n in (-(-count // 4), count))
-    return int(batch.lengths[:count].sum()) / seconds
-
-
-def _probe_seconds(backbone: Backbone, plan: Plan, batch: TokenBatch, count: int) -> float:
-    """Return the seconds of a forward pass over the first windows of a batch."""
-    lengths = batch.lengths[:count]
-    ids = batch.input_ids[:count, : int(lengths.max())]
-    types = None if batch.token_types is None else batch.token_types[:count, : ids.shape[1]]
-    return forward_seconds(backbone, ids, lengths, plan.layers, types)
-
-
-def forward_seconds(
-    backbone: Backbone,
-    ids: Int64[Tensor, "batch time"],
-    lengths: Int64[Tensor, " batch"],
-    layers: Sequence[int] | None,
-    token_types: Int64[Tensor, "batch time"] | None,
-) -> float:
-    """Return the seconds of one forward pass; for the arguments see ``Backbone.layers``."""
-    start = time.perf_counter()
-    states = backbone.layers(ids, lengths, layers, token_types)
-    states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
-    return time.perf_counter() - start
+T = TypeVar("T")
 
 
 def write_units(
@@ -78,7 +23,6 @@ def write_units(
     *,
     computed: dict[int, ComputedUnit],
     reused: ReusedMemory,
-    remedy: str,
     progress: bool,
     title: str,
 ) -> None:
@@ -91,7 +35,6 @@ def write_units(
         computed: units that were computed already, by index; taken out as they are written, so
             that their memory is used again.
         reused: gives the memory for units, and takes it back.
-        remedy: the command to rerun when a value is out of range.
         progress: show progress on stderr.
         title: the bar's title.
 
@@ -112,7 +55,7 @@ def write_units(
             item = computed.pop(unit.index, None)
             if item is None:
                 item = compute_unit(backbone, plan, unit, bar.update, reused)
-            _guard(plan, item, remedy)
+            check_range(item, plan)
             writer.put(item)
             del item  # the next unit is computed while this one is written
 
@@ -133,12 +76,6 @@ def token_bar(
     )
 
 
-def _guard(plan: Plan, item: ComputedUnit, remedy: str) -> None:
-    layers = {name: array.layers for name, array in plan.arrays.items()}
-    place = plan.describe_unit(item.unit)
-    check_range(item.statistics, layers, plan.dtype, place=place, remedy=remedy)
-
-
 def _write(
     builder: EntryBuilder, item: ComputedUnit, reused: ReusedMemory, computed: Mapping[str, Any]
 ) -> None:
@@ -155,30 +92,53 @@ def _write(
     reused.give_back(item.memory)
 
 
-def total_statistics(unit_stats: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
-    """Combine the statistics of all units into the manifest's form."""
-    of_units = [stats["statistics"] for stats in unit_stats]
-    arrays: dict[str, dict[str, list[float]]] = {"max_abs": {}, "non_finite": {}}
-    for name in sorted(of_units[0]):  # marks that are read again have another order
-        merged = LayerStatistics.merge(
-            [
-                LayerStatistics(
-                    max_abs=tuple(stats[name]["max_abs"]),
-                    non_finite=tuple(stats[name]["non_finite"]),
-                )
-                for stats in of_units
-            ]
-        )
-        arrays["max_abs"][name] = list(merged.max_abs)
-        arrays["non_finite"][name] = list(merged.non_finite)
-    return arrays
+class WriterThread(Generic[T]):
+    """Call ``write(item)`` for every item put, in order, on one background thread.
 
+    ``put`` waits until the item before is written, so the thread never holds two. Its first error
+    is raised again by the next ``put`` or on leaving the context; items after it are dropped.
+    """
 
-def ways_of_computing(unit_stats: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return how units were computed: each way once, with the numbers of its units."""
-    ways: dict[str, dict[str, Any]] = {}
-    for unit, stats in enumerate(unit_stats):
-        computed = dict(sorted(stats["computed"].items()))  # a mark that is read again is sorted
-        way = ways.setdefault(canonical_json(computed), {**computed, "units": []})
-        way["units"].append(unit)
-    return list(ways.values())
+    def __init__(self, write: Callable[[T], None]) -> None:
+        """Start the thread."""
+        self._write = write
+        self._queue: queue.Queue[T | None] = queue.Queue(maxsize=1)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="probekit-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, item: T) -> None:
+        """Hand ``item`` over; waits until the one before is written."""
+        self._queue.join()
+        self._raise_error()
+        self._queue.put(item)
+
+    def __enter__(self) -> "WriterThread[T]":
+        """Return the writer itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait until all is written; the thread's error is raised unless one is under way."""
+        self._queue.put(None)
+        self._thread.join()
+        if error is None:
+            self._raise_error()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            if self._error is None:
+                try:
+                    self._write(item)
+                except BaseException as error:  # handed to the caller's thread, not swallowed
+                    self._error = error
+            del item  # while the thread waits for the next one, nothing keeps this one in memory
+            self._queue.task_done()

@@ -157,7 +157,7 @@ def test_a_disk_too_small(bert, corpus, here, monkeypatch):
 
 def test_a_disk_that_fills_up_keeps_what_is_finished(bert, corpus, here, monkeypatch):
     """The tenth chunk does not fit; with space again, the same command goes on."""
-    from probekit.extraction import bounds, plan
+    from probekit.extraction import plan, units
     from probekit.store.marks import UnitMark
 
     written = []
@@ -169,7 +169,7 @@ def test_a_disk_that_fills_up_keeps_what_is_finished(bert, corpus, here, monkeyp
         written.append(mark)
         write(mark, folder)
 
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 8_000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 8_000)
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
     monkeypatch.setattr(UnitMark, "write", fill_up)
     words = ("extract", bert, corpus, *FLOAT32, "--split", "train")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from probekit.extraction import bounds, plan
+from probekit.extraction import plan, units
 from probekit.results import load_records
 from tests.cli.conftest import FLOAT32
 from tests.cli.console import done
@@ -20,8 +20,8 @@ from tests.planted import plant_all
 
 ROOT = Path(__file__).parents[2]
 SMALL_UNITS = """
-from probekit.extraction import bounds, plan
-bounds.UNIT_BYTES = 8_000
+from probekit.extraction import plan, units
+units.UNIT_BYTES = 8_000
 plan.chunk_rows_for = lambda dim, dtype, rows: 16
 """
 MAIN = "from probekit.cli import main; main()"
@@ -54,7 +54,7 @@ def interrupted(folder, code, words, is_under_way):
 
 @pytest.fixture
 def small_units(monkeypatch):
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 8_000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 8_000)
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
 
 

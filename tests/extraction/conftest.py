@@ -2,8 +2,8 @@
 
 import pytest
 
-from probekit.extraction import bounds
 from probekit.extraction import plan as plan_module
+from probekit.extraction import units
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 
@@ -21,5 +21,5 @@ def bert(tmp_path_factory):
 @pytest.fixture
 def small_units(monkeypatch):
     """Several units and several chunks per unit, from a corpus of a few hundred words."""
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 20_000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 20_000)
     monkeypatch.setattr(plan_module, "chunk_rows_for", lambda dim, dtype, rows: 16)

@@ -3,13 +3,13 @@
 import os
 from pathlib import Path
 
-from probekit.extraction import ExtractOptions, bounds, extract
+from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction import plan as plan_module
 
 
 def extract_in_small_units(model: str, corpus: str, cache: Path, backend: str) -> Path:
     """Extract the train split in some twenty units of a few chunks each."""
-    bounds.UNIT_BYTES = 8_000
+    units.UNIT_BYTES = 8_000
     plan_module.chunk_rows_for = lambda dim, dtype, rows: 16
     (entry,) = extract(
         model,

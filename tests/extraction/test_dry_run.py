@@ -8,6 +8,7 @@ import pytest
 from probekit.errors import StorageError
 from probekit.extraction import (
     ExtractOptions,
+    ExtractTarget,
     Forecast,
     break_even,
     extract,
@@ -15,15 +16,14 @@ from probekit.extraction import (
     open_session,
     training_split,
 )
-from probekit.extraction.speed import DiskSpeed, measure_disk
-from probekit.extraction.write import tokens_per_second
+from probekit.extraction.estimate import DiskSpeed, measure_disk, tokens_per_second
 from probekit.store.builder import EntryBuilder
 from probekit.tasks import TextOptions
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.extracted import interrupted_after
 
-SPEED = DiskSpeed(write=1e6, read=2e6, cached=4e6)
+SPEED = DiskSpeed(write=1e6, read=4e6)
 
 
 def made(split="train", *, seconds=10.0, rerun=5.0, read=1.0):
@@ -31,6 +31,11 @@ def made(split="train", *, seconds=10.0, rerun=5.0, read=1.0):
         split=split, path=split, complete=False, begun=0.0, examples=1, rows={"words": 1}, nbytes=1,
         seconds=seconds, rerun_seconds=rerun, read_seconds=read,
     )  # fmt: skip
+
+
+def opened(model, corpus, options=None, **target):
+    named = ExtractTarget(model=str(model), task=str(corpus), device="cpu", **target)
+    return open_session(named, options)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +49,7 @@ def test_what_is_forecast_is_written(place, dtype):
     model, corpus, cache = place
     options = ExtractOptions(dtype=dtype, compute_dtype="float32")
     asked = {"options": options, "device": "cpu", "cache": cache}
-    session, splits = open_session(str(model), str(corpus), **asked)
+    session, splits = opened(model, corpus, options, cache=cache)
     found = forecast(session, splits)
     assert not any(cache.glob(f"**/*{dtype}*")) and not list(cache.parent.glob(".probekit-*"))
     entries = extract(str(model), str(corpus), **asked)
@@ -57,7 +62,7 @@ def test_what_is_forecast_is_written(place, dtype):
         assert min(one.seconds, one.rerun_seconds, one.read_seconds) > 0
     again = forecast(session, splits)
     assert all(one.complete and one.seconds == 0 for one in again)
-    session, splits = open_session(str(model), str(corpus), **asked, overwrite=True)
+    session, splits = opened(model, corpus, options, cache=cache, overwrite=True)
     assert not any(one.complete for one in forecast(session, splits))
 
 
@@ -66,7 +71,7 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
     place, tmp_path, monkeypatch, caplog, dtype
 ):
     model, corpus, _ = place
-    monkeypatch.setattr("probekit.extraction.bounds.UNIT_BYTES", 8_000)
+    monkeypatch.setattr("probekit.extraction.units.UNIT_BYTES", 8_000)
     monkeypatch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
     asked = {"device": "cpu", "cache": tmp_path / "cache", "splits": ["train"]}
     options = ExtractOptions(compute_dtype="float32", dtype=dtype)
@@ -74,7 +79,8 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
         patch.setattr(EntryBuilder, "write_unit", interrupted_after(3))
         extract(str(model), str(corpus), options=options, **asked)
     copied = shutil.copytree(tmp_path / "cache", tmp_path / "copied")
-    session, (split,) = open_session(str(model), str(corpus), options=options, **asked)
+    there = {"cache": asked["cache"], "splits": ("train",)}
+    session, (split,) = opened(model, corpus, options, **there)
     plan = session.plan(split)
     (found,) = forecast(session, [split])
     written = plan.largest_first[:3]
@@ -84,7 +90,7 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
         extract(str(model), str(corpus), options=options, **asked | {"cache": copied})
     assert f"tokens/s); {found.begun:.0%} of it is there already" in caplog.text
     other = replace(options, batch_tokens=64)  # goes on all the same
-    session, (split,) = open_session(str(model), str(corpus), options=other, **asked)
+    session, (split,) = opened(model, corpus, other, **there)
     assert forecast(session, [split])[0].begun == found.begun
 
 
@@ -94,15 +100,15 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
 def test_a_forecast_runs_its_share(place, tmp_path, monkeypatch, share, least, most):
     sentences = "".join("\n".join(["the\tO", "a\tO"] * 5) + "\n\n" for _ in range(160))
     (tmp_path / "train.tsv").write_text(sentences)
-    session, (split,) = open_session(str(place[0]), str(tmp_path), device="cpu", cache=place[2])
+    session, (split,) = opened(place[0], tmp_path, cache=place[2])
     plan = session.plan(split)
     ran = []
 
-    def forward_seconds(backbone, ids, lengths, layers, types):
-        ran.append(int(lengths.sum()))
-        return 0.5
+    def run_pass(backbone, plan, batch, count):
+        ran.append(int(batch.lengths[:count].sum()))
 
-    monkeypatch.setattr("probekit.extraction.write.forward_seconds", forward_seconds)
+    monkeypatch.setattr("probekit.extraction.estimate.run_pass", run_pass)
+    monkeypatch.setattr("probekit.extraction.estimate._seconds", lambda work: work() or 0.5)
     speed = tokens_per_second(session.backbone, plan, share=share)
     warm_up, measured = ran
     lengths = plan.encoded.window_lengths
@@ -116,25 +122,40 @@ def test_a_forecast_runs_its_share(place, tmp_path, monkeypatch, share, least, m
 def test_an_epoch_reads_one_row_of_a_text_and_no_subwords(place, tmp_path, monkeypatch):
     model, _, _ = place
     (tmp_path / "train.csv").write_text("text,label\n" + "one two three,a\nfour five,b\n" * 40)
-    monkeypatch.setattr("probekit.extraction.dry_run.measure_disk", lambda folder: SPEED)
+    monkeypatch.setattr("probekit.extraction.estimate.measure_disk", lambda *_, **__: SPEED)
     for keep, arrays in ((None, 3), (("cls", "tokens"), 2)):
-        session, splits = open_session(
-            str(model), str(tmp_path), own=TextOptions(kind="sentence"), device="cpu",
-            cache=tmp_path / "cache", options=ExtractOptions(compute_dtype="float32", keep=keep),
+        session, splits = opened(
+            model, tmp_path, ExtractOptions(compute_dtype="float32", keep=keep),
+            own=TextOptions(kind="sentence"), cache=tmp_path / "cache",
         )  # fmt: skip
         (one,), plan = forecast(session, splits), session.plan(splits[0])
         assert len(plan.arrays) == arrays
-        assert one.read_seconds == plan.arrays["cls"].nbytes / SPEED.cached
+        assert one.read_seconds == plan.arrays["cls"].nbytes / SPEED.read
         # One unit, so that nothing is written while the model runs.
         assert one.seconds > one.nbytes / SPEED.write / 2 > 0
 
 
+def test_an_epoch_with_the_model_pads_batches_of_16_in_the_order_of_the_data(
+    place, tmp_path, monkeypatch
+):
+    """17 texts: 16 padded to the longest of them, and one alone."""
+    lengths = [3, 9, *[4] * 14, 5]  # words, each of them a subword; two are special
+    text = "\n".join("the\tO\n" + "a\tO\n" * (length - 1) for length in lengths)
+    (tmp_path / "train.tsv").write_text(text)
+    session, splits = opened(place[0], tmp_path, cache=tmp_path / "cache")
+    assert session.plan(splits[0]).encoded.window_lengths.tolist() == [n + 2 for n in lengths]
+    monkeypatch.setattr("probekit.extraction.estimate.measure_disk", lambda *_, **__: SPEED)
+    monkeypatch.setattr("probekit.extraction.estimate.tokens_per_second", lambda *_: 100.0)
+    (found,) = forecast(session, splits)
+    assert found.rerun_seconds == (16 * 11 + 7) / 100
+    seconds = sum(n + 2 for n in lengths) / 100 + found.nbytes / SPEED.write
+    assert found.seconds == pytest.approx(seconds)  # one unit: it is written when it is computed
+
+
 def test_a_full_disk_is_told(place, caplog, monkeypatch):
     model, corpus, cache = place
-    session, splits = open_session(
-        str(model), str(corpus), cache=cache / "other", device="cpu",
-        options=ExtractOptions(compute_dtype="float32"),
-    )  # fmt: skip
+    options = ExtractOptions(compute_dtype="float32")
+    session, splits = opened(model, corpus, options, cache=cache / "other")
     usage = shutil.disk_usage(cache.parent)._replace(free=1000)
     monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path: usage)
     assert forecast(session, splits)
@@ -143,12 +164,11 @@ def test_a_full_disk_is_told(place, caplog, monkeypatch):
 
 def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog, monkeypatch):
     model, corpus, cache = place
-    session, splits = open_session(
-        str(model), str(corpus), cache=cache / "stopped", device="cpu", splits=["train"],
-        options=ExtractOptions(compute_dtype="float32"),
-    )  # fmt: skip
-    there = {session.state(splits[0])[0]: 1000}
-    monkeypatch.setattr("probekit.extraction.dry_run.unfinished_bytes", there.__getitem__)
+    options = ExtractOptions(compute_dtype="float32")
+    target = {"cache": cache / "stopped", "splits": ("train",)}
+    session, splits = opened(model, corpus, options, **target)
+    there = {session.place(splits[0]).folder: 1000}
+    monkeypatch.setattr("probekit.extraction.estimate.unfinished_bytes", there.__getitem__)
     needed = session.plan(splits[0]).nbytes - 1000
     usage = shutil.disk_usage(cache.parent)
     for free, warned in ((needed, False), (needed - 1, True)):
@@ -171,9 +191,10 @@ def test_a_cache_that_loses_never_pays(read):
     assert break_even([made(read=read)]) is None
 
 
-def test_speed_of_the_disk(tmp_path):
-    speed = measure_disk(tmp_path / "not" / "there" / "yet")
-    assert min(speed.write, speed.read, speed.cached) > 0
+@pytest.mark.parametrize("resident", [False, True])
+def test_speed_of_the_disk(tmp_path, resident):
+    speed = measure_disk(tmp_path / "not" / "there" / "yet", resident=resident)
+    assert min(speed) > 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -181,6 +202,6 @@ def test_a_disk_that_takes_nothing(tmp_path, monkeypatch):
     def full(files, file, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("probekit.extraction.speed.WholeFiles.write", full)
+    monkeypatch.setattr("probekit.extraction.estimate.WholeFiles.write", full)
     with pytest.raises(StorageError, match=r"cannot write to .*: No space left on device"):
-        measure_disk(tmp_path)
+        measure_disk(tmp_path, resident=True)

@@ -17,7 +17,7 @@ from probekit.errors import (
     OptionError,
     StorageError,
 )
-from probekit.extraction import ExtractOptions, bounds, extract
+from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction.compute import compute_unit
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
@@ -289,7 +289,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
     The first, which `auto` computes anew with --overwrite, is not kept where an earlier run wrote
     it.
     """
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 5_000)
     if begun:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
@@ -320,7 +320,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
 def test_units_are_written_from_the_largest_to_the_smallest(
     bert, corpus, tmp_path, monkeypatch, dtype
 ):
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 5_000)
     written = []
     write = EntryBuilder.write_unit
 

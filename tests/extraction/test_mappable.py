@@ -1,64 +1,15 @@
 """An entry is planned so that it can be mapped, or refused before the model runs."""
 
-import numpy as np
 import pytest
 import torch
 
-from probekit.backbone import BackboneInfo
-from probekit.backbone.identity import Identity
-from probekit.data.encoded import EncodedSplit
 from probekit.errors import OptionError
-from probekit.extraction import ExtractOptions
-from probekit.extraction.bounds import UNIT_BYTES
-from probekit.extraction.plan import make_plan
+from probekit.extraction.units import UNIT_BYTES
 from probekit.store import mapping
 from probekit.store.backends import BACKENDS, zarr_folder
 from probekit.store.mapping import check_mappable
 from tests.extraction.extracted import all_rows, run
-
-IDENTITY = Identity(
-    architecture="Large",
-    weights="0" * 64,
-    adapter=None,
-    configuration={},
-    word_tokenizer="0" * 64,
-    text_tokenizer="0" * 64,
-    token_types=False,
-    max_length=8192,
-    random_init=None,
-)
-
-
-def texts(count, length):
-    """Texts of equal length, without memory for their subwords."""
-    tokens = np.broadcast_to(np.int32(1), (count * length,))
-    return EncodedSplit(
-        ids=tuple(map(str, range(count))),
-        subwords=tokens,
-        word_map=tokens,
-        window_lengths=np.full(count, length, np.int32),
-        example_windows=np.arange(count + 1),
-        example_words=np.zeros(count + 1, np.int64),
-    )
-
-
-def facts(dim, n_blocks):
-    return BackboneInfo(
-        name="large",
-        source="folder",
-        revision=None,
-        n_blocks=n_blocks,
-        dim=dim,
-        causal=True,
-        final_norm=True,
-        vocab_size=100,
-        identity=IDENTITY,
-    )
-
-
-def plan_of(count, length, dim, n_blocks, keep, **options):
-    info = facts(dim, n_blocks)
-    return make_plan(texts(count, length), info, ExtractOptions(**options), keep, "last")
+from tests.extraction.planned import plan_of
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])

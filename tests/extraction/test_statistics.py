@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.errors import StateRangeError
-from probekit.extraction.statistics import LayerStatistics, all_fit, check_range
+from probekit.extraction.compute import (
+    BeyondFloat16Error,
+    ComputedUnit,
+    LayerStatistics,
+    all_fit,
+    check_range,
+)
+from probekit.extraction.entry_parts import total_statistics
+from tests.extraction.planned import plan_of
 
 values = st.floats(-1e5, 1e5, width=32) | st.sampled_from(
     [float("nan"), float("inf"), float("-inf"), 65504.0, 65536.0]
@@ -28,29 +36,28 @@ def test_an_empty_block_has_zero_range():
     assert LayerStatistics.of(torch.zeros(2, 0, 4)).max_abs == (0.0, 0.0)
 
 
-def test_merge_takes_the_largest_and_the_sum():
-    one = LayerStatistics(max_abs=(1.0, 5.0), non_finite=(0, 1))
-    two = LayerStatistics(max_abs=(2.0, 3.0), non_finite=(0, 2))
-    assert LayerStatistics.merge([one, two]) == LayerStatistics((2.0, 5.0), (0, 3))
+def test_an_entry_has_the_largest_and_the_sum_of_its_units():
+    one = {"words": {"max_abs": [1.0, 5.0], "non_finite": [0, 1]}}
+    two = {"words": {"max_abs": [2.0, 3.0], "non_finite": [0, 2]}}
+    total = total_statistics([{"statistics": one}, {"statistics": two}])
+    assert total == {"max_abs": {"words": [2.0, 5.0]}, "non_finite": {"words": [0, 3]}}
 
 
 def guard(max_abs, non_finite, dtype):
-    check_range(
-        {"words": LayerStatistics((1.0, max_abs), (0, non_finite))},
-        {"words": (0, 7)},
-        dtype,
-        place="examples train-0..train-9",
-        remedy="probekit extract m t --dtype bfloat16",
-    )
+    plan = plan_of(10, 5, 8, 7, ("cls",), layers="0,7", dtype=dtype)
+    statistics = {"cls": LayerStatistics((1.0, max_abs), (0, non_finite))}
+    item = ComputedUnit(unit=plan.units[0], blocks={}, statistics=statistics, memory=torch.empty(0))
+    check_range(item, plan)
 
 
-def test_the_guard_names_layer_place_and_remedy():
+def test_the_guard_names_layer_and_place():
     guard(65504.0, 0, "float16")
     guard(1e9, 0, "bfloat16")
-    with pytest.raises(StateRangeError, match=r"layer 7 of .*train-9 .*70,000.*--dtype bfloat16"):
+    with pytest.raises(BeyondFloat16Error, match=r"layer 7 of examples 0 to 9 .*70,000; .*65,504"):
         guard(70_000.0, 0, "float16")
-    with pytest.raises(StateRangeError, match=r"layer 7 .* 3 NaN .*--compute-dtype float32"):
+    with pytest.raises(StateRangeError, match=r"layer 7 .* 3 NaN .*--compute-dtype float32") as nan:
         guard(1.0, 3, "bfloat16")
+    assert nan.type is StateRangeError
 
 
 def test_values_fit_float16_to_its_very_end():

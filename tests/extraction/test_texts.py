@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from probekit.errors import OptionError
-from probekit.extraction import ExtractOptions, bounds, extract
+from probekit.extraction import ExtractOptions, extract, units
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry_names import CHECKSUMS
 from tests import tiny
@@ -248,7 +248,7 @@ def test_a_real_sentence_encoder(root, tmp_path):
 @pytest.mark.usefixtures("small_units")
 def test_a_run_that_stopped_resumes_to_the_same_bytes(bert, root, tmp_path, monkeypatch):
     """Windows of a text lie in several batches, and its mean adds them up."""
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 5_000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 5_000)
     options = {"max_length": 24, "batch_tokens": 64}
     whole = run(bert, root / "texts", tmp_path / "whole", **options)
     write, written = EntryBuilder.write_unit, []

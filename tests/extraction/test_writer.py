@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from probekit.extraction.writer import WriterThread
+from probekit.extraction.write import WriterThread
 
 
 def test_items_are_written_in_order_by_one_other_thread():

@@ -9,7 +9,7 @@ from typing import Any
 from probekit.base.messages.quantities import human_bytes
 from probekit.base.registry import choose
 from probekit.errors import EntryError, EntryVersionError
-from probekit.extraction.maintenance.stale import Stale, find_stale
+from probekit.extraction.maintenance.removal import Stale, find_stale
 from probekit.store.entry import Entry, read_manifest
 from probekit.store.entry_names import PARTIAL
 from probekit.store.files import disk_bytes

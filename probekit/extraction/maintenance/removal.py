@@ -1,23 +1,34 @@
-"""Remove entries, and nothing that is not provably one."""
+"""What may go from a cache: entries, and parts of probekit that no entry needs any more.
 
+Nothing goes that is not provably probekit's; links are not followed.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.errors import EntryNotFoundError, OptionError
-from probekit.extraction.maintenance.orphans import orphaned_labels
+from probekit.errors import EntryError, EntryLockedError, EntryNotFoundError, OptionError
 from probekit.store.backends import BACKENDS
 from probekit.store.entry_names import (
     BACKBONE,
     BUILDING,
     CHECKSUMS,
     EXAMPLES,
+    LABELS,
+    LOCK,
     MANIFEST,
+    OWNER,
     PARTIAL,
     PLAN,
+    REPLACED,
+    remains,
 )
 from probekit.store.files import disk_bytes, remove_path
+from probekit.store.labels import LabelFile, read_label_file
 from probekit.store.layout import proven_key, split_and_key
-from probekit.store.lock import EntryLock
+from probekit.store.lock import EntryLock, read_owner
+from probekit.store.manifest import Manifest
 from probekit.store.unfinished import asked_of
 
 _PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING} | {
@@ -59,7 +70,8 @@ class Removable:
                 f"{path} is no entry of probekit: nothing in it was asked for under this name. "
                 "Nothing was removed; if it is to go, remove it yourself."
             )
-        if others := _strangers(path):
+        inside = (file for file in path.iterdir() if not file.is_symlink())  # those lose nothing
+        if others := sorted(file.name for file in inside if file.name not in _PARTS):
             raise OptionError(
                 f"{path} holds {others[0]}, which is no part of an entry. Nothing was removed; "
                 "take it away first."
@@ -75,22 +87,156 @@ class Removable:
             EntryLockedError: another process is writing it.
             StorageError: a file of it cannot be removed.
         """
-        of, task = _text_of(self.path), self.path.parent
+        text = _text_of(self.path)
         with EntryLock(self.path.with_name(self.path.name.removesuffix(PARTIAL))):
             remove_path(self.path)
-            for file in orphaned_labels(task):
-                if file.of == of:
+            for file in orphaned_labels(self.path.parent):
+                if file.of == text:
                     remove_path(file.path)
 
 
-def _strangers(path: Path) -> list[str]:
-    """Return what lies in an entry's folder and is no part of it; links lose nothing."""
-    found = (file for file in path.iterdir() if not file.is_symlink())
-    return sorted(file.name for file in found if file.name not in _PARTS)
+@dataclass(frozen=True)
+class Stale:
+    """A file or folder that is provably probekit's, and that nothing needs.
+
+    Attributes:
+        path: where it lies, no link.
+        entry: the final folder of the entry that it belongs or belonged to; for labels, their task.
+        what: what it is, in words.
+        nbytes: what it takes on the disk.
+    """
+
+    path: Path
+    entry: Path
+    what: str
+    nbytes: int
+
+    def remove(self) -> bool:
+        """Remove it, unless somebody holds the entry's lock; say whether it is gone.
+
+        Raises:
+            StorageError: it cannot be removed.
+        """
+        if self.path.parent.name == LABELS:
+            remove_path(self.path)
+            return True
+        try:
+            with EntryLock(self.entry):  # with it goes what belongs to a lock of no entry
+                remove_path(self.path)
+        except EntryLockedError:
+            return False
+        return True
 
 
-def _text_of(path: Path) -> tuple[str, object]:
-    """Return split and text of an entry, whole or unfinished."""
-    named = split_and_key(path.name)
-    assert named is not None, "it was proven to be an entry"
-    return named[0], asked_of(path).get("text")
+def find_stale(root: Path) -> list[Stale]:
+    """Return what is left over under a cache root, sorted by path; links are not followed."""
+    found = [
+        Stale(path, entry, what, disk_bytes(path) if path.is_dir() else path.stat().st_size)
+        for folder in root.glob("*/*")
+        if folder.is_dir() and not (folder.is_symlink() or folder.parent.is_symlink())
+        for path, entry, what in itertools.chain(_beside_entries(folder), _labels(folder))
+    ]
+    return sorted(found, key=lambda stale: stale.path)
+
+
+def remove_stale(root: Path, found: Sequence[Stale]) -> Iterator[tuple[Stale, bool]]:
+    """Remove what was found, and yield each with whether it is gone: what is held stays.
+
+    What an extraction has come to need since then stays as well.
+
+    Raises:
+        StorageError: something cannot be removed.
+    """
+    still = set(find_stale(root))
+    for stale in found:
+        yield stale, stale in still and stale.remove()
+
+
+def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
+    """Yield what entries of one task left over: path, entry and what it is."""
+    for path in folder.iterdir():
+        for suffix, (what, is_ours) in _KINDS.items():
+            entry = path.with_name(path.name.removesuffix(suffix))
+            if path.name.endswith(suffix) and split_and_key(entry.name) and not path.is_symlink():
+                if is_ours(path, entry):
+                    yield path, entry, what
+                break
+        else:
+            building = path / BUILDING
+            whole = (path / MANIFEST).is_file() and not path.is_symlink()
+            if whole and not building.is_symlink() and proven_key(building / PLAN, path):
+                yield building, path, "what a kill left of the building of an entry"
+
+
+def _is_replaced(path: Path, entry: Path) -> bool:
+    return (entry / MANIFEST).is_file() and bool(proven_key(path / MANIFEST, entry))
+
+
+def _is_old_entry(path: Path, entry: Path) -> bool:
+    """Say whether a partial folder is an old entry that was to be renamed, and no begun one."""
+    if (path / BUILDING).exists() or not _is_replaced(path, entry):
+        return False
+    try:
+        Manifest.from_json((path / MANIFEST).read_text("utf-8"), str(path))
+    except (EntryError, OSError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _is_lock(path: Path, entry: Path) -> bool:
+    return path.is_file() and not path.stat().st_size and not remains(entry)
+
+
+def _is_owner(path: Path, entry: Path) -> bool:
+    return read_owner(path) is not None and not remains(entry)
+
+
+_KINDS: dict[str, tuple[str, Callable[[Path, Path], bool]]] = {
+    REPLACED: ("an entry that was replaced", _is_replaced),
+    PARTIAL: ("an entry that was replaced", _is_old_entry),
+    OWNER: ("the holder's name of a lock of no entry", _is_owner),
+    LOCK: ("a lock of no entry", _is_lock),
+}
+
+
+def _labels(task: Path) -> Iterator[tuple[Path, Path, str]]:
+    """Yield the label files of texts that have no entry any more."""
+    for file in orphaned_labels(task):
+        yield file.path, task, f"labels of split {file.split}, of a text without an entry"
+
+
+def orphaned_labels(task: Path) -> list[LabelFile]:
+    """Return the label files of a task whose text no entry holds.
+
+    Args:
+        task: the task's folder in a cache.
+    """
+    folders = (folder for folder in task.iterdir() if folder.is_dir())
+    held = {text for folder in folders if (text := _text_of(folder))}
+    unknown = {split for split, text in held if text is None}
+    return [f for f in _label_files(task / LABELS) if f.of not in held and f.split not in unknown]
+
+
+def _label_files(folder: Path) -> Iterator[LabelFile]:
+    """Yield the files of a folder that prove to be label files."""
+    if folder.is_symlink():
+        return
+    for path in sorted(folder.glob("*.parquet")):
+        try:
+            if not path.is_symlink():
+                yield read_label_file(path)
+        except EntryError:  # not provably ours
+            continue
+
+
+def _text_of(folder: Path) -> tuple[str, str | None] | None:
+    """Return split and text of an entry: whole, unfinished or being replaced.
+
+    The text is None where the folder does not say it (it is damaged): it may be any. Nothing is
+    returned for a folder of another name than an entry has.
+    """
+    named = split_and_key(folder.name.removesuffix(REPLACED))
+    if named is None:
+        return None
+    text = asked_of(folder).get("text")
+    return named[0], text if isinstance(text, str) else None

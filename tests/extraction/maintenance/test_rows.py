@@ -12,7 +12,7 @@ from probekit.backbone import inspect_backbone, load_backbone
 from probekit.data.batching import batches_by_length
 from probekit.data.stored import window_lengths
 from probekit.errors import BackboneError, EntryError, OptionError
-from probekit.extraction import ExtractOptions, bounds, extract
+from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction.maintenance import verify_against, verify_rows
 from probekit.extraction.maintenance.sample import sample_rows
 from tests import tiny
@@ -125,7 +125,7 @@ def test_pooled_rows_of_texts(places, tmp_path, kind, text, length):
 
 
 def test_a_sample_holds_the_most_and_the_least_padded_text_of_every_unit(places, monkeypatch):
-    monkeypatch.setattr(bounds, "UNIT_BYTES", 20_000)
+    monkeypatch.setattr(units, "UNIT_BYTES", 20_000)
     monkeypatch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
     found = make(places, dtype="float32", batch_tokens=64)
     starts = [*found.manifest.extra["units"], len(found.examples)]

@@ -90,12 +90,6 @@ def token_batches(
         )
 
 
-def whole_batch(split: EncodedSplit, start: int, stop: int, *, pad_id: int) -> TokenBatch:
-    """Return the examples ``start`` to ``stop`` (excluded) as one batch without picks, in order."""
-    run = _Run(split, start, stop)
-    return run.batch(np.arange(len(run.lengths)), pad_id, {})
-
-
 class _Run:
     """The windows, words and texts of a run of examples, counted from the run's first one."""
 

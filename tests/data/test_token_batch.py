@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from probekit.data.pooling import pool
 from probekit.data.texts import encode_words
-from probekit.data.token_batch import token_batches, whole_batch
+from probekit.data.token_batch import token_batches
 from tests.data.samples import SENTENCES, tokenizer
 
 PAD = 0
@@ -91,18 +91,6 @@ def test_batches_depend_on_their_examples_alone():
         for key in ("words", "tokens"):
             assert torch.equal(left.picks[key].source, right.picks[key].source)
             assert torch.equal(left.picks[key].target, right.picks[key].target)
-
-
-def test_a_whole_batch_holds_all_windows_in_order():
-    split = _split("bert", [["a"], ["a", "river", "bank"], ["Maria", "left"]])
-    batch = whole_batch(split, 1, 3, pad_id=7)
-    assert batch.lengths.tolist() == split.window_lengths[1:3].tolist()
-    assert batch.input_ids.shape == (2, split.window_lengths[1:3].max())
-    starts = split.example_tokens[1:3]
-    for row, length, start in zip(batch.input_ids, batch.lengths, starts, strict=True):
-        assert row[:length].tolist() == split.subwords[start : start + int(length)].tolist()
-        assert (row[length:] == 7).all()
-    assert batch.picks == {}
 
 
 def test_only_the_arrays_asked_for():

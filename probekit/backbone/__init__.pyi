@@ -2,7 +2,7 @@ from .architecture import plain_config
 from .demo_model import demo_model_folder
 from .facts import BackboneInfo, Inspection, inspect_backbone
 from .model import Backbone, load_again, load_backbone
-from .states import add_rows, read_arrays, read_rows
+from .states import add_rows, read_arrays
 
 __all__ = [
     "Backbone",
@@ -15,5 +15,4 @@ __all__ = [
     "load_backbone",
     "plain_config",
     "read_arrays",
-    "read_rows",
 ]

@@ -129,6 +129,26 @@ def _class_in(mapping: Any, config: PretrainedConfig) -> type[PreTrainedModel] |
     return found[0] if isinstance(found, tuple | list) else found
 
 
+def read_with(kind: Any, checkpoint: Checkpoint, **options: Any) -> Any:
+    """Let a class of transformers read files of a model: none of the Hub's, and no code of theirs.
+
+    Args:
+        kind: ``AutoConfig``, ``AutoTokenizer``, ``AutoModel``, ...
+        checkpoint: where the files lie.
+        options: more arguments of ``from_pretrained``.
+
+    Raises:
+        Exception: whatever transformers raises where files are damaged.
+    """
+    if checkpoint.gguf_file:
+        options["gguf_file"] = checkpoint.gguf_file
+    folder = str(checkpoint.folder)
+    with quiet_transformers():
+        return kind.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, **options
+        )
+
+
 def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
     """Read the configuration of a model.
 
@@ -136,12 +156,8 @@ def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
         BackboneError: it is damaged, of a type that transformers does not know, or of a kind that
             cannot serve (encoder-decoder, several modalities, code of its own).
     """
-    options: dict[str, Any] = {"gguf_file": checkpoint.gguf_file} if checkpoint.gguf_file else {}
     try:
-        with quiet_transformers():
-            config = AutoConfig.from_pretrained(
-                str(checkpoint.folder), local_files_only=True, trust_remote_code=False, **options
-            )
+        config: PretrainedConfig = read_with(AutoConfig, checkpoint)
     except Exception as error:  # JSON, key, value and library errors, by damage
         where = checkpoint.folder / (checkpoint.gguf_file or "config.json")
         raise BackboneError(

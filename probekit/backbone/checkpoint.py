@@ -53,30 +53,36 @@ class Checkpoint:
         """The name of the GGUF file inside ``folder``, or None for the other kinds."""
         return self.weights[0].name if self.kind == "gguf" else None
 
-    def fetch_unlisted(self) -> None:
-        """Download the weights and adapter files whose sha256 the Hub does not list.
-
-        Raises:
-            HubError: the Hub cannot be reached, or refuses.
-        """
-        self._fetch([file for file in self._files if file.sha256 is None])
-
-    def fetch_weights(self) -> None:
+    def fetch(self, *, listed: bool = True) -> None:
         """Download the weights and adapter of a Hub repository that are not yet on this disk.
 
+        Args:
+            listed: also those whose sha256 the Hub lists.
+
         Raises:
             HubError: the Hub cannot be reached, or refuses.
         """
-        self._fetch(self._files)
-
-    @property
-    def _files(self) -> tuple[WeightFile, ...]:
-        return self.weights + self.adapter
-
-    def _fetch(self, files: Sequence[WeightFile]) -> None:
-        if self.kind == "hub" and files:
+        files = self.weights + self.adapter
+        names = [file.name for file in files if listed or file.sha256 is None]
+        if self.kind == "hub" and names:
             assert self.revision is not None
-            hub.fetch(self.name, self.revision, [file.name for file in files])
+            hub.fetch(self.name, self.revision, names)
+
+    def check_extras(self) -> None:
+        """Check that the optional packages which read it are installed.
+
+        Raises:
+            BackboneError: one is missing; the message says how to install it.
+        """
+        for extra, needed in (("gguf", self.kind == "gguf"), ("adapters", bool(self.adapter))):
+            purpose, packages = _EXTRAS[extra]
+            missing = [package for package in packages if needed and find_spec(package) is None]
+            if missing:
+                raise BackboneError(
+                    f"model {self.name!r}: {purpose} needs the package {' and '.join(missing)}. "
+                    f'Run `pip install ".[{extra}]"` in your checkout of the probekit repository '
+                    f'(the extra "probekit[{extra}]").'
+                )
 
 
 def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = True) -> Checkpoint:
@@ -96,7 +102,11 @@ def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = 
         OptionError: a revision was given for a local model, or the name is neither path nor id.
     """
     if (path := local_path(model)) is not None:
-        _refuse_revision(model, revision)
+        if revision is not None:
+            raise OptionError(
+                f"--revision {revision} applies to a Hub repository, and {model!r} is local. "
+                "Leave it out."
+            )
         if path.is_file():
             return _gguf(model, path)
         return _folder(model, path, weights)
@@ -133,14 +143,6 @@ def _looks_like_path(model: str) -> bool:
     return model.count("/") > 1 or ("/" in model and Path(model).parent.is_dir())
 
 
-def _refuse_revision(model: str, revision: str | None) -> None:
-    if revision is not None:
-        raise OptionError(
-            f"--revision {revision} applies to a Hub repository, and {model!r} is local. Leave it "
-            "out."
-        )
-
-
 def _gguf(model: str, path: Path) -> Checkpoint:
     if path.suffix != ".gguf":
         raise BackboneError(
@@ -165,8 +167,9 @@ def _folder(model: str, path: Path, weights: bool) -> Checkpoint:
 def _hub_repository(model: str, revision: str | None, weights: bool) -> Checkpoint:
     """Fetch the small files of a repository, and say which weight files it would need."""
     listing = hub.list_files(model, revision)
-    if (files := listing.files) is None:
-        return _cached(model, listing.commit, weights)
+    if listing.folder is not None:
+        return _cached(model, listing.folder, weights)
+    files = listing.files
     if "config.json" not in files:
         raise BackboneError(
             f"model {model!r}: the repository holds no config.json, so it is no transformers "
@@ -178,9 +181,9 @@ def _hub_repository(model: str, revision: str | None, weights: bool) -> Checkpoi
     return _from_listing(model, "hub", folder, files, weights, listing.commit)
 
 
-def _cached(model: str, commit: str, weights: bool) -> Checkpoint:
+def _cached(model: str, folder: Path, weights: bool) -> Checkpoint:
     """Find the files of a commit that the Hub cache holds."""
-    folder = hub.cached_snapshot(model, commit)
+    commit = folder.name
     try:
         return _from_listing(model, "hub", folder, _here(folder), weights, commit)
     except BackboneError as error:
@@ -229,23 +232,3 @@ def _from_listing(
         adapter=files(pick_adapter(where, listing)) if weights else (),
         revision=commit,
     )
-
-
-def require_extra(model: str, extra: str) -> None:
-    """Check that the packages of an extra are installed.
-
-    Args:
-        model: as the user wrote it.
-        extra: its name.
-
-    Raises:
-        BackboneError: one is missing; the message says how to install it.
-    """
-    purpose, packages = _EXTRAS[extra]
-    missing = [package for package in packages if find_spec(package) is None]
-    if missing:
-        raise BackboneError(
-            f"model {model!r}: {purpose} needs the package {' and '.join(missing)}. "
-            f'Run `pip install ".[{extra}]"` in your checkout of the probekit repository '
-            f'(the extra "probekit[{extra}]").'
-        )

@@ -10,7 +10,7 @@ import torch
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import build_model, building, load_config, takes
-from probekit.backbone.checkpoint import Checkpoint, find_checkpoint, require_extra
+from probekit.backbone.checkpoint import Checkpoint, find_checkpoint
 from probekit.backbone.identity import (
     Identity,
     computing_options,
@@ -179,10 +179,7 @@ def inspect_backbone(
         OptionError: the name or revision makes no sense.
     """
     checkpoint = find_checkpoint(model, revision=revision, weights=random_init is None)
-    if checkpoint.kind == "gguf":
-        require_extra(model, "gguf")
-    if checkpoint.adapter:
-        require_extra(model, "adapters")
+    checkpoint.check_extras()
     config = load_config(checkpoint)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
@@ -190,7 +187,7 @@ def inspect_backbone(
     tokenizer = read_tokenizer(checkpoint)
     text_tokenizer = tokenizer_digest(tokenizer)
     keep_words_apart(tokenizer, model)
-    checkpoint.fetch_unlisted()
+    checkpoint.fetch(listed=False)
     identity = Identity(
         architecture=type(skeleton).__name__,
         weights=files_digest(checkpoint.weights)

@@ -56,18 +56,11 @@ def _norms(module: nn.Module, dim: int) -> Iterator[FinalNorm]:
     own = {name: value.detach() for name, value in module.named_parameters(recurse=False)}
     weight = own.get("weight", torch.ones(dim))
     bias = own.get("bias", torch.zeros(dim))
-    eps = _epsilon(module)
+    named = (module.__dict__.get(name) for name in ("eps", "variance_epsilon", "epsilon"))
+    eps = next((value for value in named if isinstance(value, float)), 1e-5)
     for kind in ("layernorm", "rmsnorm"):
         for offset in (0.0, 1.0):
             yield FinalNorm(kind=kind, eps=eps, weight=weight + offset, bias=bias.clone())
-
-
-def _epsilon(module: nn.Module) -> float:
-    for name in ("eps", "variance_epsilon", "epsilon"):
-        value = module.__dict__.get(name)
-        if isinstance(value, float):
-            return value
-    return 1e-5
 
 
 def read_output_head(inspection: Inspection) -> OutputHead:

@@ -28,12 +28,13 @@ class Listing:
 
     Attributes:
         commit: the commit's hash (or the revision asked for, when only the cache was read).
-        files: file name to sha256 where the Hub lists one (large files), else None; the whole is
-            None when the Hub was not reached and the local cache has to serve.
+        files: file name to sha256 where the Hub lists one (large files), else None.
+        folder: when the Hub was not reached: the snapshot of the local cache that has to serve.
     """
 
     commit: str
-    files: dict[str, str | None] | None
+    files: dict[str, str | None]
+    folder: Path | None = None
 
 
 def list_files(repo: str, revision: str | None) -> Listing:
@@ -47,16 +48,14 @@ def list_files(repo: str, revision: str | None) -> Listing:
     from huggingface_hub import HfApi, is_offline_mode
 
     if is_offline_mode():
-        return Listing(
-            commit=_cached_commit(repo, revision, "offline (HF_HUB_OFFLINE)"), files=None
-        )
+        return _cached(repo, revision, "offline (HF_HUB_OFFLINE)")
     try:
         with translated(repo, revision):
             info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=SECONDS)
     except UnreachableError as error:
-        commit = _cached_commit(repo, revision, str(error))
-        _log.warning("%s; using the cached copy of %s at %s.", error, repo, commit)
-        return Listing(commit=commit, files=None)
+        found = _cached(repo, revision, str(error))
+        _log.warning("%s; using the cached copy of %s at %s.", error, repo, found.commit)
+        return found
     assert info.sha is not None
     siblings = info.siblings or []
     files = {file.rfilename: file.lfs.sha256 if file.lfs else None for file in siblings}
@@ -102,24 +101,16 @@ def _download(repo: str, name: str, revision: str | None) -> Path:
         ) from error
 
 
-def cached_snapshot(repo: str, commit: str) -> Path:
-    """Return the folder of a commit that the local Hub cache holds."""
-    from huggingface_hub import try_to_load_from_cache
-
-    path = try_to_load_from_cache(repo, "config.json", revision=commit)
-    assert isinstance(path, str), "the caller found the commit in the cache"
-    return Path(path).parent
-
-
-def _cached_commit(repo: str, revision: str | None, why: str) -> str:
-    """Return the commit that the cache holds for a revision, or say what else could be done."""
+def _cached(repo: str, revision: str | None, why: str) -> Listing:
+    """Return what the cache holds of a revision, or say what else could be done."""
     from huggingface_hub import try_to_load_from_cache
 
     path = try_to_load_from_cache(repo, "config.json", revision=revision)
     if not isinstance(path, str):
         at = f" at revision {revision!r}" if revision else ""
         raise HubError(f"{why}, and {repo!r}{at} is not in the Hub cache. {_LOCAL_OPTIONS}")
-    return Path(path).parent.name
+    folder = Path(path).parent
+    return Listing(commit=folder.name, files={}, folder=folder)
 
 
 class UnreachableError(HubError):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from transformers import PretrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import plain_config
 from probekit.backbone.model_files import WeightFile
@@ -133,8 +133,5 @@ def tokenizer_digest(tokenizer: PreTrainedTokenizerFast) -> str:
     for setting in ("padding", "truncation", "version"):
         state.pop(setting, None)
     split = bool(tokenizer.split_special_tokens)
-    return digest({"backend": state, "roles": _special_roles(tokenizer), "split specials": split})
-
-
-def _special_roles(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
-    return {role: str(token) for role, token in tokenizer.special_tokens_map.items()}
+    roles = {role: str(token) for role, token in tokenizer.special_tokens_map.items()}
+    return digest({"backend": state, "roles": roles, "split specials": split})

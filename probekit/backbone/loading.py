@@ -12,6 +12,7 @@ from probekit.backbone.architecture import (
     auto_class,
     build_model,
     quiet_transformers,
+    read_with,
     without_pooler,
 )
 from probekit.backbone.facts import Inspection
@@ -88,24 +89,13 @@ def read_weights(
         HubError: a download failed.
         BackboneError: the files are damaged.
     """
-    checkpoint = inspection.checkpoint
-    checkpoint.fetch_weights()
-    options = dict(options or {})
-    if checkpoint.gguf_file:
-        options["gguf_file"] = checkpoint.gguf_file
-    else:
+    checkpoint, options = inspection.checkpoint, dict(options or {})
+    checkpoint.fetch()
+    if not checkpoint.gguf_file:
         options["use_safetensors"] = checkpoint.weights[0].name.endswith(".safetensors")
+    options |= {"config": inspection.config, "dtype": dtype, "output_loading_info": True}
     try:
-        with quiet_transformers():
-            model, report = kind.from_pretrained(
-                str(checkpoint.folder),
-                config=inspection.config,
-                dtype=dtype,
-                output_loading_info=True,
-                local_files_only=True,
-                trust_remote_code=False,
-                **options,
-            )
+        model, report = read_with(kind, checkpoint, **options)
     except Exception as error:  # damaged files raise whatever their reader raises
         raise BackboneError(
             f"model {checkpoint.name!r}: its weights in {checkpoint.folder} cannot be loaded "

@@ -60,7 +60,17 @@ def shake(model: nn.Module) -> None:
 
 def small_config(config: PretrainedConfig) -> PretrainedConfig:
     """Return a copy of a configuration with few blocks, a small vocabulary and inner widths."""
-    return _narrowed(few_blocks(config))
+    small = few_blocks(config)
+    given = small.to_dict()
+    for name in _INNER:
+        width = given.get(name)
+        if isinstance(width, int) and width > _INNER_WIDTH:
+            setattr(small, name, _INNER_WIDTH)
+    small.vocab_size = min(small.vocab_size, _VOCABULARY)
+    for name, value in given.items():
+        if name.endswith("_token_id") and isinstance(value, int) and value >= small.vocab_size:
+            setattr(small, name, value % small.vocab_size)
+    return small
 
 
 def few_blocks(config: PretrainedConfig) -> PretrainedConfig:
@@ -113,16 +123,3 @@ def _per_block(config: PretrainedConfig) -> dict[str, list[Any]]:
         for name, values in vars(config).items()
         if isinstance(values, list | tuple) and len(values) == count
     }
-
-
-def _narrowed(config: PretrainedConfig) -> PretrainedConfig:
-    """Make a configuration's vocabulary and inner widths small, in place."""
-    for name in _INNER:
-        width = config.to_dict().get(name)
-        if isinstance(width, int) and width > _INNER_WIDTH:
-            setattr(config, name, _INNER_WIDTH)
-    config.vocab_size = min(config.vocab_size, _VOCABULARY)
-    for name, value in config.to_dict().items():
-        if name.endswith("_token_id") and isinstance(value, int) and value >= config.vocab_size:
-            setattr(config, name, value % config.vocab_size)
-    return config

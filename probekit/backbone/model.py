@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel
 
 from probekit.backbone.architecture import plain_config
 from probekit.backbone.facts import BackboneInfo, Inspection, inspect_backbone
@@ -56,11 +56,6 @@ class Backbone:
     def info(self) -> BackboneInfo:
         """The model's facts."""
         return self.inspection.info
-
-    @property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
-        """The tokenizer, fast, and proven to keep pre-split words apart."""
-        return self.inspection.tokenizer
 
     @property
     def pad_id(self) -> int:
@@ -172,7 +167,7 @@ class Backbone:
         if largest >= self.info.vocab_size:
             raise BackboneError(
                 f"model {self.info.name!r}: token id {largest} "
-                f"({self.tokenizer.convert_ids_to_tokens(largest)!r}) is outside its "
+                f"({self.inspection.tokenizer.convert_ids_to_tokens(largest)!r}) is outside its "
                 f"{self.info.vocab_size} embeddings. Its tokenizer belongs to another model."
             )
         assert int(lengths.min()) >= 1 and int(lengths.max()) <= input_ids.shape[1]

@@ -44,8 +44,7 @@ def identity_at(model: str) -> dict[str, Any] | None:
     path = local_path(model)
     if path is not None and not holds_model(path):
         return None
-    memory = _of_hub(model) if path is None else _memory(path)[0]
-    if (found := read_object(memory)) is not None or path is None:
+    if (found := read_object(_memory(model)[0])) is not None or path is None:
         return found
     try:
         return inspect_and_remember(model).info.identity.to_json()
@@ -66,27 +65,23 @@ def inspect_and_remember(
     """
     from probekit.backbone.facts import inspect_backbone
 
-    path = local_path(model)
-    memory, changed = (_of_hub(model), 0.0) if path is None else _memory(path)
+    memory, changed = _memory(model)
     inspection = inspect_backbone(model, revision=revision, random_init=random_init)
     if random_init is None and time.time() - changed > _SETTLED:
         _remember(memory, inspection.info.identity.to_json())
     return inspection
 
 
-def _of_hub(model: str) -> Path:
-    """Return where the identity that a Hub id stands for is remembered."""
-    return _folder() / f"{digest(['hub', model])}.json"
+def _memory(model: str) -> tuple[Path, float]:
+    """Return where the identity of a model is remembered, and when its files changed last.
 
-
-def _memory(path: Path) -> tuple[Path, float]:
-    """Return where the identity of a model is remembered, and when its files changed last."""
-    state, changed = _state(path.resolve())
-    return _folder() / f"{state}.json", changed
-
-
-def _state(path: Path) -> tuple[str, float]:
-    """Return a digest of what the files of a model look like, and when the last one changed."""
+    Files are known by what they look like, a Hub id by its name.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = Path(home).expanduser() / "probekit" / "identities"
+    if (path := local_path(model)) is None:
+        return folder / f"{digest(['hub', model])}.json", 0.0
+    path = path.resolve()
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     stats = [(file.name, file.stat()) for file in files if file.is_file()]
     looks = [
@@ -95,12 +90,7 @@ def _state(path: Path) -> tuple[str, float]:
     ]
     versions = [version(library) for library in _LIBRARIES]
     changed = max((stat.st_ctime for _, stat in stats), default=0.0)
-    return digest([str(path), looks, versions]), changed
-
-
-def _folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(home).expanduser() / "probekit" / "identities"
+    return folder / f"{digest([str(path), looks, versions])}.json", changed
 
 
 def _remember(memory: Path, identity: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone.model import Backbone
+from probekit.base.kinds import ARRAYS
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
 from probekit.data.token_batch import TokenBatch, token_batches
@@ -37,44 +38,6 @@ def add_rows(
             pool(states[layer], picks, block)
 
 
-def read_rows(
-    backbone: Backbone,
-    encoded: EncodedSplit,
-    start: int,
-    stop: int,
-    *,
-    array: str = "words",
-    layers: Sequence[int],
-    pooling: Pooling,
-    batch_tokens: int,
-    dtype: torch.dtype,
-) -> Float[Tensor, "rows layers dim"]:
-    """Return the rows of one array of the examples ``start`` to ``stop`` (excluded).
-
-    Args:
-        backbone: the frozen model.
-        encoded: the examples, encoded with the backbone's tokenizer.
-        start: first example.
-        stop: one past the last example.
-        array: ``words`` (a row per word), ``tokens``, ``cls``, ``mean``, ``last`` or ``predicted``.
-        layers: layer numbers along axis 1, in any order.
-        pooling: which subwords make a word's row.
-        batch_tokens: padded tokens per batch; 1 makes every window a batch of its own.
-        dtype: what rows are rounded to, as the cache would; words without subwords are zeros.
-    """
-    rows = read_arrays(
-        backbone,
-        encoded,
-        start,
-        stop,
-        layers={array: layers},
-        pooling=pooling,
-        batch_tokens=batch_tokens,
-        dtype=dtype,
-    )
-    return rows[array]
-
-
 def read_arrays(
     backbone: Backbone,
     encoded: EncodedSplit,
@@ -86,17 +49,17 @@ def read_arrays(
     batch_tokens: int,
     dtype: torch.dtype,
 ) -> dict[str, Float[Tensor, "_ _ dim"]]:
-    """Return the rows of several arrays from one pass, each as ``read_rows`` does.
+    """Return the rows of some arrays of the examples ``start`` to ``stop`` (excluded).
 
     Args:
-        layers: per array, the layer numbers along axis 1.
-        backbone: see ``read_rows``, as for the rest.
-        encoded: examples.
+        backbone: the frozen model.
+        encoded: the examples, encoded with the backbone's tokenizer.
         start: first example.
         stop: one past the last example.
+        layers: per array, the layer numbers along axis 1, in any order.
         pooling: which subwords make a word's row.
-        batch_tokens: padded tokens per batch.
-        dtype: what rows are rounded to.
+        batch_tokens: padded tokens per batch; 1 makes every window a batch of its own.
+        dtype: what rows are rounded to, as the cache would; words without subwords are zeros.
     """
     blocks = {
         name: torch.zeros(
@@ -104,7 +67,7 @@ def read_arrays(
             int(encoded.rows[name][start:stop].sum()),
             backbone.info.dim,
             # the windows of a text add up to its mean
-            dtype=torch.float32 if name == "mean" else dtype,
+            dtype=torch.float32 if ARRAYS[name].averages else dtype,
         )
         for name, numbers in layers.items()
     }

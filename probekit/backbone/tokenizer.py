@@ -1,12 +1,11 @@
 """Load a model's fast tokenizer so that pre-split words stay words."""
 
 import json
-from typing import Any
 
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import quiet_transformers
+from probekit.backbone.architecture import read_with
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.model_files import has_vocabulary
 from probekit.data.alignment import check_word_separation
@@ -68,17 +67,13 @@ def read_tokenizer(checkpoint: Checkpoint) -> PreTrainedTokenizerFast:
     Raises:
         BackboneError: there is none, or it has no fast version.
     """
-    options: dict[str, Any] = {"gguf_file": checkpoint.gguf_file} if checkpoint.gguf_file else {}
     if not checkpoint.gguf_file and not has_vocabulary(checkpoint.folder):
         raise BackboneError(
             f"model {checkpoint.name!r}: no tokenizer files (tokenizer.json, vocab.txt, ...) "
             "beside its config.json. Save the tokenizer into the same folder."
         )
     try:
-        with quiet_transformers():
-            tokenizer = AutoTokenizer.from_pretrained(
-                str(checkpoint.folder), local_files_only=True, trust_remote_code=False, **options
-            )
+        tokenizer = read_with(AutoTokenizer, checkpoint)
     except Exception as error:  # a dozen kinds, one per tokenizer format
         raise BackboneError(
             f"model {checkpoint.name!r}: its tokenizer cannot be loaded "

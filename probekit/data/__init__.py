@@ -1,1 +1,1 @@
-"""From pre-split words to batches: alignment, windows for long texts, units and batches."""
+"""From texts to batches of a model: subwords, windows for long texts, and what makes which rows."""

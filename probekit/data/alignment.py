@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from probekit.data.encoded import Specials, Subwords
 from probekit.errors import BackboneError, DataError
 
-_CALL = 1_000_000
+_CALL = 500_000
 """Characters that are encoded at a time: encodings take some 50 bytes for each, ids far less."""
 
 _EACH = 10

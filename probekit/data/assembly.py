@@ -1,13 +1,9 @@
-"""Put windows of subwords together as an ``EncodedSplit``, and give every word its place in them.
-
-What a table of examples stores of a split is put together by the same function as what a tokenizer
-has just made, so that rows are made of the same subwords in extraction and in training.
-"""
+"""Cut tokenised examples into windows and put them together as an ``EncodedSplit``."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int32, Int64
+from jaxtyping import Int32, Int64
 
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.data.encoded import EncodedSplit, Specials, Subwords
@@ -78,7 +74,7 @@ def assemble(
     cut: Mapping[str, int],
     targets: Int32[np.ndarray, " words"] | None = None,
 ) -> EncodedSplit:
-    """Put special tokens around the windows, and give every word its place.
+    """Put special tokens around the windows.
 
     Args:
         content: the subwords, without special tokens.
@@ -102,7 +98,7 @@ def assemble(
         subwords[bounds[1:] - offset] = special
     word_map = np.full(bounds[-1], -1, np.int32)
     word_map[place] = content.words[source]
-    return with_places(
+    return EncodedSplit(
         ids=tuple(ids),
         subwords=subwords,
         word_map=word_map,
@@ -112,117 +108,3 @@ def assemble(
         targets=targets,
         cut=cut,
     )
-
-
-def with_places(
-    *,
-    ids: tuple[str, ...],
-    subwords: Int32[np.ndarray, " tokens"],
-    word_map: Int32[np.ndarray, " tokens"],
-    window_lengths: Int32[np.ndarray, " windows"],
-    example_windows: Int64[np.ndarray, " bounds"],
-    example_words: Int64[np.ndarray, " bounds"],
-    token_types: Int32[np.ndarray, " tokens"] | None = None,
-    targets: Int32[np.ndarray, " words"] | None = None,
-    cut: Mapping[str, int],
-) -> EncodedSplit:
-    """Return the split of these windows: every word's place, and every token once, are found.
-
-    Args:
-        ids: see ``EncodedSplit``, as for the rest.
-        subwords: vocabulary ids.
-        word_map: words; those of a split without word rows are the tokenizer's own.
-        window_lengths: of all windows.
-        example_windows: bounds.
-        example_words: bounds.
-        token_types: of pairs.
-        targets: of language modelling, whose blocks do not overlap.
-        cut: counts.
-    """
-    places, averaged = np.empty((3, 0), np.int32), None
-    has_rows = example_words[-1] > 0
-    overlaps = targets is None and bool((np.diff(example_windows) > 1).any())
-    if has_rows or overlaps:
-        inside, example_tokens = word_map >= 0, bounds_of(window_lengths)[example_windows]
-        owner = np.repeat(np.arange(len(ids)), np.diff(example_tokens))
-        words = example_words if has_rows else _own_words(word_map, owner, len(ids))
-        word = words[owner] + word_map
-        found = _choose_windows(window_lengths, word, inside, int(words[-1]))
-        places = found if has_rows else places
-        if overlaps:
-            window = np.repeat(np.arange(len(window_lengths)), window_lengths)
-            averaged = _before_or_after_words(inside, owner, example_tokens)
-            averaged[inside] = found[0][word[inside]] == window[inside]
-    return EncodedSplit(
-        ids=ids,
-        subwords=subwords,
-        word_map=word_map,
-        window_lengths=window_lengths,
-        example_windows=example_windows,
-        example_words=example_words,
-        word_window=places[0],
-        word_first=places[1],
-        word_last=places[2],
-        averaged=averaged,
-        token_types=token_types,
-        targets=targets,
-        cut=cut,
-    )
-
-
-def _own_words(
-    word_map: Int32[np.ndarray, " tokens"], owner: Int64[np.ndarray, " tokens"], examples: int
-) -> Int64[np.ndarray, " bounds"]:
-    """Return the bounds of the words that the tokenizer finds in each text, deleted ones too."""
-    counts = np.zeros(examples, np.int64)
-    np.maximum.at(counts, owner, word_map + 1)
-    return bounds_of(counts)
-
-
-def _choose_windows(
-    window_lengths: Int32[np.ndarray, " windows"],
-    word: Int64[np.ndarray, " tokens"],
-    inside: Bool[np.ndarray, " tokens"],
-    n_words: int,
-) -> Int32[np.ndarray, "3 words"]:
-    """Return each word's window, and its first and last position there; -1 for none.
-
-    A word in several windows takes the one in which it lies farthest from an edge, the earliest
-    of equals.
-
-    Args:
-        window_lengths: subwords of each window.
-        word: word row of each subword.
-        inside: which subwords belong to a word; the others are special tokens, beyond the edge.
-        n_words: R.
-    """
-    places = np.full((3, n_words), -1, np.int32)
-    content = np.flatnonzero(inside)
-    if not content.size:
-        return places
-    window = np.repeat(np.arange(len(window_lengths)), window_lengths)[content]
-    word = word[content]
-    change = (np.diff(window) != 0) | (np.diff(word) != 0)
-    begins = np.concatenate([[0], np.flatnonzero(change) + 1])
-    ends = np.concatenate([begins[1:], [len(word)]]) - 1
-    owner, row = window[begins], word[begins]
-    left, right = np.searchsorted(window, owner), np.searchsorted(window, owner, side="right") - 1
-    depth = np.minimum(begins - left, right - ends)
-    order = np.lexsort((owner, -depth, row))
-    best = order[np.concatenate([[True], np.diff(row[order]) != 0])]
-    start = bounds_of(window_lengths)[owner]
-    found = np.stack([owner, content[begins] - start, content[ends] - start])
-    places[:, row[best]] = found[:, best]
-    return places
-
-
-def _before_or_after_words(
-    inside: Bool[np.ndarray, " tokens"],
-    owner: Int64[np.ndarray, " tokens"],
-    example_tokens: Int64[np.ndarray, " bounds"],
-) -> Bool[np.ndarray, " tokens"]:
-    """Say which tokens come before all words of their example, or after all of them."""
-    before = bounds_of(inside.astype(np.int64))
-    at_bounds = before[example_tokens]
-    none, every = at_bounds[:-1][owner], at_bounds[1:][owner]
-    return (before[:-1] == none) | (before[:-1] == every)

@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -76,11 +77,6 @@ class EncodedSplit:
         window_lengths: subwords of each window.
         example_windows: example i has the windows ``[i]`` to ``[i + 1]`` (excluded).
         example_words: example i has the word rows ``[i]`` to ``[i + 1]`` (excluded).
-        word_window: window that each word takes its row from; -1 for a word without subwords.
-        word_first: the word's first position in that window; -1 for none.
-        word_last: the word's last position in that window, not one past it; -1 for none.
-        averaged: which subwords make the mean of their text, so that each counts once although
-            windows overlap; None is all of them.
         token_types: which of two texts each subword belongs to, where the model is told.
         targets: for language modelling, the vocabulary id that each row is to predict.
         cut: by its name in a manifest, how much no window holds whole: ``truncated_words``, and
@@ -93,28 +89,74 @@ class EncodedSplit:
     window_lengths: Int32[np.ndarray, " windows"]
     example_windows: Int64[np.ndarray, " bounds"]
     example_words: Int64[np.ndarray, " bounds"]
-    word_window: Int32[np.ndarray, " words"]
-    word_first: Int32[np.ndarray, " words"]
-    word_last: Int32[np.ndarray, " words"]
-    averaged: Bool[np.ndarray, " tokens"] | None = None
     token_types: Int32[np.ndarray, " tokens"] | None = None
     targets: Int32[np.ndarray, " words"] | None = None
     cut: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def window_bounds(self) -> Int64[np.ndarray, " window_bounds"]:
+        """Window w holds the subwords ``[w]`` to ``[w + 1]`` (excluded)."""
+        return bounds_of(self.window_lengths)
+
+    @cached_property
+    def example_tokens(self) -> Int64[np.ndarray, " bounds"]:
+        """Example i holds the subwords ``[i]`` to ``[i + 1]`` (excluded)."""
+        return self.window_bounds[self.example_windows]
+
+    @property
+    def word_window(self) -> Int32[np.ndarray, " words"]:
+        """Window that each word takes its row from; -1 for a word without subwords."""
+        return self._places[0]
+
+    @property
+    def word_first(self) -> Int32[np.ndarray, " words"]:
+        """Each word's first position in that window; -1 for none."""
+        return self._places[1]
+
+    @property
+    def word_last(self) -> Int32[np.ndarray, " words"]:
+        """Each word's last position in that window, not one past it; -1 for none."""
+        return self._places[2]
 
     @property
     def valid(self) -> Bool[np.ndarray, " words"]:
         """Which words have at least one subword in a window."""
         return self.word_window >= 0
 
-    @property
-    def window_bounds(self) -> Int64[np.ndarray, " window_bounds"]:
-        """Window w holds the subwords ``[w]`` to ``[w + 1]`` (excluded)."""
-        return bounds_of(self.window_lengths)
+    @cached_property
+    def averaged(self) -> Bool[np.ndarray, " tokens"] | None:
+        """Which subwords make the mean of their text, each once though windows overlap.
+
+        None is all of them. Special tokens are those before a text's first word and after its last.
+        """
+        if self.targets is not None or not (np.diff(self.example_windows) > 1).any():
+            return None
+        inside = self.word_map >= 0
+        before = bounds_of(inside.astype(np.int64))
+        at_bounds, owner = before[self.example_tokens], self._owner
+        none, every = at_bounds[:-1][owner], at_bounds[1:][owner]
+        averaged = (before[:-1] == none) | (before[:-1] == every)
+        # a running text has no word rows, so its tokenizer's own words are looked at
+        counts = np.zeros(len(self.ids), np.int64)
+        np.maximum.at(counts, owner, self.word_map + 1)
+        word = bounds_of(counts)[owner] + self.word_map
+        chosen = _choose_windows(self.window_lengths, word, inside, int(counts.sum()))[0]
+        window = np.repeat(np.arange(len(self.window_lengths)), self.window_lengths)
+        averaged[inside] = chosen[word[inside]] == window[inside]
+        return averaged
+
+    @cached_property
+    def _places(self) -> Int32[np.ndarray, "3 words"]:
+        n_words = int(self.example_words[-1])
+        if not n_words:
+            return np.empty((3, 0), np.int32)
+        word = self.example_words[self._owner] + self.word_map
+        return _choose_windows(self.window_lengths, word, self.word_map >= 0, n_words)
 
     @property
-    def example_tokens(self) -> Int64[np.ndarray, " bounds"]:
-        """Example i holds the subwords ``[i]`` to ``[i + 1]`` (excluded)."""
-        return self.window_bounds[self.example_windows]
+    def _owner(self) -> Int64[np.ndarray, " tokens"]:
+        """The example of each subword."""
+        return np.repeat(np.arange(len(self.ids)), np.diff(self.example_tokens))
 
     @property
     def rows(self) -> dict[str, Int64[np.ndarray, " examples"]]:
@@ -140,3 +182,40 @@ class EncodedSplit:
             "windows": len(self.window_lengths),
             **self.cut,
         }
+
+
+def _choose_windows(
+    window_lengths: Int32[np.ndarray, " windows"],
+    word: Int64[np.ndarray, " tokens"],
+    inside: Bool[np.ndarray, " tokens"],
+    n_words: int,
+) -> Int32[np.ndarray, "3 words"]:
+    """Return each word's window, and its first and last position there; -1 for none.
+
+    A word in several windows takes the one in which it lies farthest from an edge, the earliest
+    of equals.
+
+    Args:
+        window_lengths: subwords of each window.
+        word: word row of each subword.
+        inside: which subwords belong to a word; the others are special tokens, beyond the edge.
+        n_words: R.
+    """
+    places = np.full((3, n_words), -1, np.int32)
+    content = np.flatnonzero(inside)
+    if not content.size:
+        return places
+    window = np.repeat(np.arange(len(window_lengths)), window_lengths)[content]
+    word = word[content]
+    change = (np.diff(window) != 0) | (np.diff(word) != 0)
+    begins = np.concatenate([[0], np.flatnonzero(change) + 1])
+    ends = np.concatenate([begins[1:], [len(word)]]) - 1
+    owner, row = window[begins], word[begins]
+    left, right = np.searchsorted(window, owner), np.searchsorted(window, owner, side="right") - 1
+    depth = np.minimum(begins - left, right - ends)
+    order = np.lexsort((owner, -depth, row))
+    best = order[np.concatenate([[True], np.diff(row[order]) != 0])]
+    start = bounds_of(window_lengths)[owner]
+    found = np.stack([owner, content[begins] - start, content[ends] - start])
+    places[:, row[best]] = found[:, best]
+    return places

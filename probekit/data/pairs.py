@@ -8,7 +8,7 @@ from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase
 
 from probekit.data.alignment import backend, encode_portions, learn_specials
-from probekit.data.assembly import assemble, with_places
+from probekit.data.assembly import assemble
 from probekit.data.encoded import EncodedSplit, Subwords
 from probekit.data.windows import check_limits, cut_windows, refuse_overlong
 
@@ -91,7 +91,7 @@ def _assemble(
     windows = Subwords.gather((encoding.ids, _words(encoding)) for encoding in found)
     types = np.fromiter(chain.from_iterable(one.type_ids for one in found), np.int32)
     cut_texts = sum(bool(encoding.overflowing) for encoding in found)
-    return with_places(
+    return EncodedSplit(
         ids=ids,
         subwords=windows.ids,
         word_map=windows.words,

@@ -7,7 +7,6 @@ import pyarrow as pa
 from jaxtyping import Int64
 
 from probekit.base.numbers.ragged import Ragged, bounds_of
-from probekit.data.assembly import with_places
 from probekit.data.encoded import EncodedSplit
 from probekit.store.tables import ExampleTable
 
@@ -36,7 +35,7 @@ def encoded_of(examples: ExampleTable) -> EncodedSplit:
     def flat(name: str) -> np.ndarray:
         return examples.flat(name).astype(np.int32)
 
-    return with_places(
+    return EncodedSplit(
         ids=examples.ids,
         subwords=flat("subwords"),
         word_map=flat("word_map"),
@@ -45,7 +44,6 @@ def encoded_of(examples: ExampleTable) -> EncodedSplit:
         example_words=bounds_of(examples.n_rows),
         token_types=flat("token_types") if examples.has("token_types") else None,
         targets=flat("targets") if examples.has("targets") else None,
-        cut={},
     )
 
 

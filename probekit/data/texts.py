@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int32
 from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase
 
@@ -101,7 +100,7 @@ def _short_words(encoding: Encoding, text: str, room: int) -> Sequence[int | Non
     if len(encoding.ids) <= room:
         return encoding.word_ids
     owners = np.array(encoding.word_ids, np.int32)
-    if _longest(owners) <= room:
+    if np.unique(owners, return_counts=True)[1].max() <= room:
         return encoding.word_ids
     change = np.diff(owners, prepend=-1) != 0
     change |= [_after_space(text, at) for at, _ in encoding.offsets]
@@ -113,7 +112,3 @@ def _short_words(encoding: Encoding, text: str, room: int) -> Sequence[int | Non
 
 def _after_space(text: str, place: int) -> bool:
     return place == 0 or any(character.isspace() for character in text[place - 1 : place + 1])
-
-
-def _longest(owners: Int32[np.ndarray, " subwords"]) -> int:
-    return int(np.unique(owners, return_counts=True)[1].max())

@@ -96,11 +96,9 @@ class _Run:
     def __init__(self, split: EncodedSplit, start: int, stop: int) -> None:
         windows = slice(int(split.example_windows[start]), int(split.example_windows[stop]))
         words = slice(int(split.example_words[start]), int(split.example_words[stop]))
-        tokens = slice(int(split.example_tokens[start]), int(split.example_tokens[stop]))
+        self._split = split
+        self._span = slice(int(split.example_tokens[start]), int(split.example_tokens[stop]))
         self.lengths = split.window_lengths[windows]
-        self.subwords = split.subwords[tokens]
-        self.token_types = None if split.token_types is None else split.token_types[tokens]
-        self._averaged = None if split.averaged is None else split.averaged[tokens]
         self._bounds = bounds_of(self.lengths)
         self._example_windows = split.example_windows[start : stop + 1] - windows.start
         self._first, self._last = split.word_first[words], split.word_last[words]
@@ -112,29 +110,27 @@ class _Run:
     def batch(
         self, windows: Int64[np.ndarray, " batch"], pad_id: int, picks: Mapping[str, Picks]
     ) -> TokenBatch:
-        types = self.token_types
+        types = self._split.token_types
         return TokenBatch(
-            input_ids=torch.from_numpy(self.padded(windows, self.subwords, pad_id)),
+            input_ids=self._padded(windows, self._split.subwords, pad_id),
             lengths=torch.from_numpy(self.lengths[windows].astype(np.int64)),
             picks=picks,
-            token_types=None if types is None else torch.from_numpy(self.padded(windows, types, 0)),
+            token_types=None if types is None else self._padded(windows, types, 0),
         )
 
-    def padded(
-        self,
-        windows: Int64[np.ndarray, " batch"],
-        values: Int32[np.ndarray, " subwords"],
-        fill: int,
-    ) -> Int64[np.ndarray, "batch time"]:
+    def _padded(
+        self, windows: Int64[np.ndarray, " batch"], values: Int32[np.ndarray, " all"], fill: int
+    ) -> Int64[Tensor, "batch time"]:
         lengths = self.lengths[windows]
         ids = np.full((len(windows), int(lengths.max())), fill, np.int64)
-        ids[np.arange(ids.shape[1]) < lengths[:, None]] = values[self._tokens(windows)]
-        return ids
+        ids[np.arange(ids.shape[1]) < lengths[:, None]] = values[self._span][self._tokens(windows)]
+        return torch.from_numpy(ids)
 
     def picks(self, name: str, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> Picks:
         array = ARRAYS[name]
         if array.per == "subword":
-            return Picks.of(self._positions(windows), self._tokens(windows))
+            positions = ragged_arange(self._row_starts(windows), self.lengths[windows])
+            return Picks.of(positions, self._tokens(windows))
         if array.per != "text":
             return self._word_picks(windows, pooling)
         if array.averages:
@@ -177,7 +173,9 @@ class _Run:
 
     @cached_property
     def _averages(self) -> Bool[np.ndarray, " subwords"]:
-        return np.ones(len(self.subwords), bool) if self._averaged is None else self._averaged
+        """Which subwords the means read."""
+        averaged = self._split.averaged
+        return np.ones(self._bounds[-1], bool) if averaged is None else averaged[self._span]
 
     @cached_property
     def _totals(self) -> Int64[np.ndarray, " examples"]:
@@ -188,9 +186,6 @@ class _Run:
     def _row_starts(self, windows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " batch"]:
         """Return where each window starts in the batch's states seen as (B * T, D)."""
         return np.arange(len(windows)) * int(self.lengths[windows].max())
-
-    def _positions(self, windows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " tokens"]:
-        return ragged_arange(self._row_starts(windows), self.lengths[windows])
 
     def _tokens(self, windows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " tokens"]:
         return ragged_arange(self._bounds[windows], self.lengths[windows])

@@ -12,6 +12,18 @@ from probekit.errors import DataError, OptionError
 
 OVERLONG = ("stride", "truncate", "error")
 
+# Eight words of one subword each, and room for four: windows share a quarter of the room, one word.
+#
+#     words       0 1 2 3 4 5 6 7
+#     spans       (0, 4)  (3, 7)  (6, 8)
+#     truncate    (0, 4)  and four truncated words
+#
+# If the word 4 is of six subwords, more than a window has room for, it gets one for its first four,
+# which shares nothing, and is the only truncated word:
+#
+#     words       0 1 2 3 444444 5        bounds 0 1 2 3 4 10 11
+#     spans       (0, 4)  (4, 8)  (10, 11)
+
 
 def check_limits(max_length: int, specials: int, overlong: str, least: int = 1) -> None:
     """Check the length limit and the rule for longer texts.

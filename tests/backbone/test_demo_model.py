@@ -69,7 +69,7 @@ def test_the_real_model_loads_and_knows_words():
     backbone = load_backbone(inspection, compute_dtype="float32")
 
     def mean(text):
-        ids = torch.tensor([backbone.tokenizer(text)["input_ids"]])
+        ids = torch.tensor([backbone.inspection.tokenizer(text)["input_ids"]])
         return backbone.layers(ids, torch.tensor([ids.shape[1]]), keep=[6])[0][0].mean(0)
 
     similar = torch.cosine_similarity

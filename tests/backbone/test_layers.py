@@ -42,7 +42,8 @@ def loaded(tiny_folder):
 
 def _encode(backbone, sentences=SENTENCES):
     encoded = [
-        backbone.tokenizer(words, is_split_into_words=True)["input_ids"] for words in sentences
+        backbone.inspection.tokenizer(words, is_split_into_words=True)["input_ids"]
+        for words in sentences
     ]
     return [torch.tensor(ids) for ids in encoded]
 
@@ -125,7 +126,7 @@ def test_a_decoder_ignores_what_fills_the_padding(fill, extra, seed, loaded):
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_no_pad_token_is_no_obstacle(kind, loaded):
     backbone = loaded(kind)
-    assert backbone.tokenizer.pad_token_id is None
+    assert backbone.inspection.tokenizer.pad_token_id is None
     assert 0 <= backbone.pad_id < backbone.info.vocab_size
 
 

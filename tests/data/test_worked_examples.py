@@ -13,6 +13,7 @@ from probekit.data.pairs import encode_pairs
 from probekit.data.places import row_sources
 from probekit.data.predicted import encode_predicted
 from probekit.data.token_batch import token_batches
+from probekit.data.windows import Cut, stride, truncate
 
 NAMES = dict(enumerate("[]abcd~ef"))
 NUMBERS = {name: number for number, name in NAMES.items()}
@@ -88,6 +89,14 @@ def test_token_batch(split):
     assert first.picks["words"].counts.tolist() == [1, 2, 1]
     assert second.picks["words"].source.tolist() == [1, 2, 6]
     assert second.picks["words"].counts.tolist() == [1, 1, 1]
+
+
+def test_windows():
+    bounds = np.arange(9)
+    assert stride(bounds, 4) == Cut(((0, 4), (3, 7), (6, 8)), 0)
+    assert truncate(bounds, 4) == Cut(((0, 4),), 4)
+    bounds = np.array([0, 1, 2, 3, 4, 10, 11])
+    assert stride(bounds, 4) == Cut(((0, 4), (4, 8), (10, 11)), 1)
 
 
 def test_predicted():

@@ -23,7 +23,7 @@ IDENTITY = Identity(
 
 def texts(count, length):
     """Texts of equal length, without memory for their subwords."""
-    tokens, none = np.broadcast_to(np.int32(1), (count * length,)), np.zeros(0, np.int32)
+    tokens = np.broadcast_to(np.int32(1), (count * length,))
     return EncodedSplit(
         ids=tuple(map(str, range(count))),
         subwords=tokens,
@@ -31,9 +31,6 @@ def texts(count, length):
         window_lengths=np.full(count, length, np.int32),
         example_windows=np.arange(count + 1),
         example_words=np.zeros(count + 1, np.int64),
-        word_window=none,
-        word_first=none,
-        word_last=none,
     )
 
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.backbone import Backbone, read_rows
+from probekit.backbone import Backbone, read_arrays
 from probekit.base.numbers.ragged import Ragged, bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.data.places import row_sources
@@ -42,17 +42,16 @@ class HeadReader:
         return self._rows(self._head.array, start, stop)
 
     def _rows(self, array: str, start: int, stop: int) -> Float[Tensor, "rows layers dim"]:
-        rows = read_rows(
+        rows = read_arrays(
             self._backbone,
             self._encoded,
             start,
             stop,
-            array=array,
-            layers=self._head.layers,
+            layers={array: self._head.layers},
             pooling=self._features["pooling"],
             batch_tokens=BATCH_TOKENS,
             dtype=read_dtype(self._features["dtype"]),
-        )
+        )[array]
         if not rows.isfinite().all():
             self._refuse(array, start, stop, rows)
         return rows

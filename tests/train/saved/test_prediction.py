@@ -4,7 +4,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from probekit.backbone import read_rows
+from probekit.backbone import read_arrays
 from probekit.errors import BackboneError, DataError, MissingFileError, StateRangeError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
@@ -86,12 +86,12 @@ def test_states_that_the_cache_could_not_store_are_refused(trained, monkeypatch)
     root, corpus, _ = trained
 
     def too_large(*arguments, **options):
-        rows = read_rows(*arguments, **options)
-        rows[len(words[0]), 1] = 1e6
+        rows = read_arrays(*arguments, **options)
+        rows["words"][len(words[0]), 1] = 1e6
         return rows
 
     words = dev_words(corpus)
-    monkeypatch.setattr("probekit.train.saved.text_rows.read_rows", too_large)
+    monkeypatch.setattr("probekit.train.saved.text_rows.read_arrays", too_large)
     with pytest.raises(StateRangeError, match=r"text-2: .* stored in float16 .* --dtype bfloat16"):
         predict(root / "head", words)
 

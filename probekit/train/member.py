@@ -16,7 +16,7 @@ from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.metrics.perplexity import ENDLESS
 from probekit.probe.decoders import DecoderSpec
-from probekit.probe.heads import HeadInput, HeadSpec, LayerWeights
+from probekit.probe.heads import HeadSpec
 from probekit.train.probe import Probe, start_from
 from probekit.train.stopwatch import Stopwatch
 from probekit.train.treatment import Treatment
@@ -142,14 +142,6 @@ class Member:
         self._loss += loss
         self._steps += 1
 
-    def train(self) -> None:
-        """Switch to training mode (dropout on)."""
-        self.probe.train()
-
-    def eval(self) -> None:
-        """Switch to evaluation mode."""
-        self.probe.eval()
-
     def note(
         self, step: int, scores: Mapping[str, float], metric: Metric, predicted: np.ndarray
     ) -> None:
@@ -199,11 +191,7 @@ class Member:
         """Return to the best checkpoint; a solver leaves nothing but its solution."""
         if self.best is not None:
             self.probe.load_state_dict(self.best.state)
-        self.eval()
-
-    def weigh(self, z: HeadInput | None) -> LayerWeights:
-        """Return the weight of each layer."""
-        return self.probe.head.layer_weights(z)
+        self.probe.eval()
 
 
 def _all_finite(probe: Probe) -> bool:

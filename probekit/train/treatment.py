@@ -1,12 +1,13 @@
 """Normalisations shared by the members of a stream, and their share for one member."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from probekit.features import FeatureView
 from probekit.probe.normalization.norms import (
     ApplyFinalNorm,
     Normalization,
@@ -14,7 +15,6 @@ from probekit.probe.normalization.norms import (
     fit_normalization,
     normalization_from_json,
 )
-from probekit.train.cached_rows import Rows
 from probekit.train.probe import start_from
 
 _PREFIX = "normalization."
@@ -78,8 +78,14 @@ def saved_treatment(
     return Treatment(found.to(device), layers)
 
 
-def fit_treatment(name: str, rows: Rows) -> Treatment:
-    """Fit a normalisation on the rows of a stream, for all layers that the rows have.
+def fit_treatment(
+    name: str,
+    blocks: Iterable[Float[Tensor, "layers rows dim"]],
+    layers: tuple[int, ...],
+    view: FeatureView,
+    device: torch.device,
+) -> Treatment:
+    """Fit a normalisation on the rows of a view, for all layers that the blocks have.
 
     Raises:
         UnknownNameError: no normalisation has this name.
@@ -87,9 +93,9 @@ def fit_treatment(name: str, rows: Rows) -> Treatment:
     """
     normalization = fit_normalization(
         name,
-        (z.transpose(0, 1) for _, z in rows.blocks()),
-        layers=rows.layers,
-        final_norm=rows.view.final_norm,
-        already_normed=rows.view.normed_layer,
+        (z.transpose(0, 1) for z in blocks),
+        layers=layers,
+        final_norm=view.final_norm,
+        already_normed=view.normed_layer,
     )
-    return Treatment(normalization.to(rows.device), rows.layers)
+    return Treatment(normalization.to(device), layers)

@@ -28,8 +28,14 @@ from probekit.probe.heads import HEADS, BackboneFacts, HeadSpec
 from probekit.tasks import is_own
 from probekit.train import MemberSpec
 from probekit.train.order import steps_per_epoch
-from probekit.train.parts import check_two_classes, class_counts, held_out
-from probekit.train.sampling import count_classes, draw, hold_out
+from probekit.train.sampling import (
+    check_two_classes,
+    class_counts,
+    count_classes,
+    draw,
+    held_out,
+    hold_out,
+)
 from probekit.train.sweeps.fitting import settle_fit
 from probekit.train.sweeps.size import count_trained, trains_linear_layer
 from probekit.train.sweeps.specs import DEFAULT_BATCH_SIZE, ResolvedOptions, TrainSpec

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 from torch.nn import functional
 
@@ -74,7 +74,7 @@ class RegressionDecoder(Decoder):
         self,
         weight: Float[Tensor, "k width"],
         bias: Float[Tensor, " k"],
-        present: Int64[Tensor, " k"],
+        present: Shaped[Tensor, " none"],
         chain: Sequence[Tensor] = (),
     ) -> None:
         """Take weight and bias of numbers in standard units."""

@@ -34,7 +34,7 @@ from probekit.features import FeatureView
 from probekit.probe.fitters.basis import BasisBuilder, Scale
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems, solve
 from probekit.probe.fitters.losses import Binary, Softmax
-from probekit.probe.normalization.moments import Moments
+from probekit.probe.normalization.standardization import Moments
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))
 BLOCK = 8192

@@ -18,7 +18,7 @@ from subjects import SMOLLM, parser, work_folder
 from probekit import Location, open_features
 from probekit.train import cached_rows as rows_module
 from probekit.train.cached_rows import Rows
-from probekit.train.treatment import fit_treatment
+from probekit.train.source import Source
 
 NUMBER, SENTENCES, LARGE = 18, 1_000, 2**40
 
@@ -39,11 +39,11 @@ def measure(args: argparse.Namespace, folder: Path) -> Claim:
     view = splits.view("train")  # what takes its place
     device = torch.device(args.device)
     rows = Rows(view, view.array.layers, device=device, resident=True)
-    treatment = fit_treatment("standardize", rows)
+    standardization = Source(view, rows).fitted("standardize")
 
     def score() -> None:
         for _, z in rows.blocks():
-            last = treatment.apply(z)
+            last = standardization(z.transpose(0, 1)).transpose(0, 1)
         last[0, 0, 0].item()
 
     fitting = rows_module._BLOCK_BYTES

@@ -17,6 +17,7 @@ from probekit.features.label_rows import choose_array, cut_pieces, example_rows
 from probekit.features.view import FeatureView
 from probekit.probe.model_parts.final_norm import FILE as FINAL_NORM_FILE
 from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
 from probekit.store.labels import LabelSet, labels_for, read_labels
 from probekit.tasks import Example, KindName, Split
@@ -151,8 +152,10 @@ def view_of(
         n_outputs=count_outputs(entry, label_map, kind),
         ids=ids,
         positions=positions,
-        final_norm=FinalNorm.from_file(entry.backbone / FINAL_NORM_FILE),
-        normed_layer=manifest.n_blocks if manifest.final_norm else None,
+        facts=RowFacts(
+            final_norm=FinalNorm.from_file(entry.backbone / FINAL_NORM_FILE),
+            normed_layer=manifest.n_blocks if manifest.final_norm else None,
+        ),
     )
 
 

@@ -1,6 +1,6 @@
 """A view of features: which rows of an array to read, and the target of each."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -9,7 +9,7 @@ from jaxtyping import Float64, Int64
 
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.features.label_map import LabelMap
-from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
 from probekit.tasks import KindName
@@ -33,8 +33,7 @@ class FeatureView:
         n_outputs: numbers that a decoder gives per row: classes, 1 for a regression, or V.
         ids: id of each example.
         positions: position in the entry of each example.
-        final_norm: the model's final norm, where it has one.
-        normed_layer: the layer that is cached after that norm, if any.
+        facts: what of the model a normalisation may want to know.
     """
 
     entry: Entry
@@ -48,8 +47,7 @@ class FeatureView:
     n_outputs: int
     ids: tuple[str, ...]
     positions: Int64[np.ndarray, " examples"]
-    final_norm: FinalNorm | None = None
-    normed_layer: int | None = None
+    facts: RowFacts = field(default_factory=RowFacts)
 
     def __len__(self) -> int:
         """Return the number of rows."""

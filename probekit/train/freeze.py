@@ -58,7 +58,7 @@ def freeze(
     assert best is not None, "no checkpoint was scored"
     found = {"dev": best.predicted, **outcome.predicted}
     by_split = {"dev": best.scores, **outcome.scores}
-    normalization = member.treatment.cut(member.spec.layers)
+    normalization = member.normalization.cut(member.spec.layers)
     head, decoder = member.probe.head, member.probe.decoder
     weights, raw_weights = outcome.weights.by_layer(), outcome.weights.raw_by_layer()
     class_weights = outcome.by_class

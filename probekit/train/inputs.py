@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.probe.heads import HeadInput
+from probekit.probe.normalization import Normalization
 from probekit.train.token_rows import TokenPlan
-from probekit.train.treatment import Treatment
 
 _ALIGNMENT = 64
 
@@ -36,24 +36,25 @@ class Inputs:
         self._z = z
         self._layers = tuple(layers)
         self._tokens = tokens
-        self._treated: dict[Treatment, Tensor] = {}
-        self._cut: dict[tuple[Treatment, tuple[int, ...]], Tensor] = {}
+        self._treated: dict[Normalization, Tensor] = {}
+        self._cut: dict[tuple[Normalization, tuple[int, ...]], Tensor] = {}
 
-    def of(self, treatment: Treatment, layers: tuple[int, ...]) -> HeadInput:
+    def of(self, normalization: Normalization, layers: tuple[int, ...]) -> HeadInput:
         """Return the treated rows of some layers, layer-major in memory, or the subwords of one."""
-        z = self._chosen(treatment, layers)
+        z = self._chosen(normalization, layers)
         return z.transpose(0, 1) if self._tokens is None else self._tokens.states(z[0])
 
     def _chosen(
-        self, treatment: Treatment, layers: tuple[int, ...]
+        self, normalization: Normalization, layers: tuple[int, ...]
     ) -> Float[Tensor, "chosen rows dim"]:
-        key = (treatment, layers)
+        key = (normalization, layers)
         if key not in self._cut:
-            treated = self._treated.get(treatment)
+            treated = self._treated.get(normalization)
             if treated is None:
-                treated = treatment.apply(select(self._z, self._layers, treatment.layers))
-                self._treated[treatment] = treated
-            self._cut[key] = select(treated, treatment.layers, layers)
+                z = select(self._z, self._layers, normalization.layers)
+                treated = normalization(z.transpose(0, 1)).transpose(0, 1)
+                self._treated[normalization] = treated
+            self._cut[key] = select(treated, normalization.layers, layers)
         return self._cut[key]
 
 

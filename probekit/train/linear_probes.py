@@ -83,7 +83,7 @@ class LinearProbes:
         probes = [probe for probe in self._probes if not probe.member.diverged]
         if not probes:
             return
-        z = [inputs.of(p.member.treatment, p.member.spec.layers) for p in probes]
+        z = [inputs.of(p.member.normalization, p.member.spec.layers) for p in probes]
         with self._stopwatch.running():
             hidden = self._dropped([p.head(rows) for p, rows in zip(probes, z, strict=True)])
             logits = [

@@ -80,7 +80,7 @@ class ScoredSplit:
                 own = bounds[examples[0] : examples[-1] + 2]
                 offsets = send(torch.from_numpy(own - own[0]), device)
                 for member in chosen:
-                    z = inputs.of(member.treatment, member.spec.layers)
+                    z = inputs.of(member.normalization, member.spec.layers)
                     yield member, z, targets[own[0] : own[-1]], offsets
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
+from probekit.base.registry import choose
 from probekit.features import FeatureView
+from probekit.probe.normalization import NORMALIZATIONS, Normalization
 from probekit.train.cached_rows import Rows
 from probekit.train.feed import Batch
 from probekit.train.inputs import Inputs
@@ -27,6 +29,17 @@ class Source:
     view: FeatureView
     rows: Rows
     layout: TokenLayout | None = None
+
+    def fitted(self, normalization: str) -> Normalization:
+        """Return a normalisation fitted on what is read, for all of its layers.
+
+        Raises:
+            UnknownNameError: no normalisation has this name.
+            OptionError: it cannot be had of these rows, or of the model that made them.
+        """
+        kind = choose("normalization", normalization, NORMALIZATIONS)
+        blocks = (z.transpose(0, 1) for _, z in self.rows.blocks())
+        return kind.fit(blocks, self.rows.layers, self.rows.view.facts).to(self.rows.device)
 
     def inputs(self, batch: Batch) -> Inputs:
         """Return what a training step gives to heads."""

@@ -41,7 +41,7 @@ class OwnSteps:
         member, trains = self._member, not self._optimizer.idle
         if member.diverged:
             return
-        z = inputs.of(member.treatment, member.spec.layers)
+        z = inputs.of(member.normalization, member.spec.layers)
         with member.stepping.running():
             with torch.set_grad_enabled(trains):
                 logits = member.probe.logits(z, member.dropout)

@@ -12,12 +12,11 @@ from probekit.features import FeatureView
 from probekit.probe.fitters import SOLVERS
 from probekit.probe.heads.contract import Reads
 from probekit.train.feed import Step, feed
-from probekit.train.member import Member, MemberSpec
+from probekit.train.member import Member, MemberSpec, taken_over
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
 from probekit.train.source import Source, targets_of
 from probekit.train.steps import steps_of
 from probekit.train.stopwatch import Stopwatch
-from probekit.train.treatment import fit_treatment, saved_treatment
 
 Report = Callable[[int | str], None]
 """Receives the steps that were just done, or in words what is being fitted, with its score."""
@@ -81,12 +80,12 @@ class Stream:
         self.sources = sources
         device = next(iter(sources.values())).rows.device
         saved = [
-            saved_treatment(member.normalize, member.start or {}, member.layers, device)
+            taken_over(member.normalize, member.start or {}, member.layers, device)
             for member in spec.members
         ]
         pairs = list(zip(spec.members, saved, strict=True))
         fitted = {
-            (reads, name): fit_treatment(name, sources[reads].rows)
+            (reads, name): sources[reads].fitted(name)
             for reads, name in {(m.head.reads, m.normalize) for m, own in pairs if own is None}
         }
         self.members = tuple(

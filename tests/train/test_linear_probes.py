@@ -12,13 +12,12 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.probe.normalization.norms import normalization_from_json
+from probekit.probe.normalization import normalization_from_json
 from probekit.train import MemberSpec, StreamSpec, fit_group, linear_probes
 from probekit.train.linear_probes import LinearProbes, is_linear_probe, losses_and_gradients
 from probekit.train.member import Member
 from probekit.train.source import Source
 from probekit.train.steps import OwnSteps, steps_of
-from probekit.train.treatment import Treatment
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
 
 ACCURACY = METRICS["accuracy"]()
@@ -47,7 +46,7 @@ def each_depth(**options):
 
 def built(splits, one):
     view = splits.view("train", valid_only=True)
-    none = Treatment(normalization_from_json({"name": "none"}, len(one.layers), DIM), one.layers)
+    none = normalization_from_json({"name": "none"}, one.layers, DIM)
     return Member(one, none, seed=0, train=view, device=torch.device("cpu"))
 
 

@@ -15,7 +15,6 @@ from probekit.train import MemberSpec, StreamSpec, fit_group
 from probekit.train.cached_rows import Rows
 from probekit.train.source import Source
 from probekit.train.token_rows import TokenLayout
-from probekit.train.treatment import fit_treatment
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.planted_texts import plant_all_texts, plant_texts
 from tests.train.test_fit import same
@@ -127,10 +126,10 @@ def test_blocks_of_subwords_cover_every_row_once(splits, resident, monkeypatch):
     view = splits.view("dev")
     layout = TokenLayout(view)
     source = Source(view, Rows(layout.view, (3,), device=CPU, resident=resident), layout)
-    treatment = fit_treatment("none", source.rows)
+    normalization = source.fitted("none")
     seen, parts = [], []
     for inputs, examples in source.blocks():
-        tokens = inputs.of(treatment, (3,))
+        tokens = inputs.of(normalization, (3,))
         parts.append(tokens.pool(tokens.hidden))
         seen += examples.tolist()
     assert len(parts) > 5

@@ -8,7 +8,7 @@ from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum
 from probekit.probe.fitters.path import TRANSITIONS
-from probekit.probe.normalization.moments import Moments
+from probekit.probe.normalization.standardization import Moments
 from probekit.train.solving.path_fit import Objective, PathFit, Solved, drive
 from probekit.train.solving.solver import Visit, Visits
 

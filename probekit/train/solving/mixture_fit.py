@@ -15,7 +15,7 @@ from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum, Request
 from probekit.probe.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
 from probekit.probe.fitters.path import TRANSITIONS
-from probekit.probe.normalization.moments import Moments
+from probekit.probe.normalization.standardization import Moments
 from probekit.train.solving.path_fit import Objective, PathFit, Solved, drive
 from probekit.train.solving.solver import Visit, Visits
 

@@ -11,7 +11,6 @@ from probekit.train.solving.mixture_fit import MixtureFit
 from probekit.train.solving.solver import Fit, HeadRows, LayerRows, SplitName, run_fits
 from probekit.train.source import Source
 from probekit.train.stream import Report, StreamSpec, named, union
-from probekit.train.treatment import fit_treatment
 
 SOLVER_STEPS = 100
 """What a solved member counts on a progress bar."""
@@ -40,7 +39,7 @@ class SolvedStream:
         self.members = tuple(
             Member(
                 member,
-                fit_treatment(member.normalize, sources["train"].rows),
+                sources["train"].fitted(member.normalize),
                 seed=spec.seed,
                 train=spec.train,
                 device=residency.device,

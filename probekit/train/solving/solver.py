@@ -153,7 +153,7 @@ class HeadRows(SplitRows):
 
     def read(self, inputs: Inputs) -> Float[Tensor, "n width"]:
         """Return what the head makes of a block."""
-        z = inputs.of(self.member.treatment, self.member.spec.layers)
+        z = inputs.of(self.member.normalization, self.member.spec.layers)
         return full(self.member.probe.head(z))
 
 
@@ -164,7 +164,7 @@ class LayerRows(SplitRows):
 
     def read(self, inputs: Inputs) -> Float[Tensor, "layers n dim"]:
         """Return the treated layers of a block."""
-        z = inputs.of(self.member.treatment, self.member.spec.layers)
+        z = inputs.of(self.member.normalization, self.member.spec.layers)
         assert isinstance(z, Tensor), "a mixture of layers reads rows"
         return full(z.transpose(0, 1))
 

@@ -12,8 +12,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from probekit.base.numbers.ragged import block_bounds
-from probekit.probe.decoders.chain import Chain, best_paths
-from probekit.probe.decoders.packing import Packing, pack
+from probekit.probe.decoders.chain import Chain, Packing, best_paths, pack
 from probekit.probe.fitters.losses import MOST_CURVED, Derivatives, log_shares
 
 LEAST_ROWS = 2048

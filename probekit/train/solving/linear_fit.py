@@ -3,11 +3,9 @@
 from collections.abc import Generator
 
 from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
-from probekit.probe.fitters.closed_form import RidgeSums
-from probekit.probe.fitters.linear_problems import LinearObjective, Problems
+from probekit.probe.fitters.linear_problems import TRANSITIONS, LinearObjective, Problems, RidgeSums
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum
-from probekit.probe.fitters.path import TRANSITIONS
 from probekit.probe.normalization.standardization import Moments
 from probekit.train.solving.path_fit import Objective, PathFit, Solved, drive
 from probekit.train.solving.solver import Visit, Visits

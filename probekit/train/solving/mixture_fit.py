@@ -10,11 +10,10 @@ from torch import Tensor
 
 from probekit.base.messages.once import warn_once
 from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
-from probekit.probe.fitters.linear_problems import Problems
+from probekit.probe.fitters.linear_problems import TRANSITIONS, Problems
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum, Request
 from probekit.probe.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
-from probekit.probe.fitters.path import TRANSITIONS
 from probekit.probe.normalization.standardization import Moments
 from probekit.train.solving.path_fit import Objective, PathFit, Solved, drive
 from probekit.train.solving.solver import Visit, Visits

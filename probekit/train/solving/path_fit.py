@@ -14,10 +14,14 @@ from probekit.features import FeatureView
 from probekit.metrics import Metric, Scorer
 from probekit.probe.decoders.regression import RegressionDecoder
 from probekit.probe.fitters.chains import ChainLoss
-from probekit.probe.fitters.linear_problems import Problems
+from probekit.probe.fitters.linear_problems import (
+    TRANSITIONS,
+    Problems,
+    first_strengths,
+    weaker_strengths,
+)
 from probekit.probe.fitters.losses import Binary, Loss, Softmax, Squares
 from probekit.probe.fitters.minimise import Evaluation, Minimisation, Minimum, Request
-from probekit.probe.fitters.path import TRANSITIONS, first_strengths, weaker_strengths
 from probekit.train.member import Member
 from probekit.train.parts import Parts, check_two_classes, make_parts
 from probekit.train.scoring import ScoredSplit, gold_of

@@ -38,7 +38,7 @@ class ChainLoss:
         self._targets, self._offsets = targets, offsets
         self._packings: dict[tuple[int, int], tuple[Packing, Tensor]] = {}
 
-    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
+    def slices(self, rows: slice, most: int) -> Iterable[slice]:
         """Yield whole sentences: about ``LEAST_ROWS`` rows of them, or more."""
         inside = (self._offsets >= rows.start) & (self._offsets <= rows.stop)
         offsets = (self._offsets[inside] - rows.start).cpu().numpy()

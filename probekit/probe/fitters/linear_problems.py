@@ -25,8 +25,8 @@ from probekit.probe.fitters.minimise import (
 )
 from probekit.probe.fitters.preconditioner import BlockInverse, KroneckerInverse
 
-_PIECE_VALUES, _PIECE_ROWS = 2**21, 4096
-"""Logits of all problems, and rows, of one piece: they stay in a processor's cache between the two
+_SLICE_VALUES, _SLICE_ROWS = 2**21, 4096
+"""Logits of all problems, and rows, of one slice: they stay in a processor's cache between the two
 products of an evaluation."""
 
 _DRAWN = 20
@@ -181,9 +181,9 @@ class Pass:
 
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
-        most = min(max(_PIECE_VALUES // max(len(self._matrix), 1), 64), _PIECE_ROWS)
-        for piece in self._loss.pieces(rows, most):
-            self._add(piece, z[piece.start - rows.start : piece.stop - rows.start])
+        most = min(max(_SLICE_VALUES // max(len(self._matrix), 1), 64), _SLICE_ROWS)
+        for part in self._loss.slices(rows, most):
+            self._add(part, z[part.start - rows.start : part.stop - rows.start])
 
     def _add(self, rows: slice, z: Tensor) -> None:
         logits = torch.addmm(self._bias, self._matrix, z.t())

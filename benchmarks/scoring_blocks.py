@@ -38,11 +38,11 @@ def measure(args: argparse.Namespace, folder: Path) -> Claim:
     view = splits.view("train")  # what takes its place
     device = torch.device(args.device)
     source = Source(view, view.array.layers, device=device, resident=True)
-    treatment = source.fitted("standardize")
+    normalization = source.fitted("standardize")
 
     def score() -> None:
         for inputs in source.blocks():
-            last = treatment.apply(inputs.z)
+            last = normalization(inputs.z.transpose(0, 1)).transpose(0, 1)
         last[0, 0, 0].item()
 
     fitting = source_module._BLOCK_BYTES

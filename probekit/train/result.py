@@ -101,7 +101,7 @@ def freeze(
     best, metric = member.best, dev.metric.name
     assert best is not None, "no checkpoint was scored"
     scores = {name: others[name].scorer.judge(rows) for name, rows in predicted.items()}
-    normalization = member.treatment.cut(member.spec.layers)
+    normalization = member.normalization.cut(member.spec.layers)
     head, decoder = member.probe.head, member.probe.decoder
     weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
     class_weights = weights_by_class(weighed, dev.view)

@@ -74,7 +74,7 @@ class ScoredSplit:
             chosen = [member for member in members if member.spec.head.reads == reads]
             for inputs in source.blocks() if chosen else ():
                 for member in chosen:
-                    yield member, inputs.of(member.treatment, member.spec.layers), inputs
+                    yield member, inputs.of(member.normalization, member.spec.layers), inputs
 
 
 def _is_sum(member: Member) -> bool:

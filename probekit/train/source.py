@@ -17,11 +17,12 @@ from torch import Tensor
 from probekit.base.machine.heap import Heap
 from probekit.base.machine.sending import send
 from probekit.base.numbers.ragged import block_bounds, bounds_of
+from probekit.base.registry import choose
 from probekit.features import FeatureView
 from probekit.probe.heads import HeadInput, TokenStates
+from probekit.probe.normalization import NORMALIZATIONS, Normalization
 from probekit.store import StoredRows
 from probekit.train.token_rows import TokenLayout
-from probekit.train.treatment import Treatment, fit_treatment
 
 Step = Int64[np.ndarray, " _"]
 """The examples of one training step, as positions in a view."""
@@ -74,18 +75,19 @@ class Inputs:
         self.z, self.targets, self.offsets = z, targets, offsets
         self._layers = tuple(layers)
         self._tokens = tokens
-        self._treated: dict[Treatment, Tensor] = {}
-        self._cut: dict[tuple[Treatment, tuple[int, ...]], Tensor] = {}
+        self._normalised: dict[Normalization, Tensor] = {}
+        self._cut: dict[tuple[Normalization, tuple[int, ...]], Tensor] = {}
 
-    def of(self, treatment: Treatment, layers: tuple[int, ...]) -> HeadInput:
-        """Return the treated rows of some layers, layer-major in memory, or the subwords of one."""
-        key = (treatment, layers)
+    def of(self, normalization: Normalization, layers: tuple[int, ...]) -> HeadInput:
+        """Return normalised rows of some layers, layer-major in memory, or the subwords of one."""
+        key = (normalization, layers)
         if key not in self._cut:
-            treated = self._treated.get(treatment)
-            if treated is None:
-                treated = treatment.apply(select(self.z, self._layers, treatment.layers))
-                self._treated[treatment] = treated
-            self._cut[key] = select(treated, treatment.layers, layers)
+            normalised = self._normalised.get(normalization)
+            if normalised is None:
+                z = select(self.z, self._layers, normalization.layers)
+                normalised = normalization(z.transpose(0, 1)).transpose(0, 1)
+                self._normalised[normalization] = normalised
+            self._cut[key] = select(normalised, normalization.layers, layers)
         z = self._cut[key]
         return z.transpose(0, 1) if self._tokens is None else replace(self._tokens, hidden=z[0])
 
@@ -197,15 +199,16 @@ class Source:
                 z = self.read(np.arange(start, stop)).to(self.device).float32()
             yield self._inputs(z, _examples_between(offsets, start, stop))
 
-    def fitted(self, name: str) -> Treatment:
-        """Return a normalisation fitted on all rows that are read, for all layers.
+    def fitted(self, normalization: str) -> Normalization:
+        """Return a normalisation fitted on what is read, for all of its layers.
 
         Raises:
             UnknownNameError: no normalisation has this name.
-            OptionError: ``final-norm`` for a backbone without one.
+            OptionError: it cannot be had of these rows, or of the model that made them.
         """
-        blocks = (inputs.z for inputs in self.blocks())
-        return fit_treatment(name, blocks, self.layers, self.read_view, self.device)
+        kind = choose("normalization", normalization, NORMALIZATIONS)
+        blocks = (inputs.z.transpose(0, 1) for inputs in self.blocks())
+        return kind.fit(blocks, self.layers, self.read_view.facts).to(self.device)
 
     def batches(self, steps: Iterator[Step], *, memory: int) -> Generator[Inputs, None, None]:
         """Yield what each step reads, gathered from memory or read ahead from the cache.

@@ -36,7 +36,7 @@ class OwnSteps:
         member, trains = self._member, not self._optimizer.idle
         if member.diverged:
             return
-        z = inputs.of(member.treatment, member.spec.layers)
+        z = inputs.of(member.normalization, member.spec.layers)
         with member.stepping.running():
             with torch.set_grad_enabled(trains):
                 logits = member.probe.logits(z, member.dropout)
@@ -79,7 +79,7 @@ class LinearProbes:
         probes = [(member, layer) for member, layer in self._probes if not member.diverged]
         if not probes:
             return
-        z = [inputs.of(member.treatment, member.spec.layers) for member, _ in probes]
+        z = [inputs.of(member.normalization, member.spec.layers) for member, _ in probes]
         with self._stopwatch.running():
             rows = zip(probes, z, strict=True)
             hidden = self._dropped([member.probe.head(own) for (member, _), own in rows])

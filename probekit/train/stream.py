@@ -8,12 +8,11 @@ import torch
 from probekit.features import FeatureView
 from probekit.probe.fitters import SOLVERS
 from probekit.probe.heads.contract import Reads
-from probekit.train.member import Member, MemberSpec
+from probekit.train.member import Member, MemberSpec, taken_over
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
 from probekit.train.source import Inputs, Source, Step
 from probekit.train.steps import steps_of
 from probekit.train.stopwatch import Stopwatch
-from probekit.train.treatment import saved_treatment
 
 Report = Callable[[int | str], None]
 """Receives the steps that were just done, or in words what is being fitted, with its score."""
@@ -76,7 +75,7 @@ class Stream:
         self.spec = spec
         device = next(iter(sources.values())).device
         saved = [
-            saved_treatment(member.normalize, member.start or {}, member.layers, device)
+            taken_over(member.normalize, member.start or {}, member.layers, device)
             for member in spec.members
         ]
         pairs = list(zip(spec.members, saved, strict=True))

@@ -22,7 +22,7 @@ class TokenLayout:
     """The subwords of a view's examples: where they lie, and which of them make its rows.
 
     Of an example that was read in several windows, those from the first to the last that its rows
-    are made of: a piece of a long text for language modelling needs no others.
+    are made of: a passage of a long text for language modelling needs no others.
 
     Attributes:
         view: the same examples, with subwords as their rows (and no targets).

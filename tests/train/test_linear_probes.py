@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from probekit.probe.normalization.norms import normalization_from_json
 from torch.nn import functional
 
 from probekit.base.registry import parse
@@ -12,7 +13,6 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.probe.normalization.norms import normalization_from_json
 from probekit.train import MemberSpec, StreamSpec, fit_group
 from probekit.train.member import Member
 from probekit.train.source import Source
@@ -23,7 +23,6 @@ from probekit.train.steps import (
     losses_and_gradients,
     steps_of,
 )
-from probekit.train.treatment import Treatment
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
 
 ACCURACY = METRICS["accuracy"]()
@@ -52,7 +51,7 @@ def each_depth(**options):
 
 def built(splits, one):
     view = splits.view("train", valid_only=True)
-    none = Treatment(normalization_from_json({"name": "none"}, len(one.layers), DIM), one.layers)
+    none = normalization_from_json({"name": "none"}, one.layers, DIM)
     return Member(one, none, seed=0, train=view, device=torch.device("cpu"))
 
 

@@ -123,10 +123,10 @@ def test_blocks_of_subwords_cover_every_row_once(splits, resident, monkeypatch):
     monkeypatch.setattr("probekit.train.source.block_rows", lambda view: 20)
     view = splits.view("dev")
     source = Source(view, (3,), device=CPU, resident=resident, layout=TokenLayout(view))
-    treatment = source.fitted("none")
+    normalization = source.fitted("none")
     lengths, targets, parts = [], [], []
     for inputs in source.blocks():
-        tokens = inputs.of(treatment, (3,))
+        tokens = inputs.of(normalization, (3,))
         parts.append(tokens.pool(tokens.hidden))
         assert int(inputs.offsets[0]) == 0 and len(parts[-1]) == len(inputs.targets)
         lengths += np.diff(inputs.offsets).tolist()

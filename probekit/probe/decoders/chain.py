@@ -2,7 +2,7 @@
 
 A path y_1..y_T of tags scores ``start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t,
 y_t+1] + end[y_T]`` (Lafferty et al. 2001). One Python loop runs over the words of the longest
-sentence, with all sentences side by side.
+sentence, with all sentences side by side, word by word, without padding.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
-
-from probekit.probe.decoders.packing import Packing
 
 LARGEST = 60.0
 """Transitions up to this size have exponentials that float32 holds and can sum."""
@@ -30,6 +28,37 @@ class Chain:
     transitions: Float[Tensor, "tags tags"]
     start: Float[Tensor, " tags"]
     end: Float[Tensor, " tags"]
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """The rows of some sentences in the order in which a recursion over words wants them.
+
+    Sentences are sorted by falling length, so those that have a word t are the first
+    ``sizes[t]``; packed rows hold word 0 of these, then word 1, and so on. Empty sentences have no
+    place.
+
+    Attributes:
+        rows: row of each packed place.
+        sizes: number of sentences that have a word t; falling, none is 0.
+        sentences: number of each packed sentence, longest first.
+    """
+
+    rows: Int64[Tensor, " rows"]
+    sizes: tuple[int, ...]
+    sentences: Int64[Tensor, " packed"]
+
+
+def pack(offsets: Int64[Tensor, " bounds"]) -> Packing:
+    """Return the packing of sentences that own rows ``offsets[s]:offsets[s + 1]``."""
+    lengths = offsets.diff()
+    order = lengths.argsort(descending=True, stable=True)
+    order = order[lengths[order] > 0]
+    lengths = lengths[order]
+    words = torch.arange(int(lengths[0]) if len(lengths) else 0, device=offsets.device)
+    present = words[:, None] < lengths
+    rows = (offsets[order] + words[:, None])[present]
+    return Packing(rows, tuple(present.sum(1).tolist()), order)
 
 
 def log_partition(

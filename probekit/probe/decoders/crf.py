@@ -10,12 +10,11 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from probekit.errors import OptionError
-from probekit.probe.decoders.chain import Chain, best_paths, log_partition
+from probekit.probe.decoders.chain import Chain, best_paths, log_partition, pack
 from probekit.probe.decoders.contract import UNSEEN_LOSS, Decoder, DecoderSpec, Objective
-from probekit.probe.decoders.dense import check_rate
+from probekit.probe.decoders.dropout import check_rate
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.decoders.mlp import MLP
-from probekit.probe.decoders.packing import pack
 from probekit.probe.parameter_groups import Groups, divide
 
 

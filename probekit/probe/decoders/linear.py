@@ -9,10 +9,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
+from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
-from probekit.probe.decoders.classifier import Classifier
-from probekit.probe.decoders.contract import UNSEEN_LOSS, DecoderSpec, Objective
-from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+from probekit.probe.decoders.contract import UNSEEN_LOSS, Classifier, DecoderSpec, Objective
+from probekit.probe.decoders.dropout import check_rate, drop
 
 
 @dataclass(frozen=True, kw_only=True)

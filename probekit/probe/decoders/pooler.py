@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
-from probekit.probe.decoders.classifier import Classifier
-from probekit.probe.decoders.contract import DecoderSpec
-from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+from probekit.probe.decoders.contract import Classifier, DecoderSpec
+from probekit.probe.decoders.dropout import check_rate, drop
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 from torch.nn import functional
 
+from probekit.base.numbers.initialization import linear_layer
 from probekit.probe.decoders.contract import Decoder, DecoderSpec, Objective
-from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+from probekit.probe.decoders.dropout import check_rate, drop
 
 
 @dataclass(frozen=True, kw_only=True)

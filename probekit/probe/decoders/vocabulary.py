@@ -11,11 +11,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
 from probekit.errors import OptionError
-from probekit.probe.decoders.classifier import Classifier
-from probekit.probe.decoders.contract import DecoderSpec
-from probekit.probe.decoders.dense import linear_layer
+from probekit.probe.decoders.contract import Classifier, DecoderSpec
 from probekit.probe.model_parts.output_head import ACTIVATIONS, FILE, OutputHead
 
 Transform = Literal["own", "none", "new"]

@@ -12,8 +12,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from probekit.base.numbers.ragged import block_bounds
-from probekit.probe.decoders.chain import Chain, best_paths
-from probekit.probe.decoders.packing import Packing, pack
+from probekit.probe.decoders.chain import Chain, Packing, best_paths, pack
 from probekit.probe.fitters.losses import MOST_CURVED, Derivatives, log_shares
 
 LEAST_ROWS = 2048
@@ -39,7 +38,7 @@ class ChainLoss:
         self._targets, self._offsets = targets, offsets
         self._packings: dict[tuple[int, int], tuple[Packing, Tensor]] = {}
 
-    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
+    def slices(self, rows: slice, most: int) -> Iterable[slice]:
         """Yield whole sentences: about ``LEAST_ROWS`` rows of them, or more."""
         inside = (self._offsets >= rows.start) & (self._offsets <= rows.stop)
         offsets = (self._offsets[inside] - rows.start).cpu().numpy()

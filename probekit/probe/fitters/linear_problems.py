@@ -1,10 +1,12 @@
 """A linear layer over rows, fitted for many strengths of L2 and many parts of the rows at once.
 
 f(W, b) = sum_i v_i loss(W z_i + b, y_i) + l2 / 2 |W|^2, the weights v of the rows summing to 1; the
-bias is not penalised.
+bias is not penalised. Rows are standardised, so that one path of strengths suits every layer: at
+the strongest end only the shares of the classes are left, at the weakest the rows of a small sample
+are told apart by heart. Where the weakest one is the best, the path goes on.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,8 +25,8 @@ from probekit.probe.fitters.minimise import (
 )
 from probekit.probe.fitters.preconditioner import BlockInverse, KroneckerInverse
 
-_PIECE_VALUES, _PIECE_ROWS = 2**21, 4096
-"""Logits of all problems, and rows, of one piece: they stay in a processor's cache between the two
+_SLICE_VALUES, _SLICE_ROWS = 2**21, 4096
+"""Logits of all problems, and rows, of one slice: they stay in a processor's cache between the two
 products of an evaluation."""
 
 _DRAWN = 20
@@ -32,6 +34,28 @@ _DRAWN = 20
 
 _FLAT = 1e-12
 """Curvature by a logit below which rows are not told apart."""
+
+_FIRST, _STEP, _COUNT = 1.0, -0.75, 6
+"""Decade of the strongest strength, decades from one to the next, and how many are tried first:
+the weak ones beyond take most of the time, and are seldom the best."""
+
+_MORE, _WEAKEST = 2, -5.75
+"""How many weaker ones are added at a time, and the decade below which none is."""
+
+TRANSITIONS = 1e-3
+"""Strength of L2 on a chain's transitions and on the scores of first and last tags."""
+
+
+def first_strengths() -> tuple[float, ...]:
+    """Return the strengths that are always tried, falling."""
+    return tuple(10.0 ** (_FIRST + _STEP * place) for place in range(_COUNT))
+
+
+def weaker_strengths(tried: Sequence[float]) -> tuple[float, ...]:
+    """Return the strengths that come after those tried; none at the end of the path."""
+    places = range(len(tried), len(tried) + _MORE)
+    decades = [_FIRST + _STEP * place for place in places]
+    return tuple(10.0**decade for decade in decades if decade >= _WEAKEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,15 +157,6 @@ class LinearObjective:
         """Return an evaluation to which rows can be added."""
         return Pass(self, request)
 
-    def evaluate(
-        self, request: Request, blocks: Iterable[tuple[slice, Float[Tensor, "n r"]]]
-    ) -> Evaluation:
-        """Return the evaluation over all rows, given in blocks."""
-        found = self.begin(request)
-        for rows, z in blocks:
-            found.add(rows, z)
-        return found.finish()
-
 
 class Pass:
     """One evaluation of some problems, row block by row block."""
@@ -166,9 +181,9 @@ class Pass:
 
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
-        most = min(max(_PIECE_VALUES // max(len(self._matrix), 1), 64), _PIECE_ROWS)
-        for piece in self._loss.pieces(rows, most):
-            self._add(piece, z[piece.start - rows.start : piece.stop - rows.start])
+        most = min(max(_SLICE_VALUES // max(len(self._matrix), 1), 64), _SLICE_ROWS)
+        for part in self._loss.slices(rows, most):
+            self._add(part, z[part.start - rows.start : part.stop - rows.start])
 
     def _add(self, rows: slice, z: Tensor) -> None:
         logits = torch.addmm(self._bias, self._matrix, z.t())
@@ -225,12 +240,59 @@ class _Blocks:
             sums.addmm_(rows.t(), rows)
 
 
-def solve(minimisation: Minimisation, evaluate: Callable[[Request], Evaluation]) -> Minimum:
-    """Run one minimisation to its end."""
-    try:
-        request = next(minimisation)
-        while True:
-            request = minimisation.send(evaluate(request))
-    except StopIteration as end:
-        minimum: Minimum = end.value
-        return minimum
+class RidgeSums:
+    """Ridge regression of all problems, in closed form once the rows are summed up.
+
+    min over w, b of sum_i v_i (t_i - w z_i - b)^2 / 2 + l2 / 2 |w|^2: with rows and numbers
+    centred, w = (Z'VZ + l2)^-1 Z'Vt (Hoerl & Kennard 1970).
+    """
+
+    def __init__(self, problems: Problems, targets: Float64[Tensor, " n"]) -> None:
+        """Keep strengths and parts, and the number of each row."""
+        self._problems, self._targets = problems, targets
+        self._joined: list[Tensor] = []
+
+    def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
+        """Add some rows."""
+        numbers = self._targets[rows].unsqueeze(1)
+        own = torch.cat([z.double(), numbers, torch.ones_like(numbers)], 1)
+        weights = self._problems.parts[:, rows].double()
+        products = [own.t() @ (own * one.unsqueeze(1)) for one in weights]
+        before = self._joined or [torch.zeros_like(one) for one in products]
+        self._joined = [one + two for one, two in zip(before, products, strict=True)]
+
+    def finish(self) -> Minimum:
+        """Return weights and bias of every problem, laid out as `LinearObjective` does."""
+        strengths = [self._problems.l2[self._problems.part == n] for n in range(len(self._joined))]
+        found = [_solve_part(*pair) for pair in zip(self._joined, strengths, strict=True)]
+        points, values = (torch.cat(parts) for parts in zip(*found, strict=True))
+        zero = torch.zeros_like(values)
+        return Minimum(
+            points=points,
+            value=values,
+            gradient=zero,
+            tolerance=zero,
+            iterations=zero.long(),
+            converged=torch.ones_like(zero, dtype=torch.bool),
+        )
+
+
+def _solve_part(
+    product: Float64[Tensor, "r2 r2"], strengths: Float64[Tensor, " strengths"]
+) -> tuple[Float64[Tensor, "strengths r1"], Float64[Tensor, " strengths"]]:
+    """Return weights with the bias behind them, and objectives, of all strengths.
+
+    Args:
+        product: weighted products of rows, numbers and ones, in this order, among each other.
+        strengths: of L2.
+    """
+    product = product / product[-1, -1]  # the weights sum to 1 but for rounding
+    means = product[-1, :-1]
+    centred = product[:-1, :-1] - torch.outer(means, means)
+    spectrum, vectors = torch.linalg.eigh(centred[:-1, :-1])
+    target = vectors.t() @ centred[:-1, -1]
+    turned = target / (spectrum.clamp(min=0) + strengths.unsqueeze(1))
+    weights = turned @ vectors.t()
+    bias = means[-1] - weights @ means[:-1]
+    values = (centred[-1, -1] - turned @ target) / 2
+    return torch.cat([weights, bias.unsqueeze(1)], 1), values

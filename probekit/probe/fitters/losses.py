@@ -48,8 +48,8 @@ class Loss(Protocol):
     n_extra: int
     even: bool
 
-    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
-        """Yield a block of whole sentences in pieces of about so many rows at most."""
+    def slices(self, rows: slice, most: int) -> Iterable[slice]:
+        """Yield a block of whole sentences in slices of about so many rows at most."""
 
     def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
         """Return the biases to begin with."""
@@ -90,8 +90,8 @@ class RowLoss:
 
     n_extra, even = 0, False
 
-    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
-        """Yield pieces of equal length."""
+    def slices(self, rows: slice, most: int) -> Iterable[slice]:
+        """Yield slices of equal length."""
         for start in range(rows.start, rows.stop, most):
             yield slice(start, min(start + most, rows.stop))
 

@@ -265,8 +265,8 @@ class MixturePass:
     def add(self, rows: slice, z: Float[Tensor, "layers n dim"]) -> None:
         """Add some rows."""
         most = max(_BLOCK_VALUES // (len(self._l2) * z.shape[2]), 64)
-        for piece in self._objective.loss.pieces(rows, most):
-            self._add(piece, z[:, piece.start - rows.start : piece.stop - rows.start])
+        for part in self._objective.loss.slices(rows, most):
+            self._add(part, z[:, part.start - rows.start : part.stop - rows.start])
 
     def _add(self, rows: slice, z: Tensor) -> None:
         objective = self._objective

@@ -29,12 +29,6 @@ from probekit.probe.heads.mean import Mean
 from probekit.probe.heads.p32 import P32
 from probekit.probe.heads.scalar_mix import ScalarMix
 from probekit.probe.heads.tokens import TokenStates
-from probekit.probe.normalization.norms import (
-    NORMALIZATIONS,
-    Normalization,
-    fit_normalization,
-    normalization_from_json,
-)
 
 HEADS: dict[str, type[HeadSpec]] = {
     "last": Last,
@@ -64,7 +58,6 @@ def head_from_json(value: Mapping[str, Any]) -> HeadSpec:
 __all__ = [
     "HEADS",
     "LAYA",
-    "NORMALIZATIONS",
     "P32",
     "AttentionFusion",
     "BackboneFacts",
@@ -79,13 +72,10 @@ __all__ = [
     "Last",
     "LayerWeights",
     "Mean",
-    "Normalization",
     "Reads",
     "RowHead",
     "ScalarMix",
     "TokenHead",
     "TokenStates",
-    "fit_normalization",
     "head_from_json",
-    "normalization_from_json",
 ]

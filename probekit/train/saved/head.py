@@ -14,7 +14,7 @@ from probekit.errors import OptionError, ProbekitError, RecordError
 from probekit.probe.decoders import decoder_from_json
 from probekit.probe.heads import HeadInput, TokenStates, head_from_json
 from probekit.probe.heads.contract import Reads
-from probekit.probe.normalization.norms import Normalization, normalization_from_json
+from probekit.probe.normalization import normalization_from_json
 from probekit.train.probe import Probe, load_under
 from probekit.train.saved.folder import damaged, read_saved
 
@@ -39,9 +39,7 @@ class TrainedHead:
         head = head_from_json(config["head"]).build(self.layers, dim, seed)
         decoder = decoder_from_json(config["decoder"]).build(head.width, len(self.labels), seed)
         self._probe = Probe(head, decoder)
-        self._normalization: Normalization = normalization_from_json(
-            config["normalization"], len(self.layers), dim
-        )
+        self._normalization = normalization_from_json(config["normalization"], self.layers, dim)
         load_under("head.", state, head)
         load_under("decoder.", state, decoder)
         load_under("normalization.", state, self._normalization)

@@ -13,11 +13,17 @@ from torch import Tensor
 from probekit.features import FeatureView
 from probekit.probe.decoders.regression import RegressionDecoder
 from probekit.probe.fitters.chains import ChainLoss
-from probekit.probe.fitters.linear_problems import LinearObjective, Pass, Problems
+from probekit.probe.fitters.linear_problems import (
+    TRANSITIONS,
+    LinearObjective,
+    Pass,
+    Problems,
+    first_strengths,
+    weaker_strengths,
+)
 from probekit.probe.fitters.losses import Binary, Loss, Softmax, Squares
 from probekit.probe.fitters.minimise import Minimisation, Minimum, Request
 from probekit.probe.fitters.mixtures import MixtureObjective, MixturePass
-from probekit.probe.fitters.path import TRANSITIONS, first_strengths, weaker_strengths
 from probekit.train.member import Member
 from probekit.train.sampling import check_two_classes, make_parts
 from probekit.train.scoring import ScoredSplit, gold_of

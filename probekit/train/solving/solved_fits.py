@@ -11,13 +11,11 @@ from torch import Tensor
 from probekit.base.messages.once import warn_once
 from probekit.base.numbers.precision import full
 from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
-from probekit.probe.fitters.closed_form import RidgeSums
-from probekit.probe.fitters.linear_problems import LinearObjective, Problems
+from probekit.probe.fitters.linear_problems import TRANSITIONS, LinearObjective, Problems, RidgeSums
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum, Request
 from probekit.probe.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
-from probekit.probe.fitters.path import TRANSITIONS
-from probekit.probe.normalization.moments import Moments
+from probekit.probe.normalization.standardization import Moments
 from probekit.train.solving.path_fit import Objective, PathFit, Solved, drive
 from probekit.train.solving.split_rows import Visit, Visits
 from probekit.train.source import Inputs
@@ -53,7 +51,7 @@ class LinearFit(PathFit):
 
     def read(self, inputs: Inputs) -> Float[Tensor, "n width"]:
         """Return what a head that trains nothing makes of a block: h."""
-        z = inputs.of(self.member.treatment, self.member.spec.layers)
+        z = inputs.of(self.member.normalization, self.member.spec.layers)
         return full(self.member.probe.head(z))
 
     def prepare(self) -> Visits:
@@ -112,8 +110,8 @@ class MixtureFit(PathFit):
         return len(self.member.spec.layers) * self.member.probe.head.dim
 
     def read(self, inputs: Inputs) -> Float[Tensor, "layers n dim"]:
-        """Return the treated layers of a block."""
-        z = inputs.of(self.member.treatment, self.member.spec.layers)
+        """Return the normalised layers of a block."""
+        z = inputs.of(self.member.normalization, self.member.spec.layers)
         assert isinstance(z, Tensor), "a mixture of layers reads rows"
         return full(z.transpose(0, 1))
 

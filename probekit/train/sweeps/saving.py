@@ -120,7 +120,7 @@ def _predicted(view: FeatureView, rows: np.ndarray) -> Predicted:
 
 
 def _whole_texts(view: FeatureView) -> tuple[tuple[str, ...], np.ndarray]:
-    """Join the pieces of each text, and its readings under other masks (``ID#PASS``).
+    """Join the passages of each text, and its readings under other masks (``ID#PASS``).
 
     They depend on one another, so a bootstrap must draw them together.
     """

@@ -15,7 +15,7 @@ from probekit.errors import OptionError
 from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters import FITTERS, SOLVERS
 from probekit.probe.heads import HEADS
-from probekit.probe.normalization.norms import NORMALIZATIONS
+from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.parameter_groups import WEIGHTS
 
 DEFAULT_EPOCHS, DEFAULT_BATCH_SIZE, DEFAULT_EVALS = 50, 16, 10
@@ -63,7 +63,7 @@ class TrainSpec:
         layers: layers instead of the head's published ones, in the language of
             ``probekit.base.layers``.
         depth: the largest layer the head may see; ``None`` is all of them.
-        normalize: treatment of each layer before the head, one of ``NORMALIZATIONS``; ``None`` is
+        normalize: normalisation of each layer, one of ``NORMALIZATIONS``; ``None`` is
             ``standardize`` for a mixture of layers that is solved (L2 favours layers with large
             rows), else ``none``.
         pooling: which row stands for a whole text, ``cls``, ``mean`` or ``last``; ``None`` is the

@@ -62,7 +62,7 @@ def open_start(
     Raises:
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
-        OptionError: it was saved for another head, width, depth or treatment of the layers; or,
+        OptionError: it was saved for another head, width, depth or normalisation; or,
             under ``init_from``, for other rows or another decoder, or without one of the labels
             of train, or with more than two where the metric scores two.
     """
@@ -134,7 +134,7 @@ def _full_form(head: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def saved_normalization(spec: TrainSpec) -> str | None:
-    """Return the treatment of layers of the saved head that a run starts from; None without one.
+    """Return the normalisation of the saved head that a run starts from; None without one.
 
     Raises:
         MissingFileError: no saved head lies there.

@@ -10,7 +10,7 @@ from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Binary, Softmax
 from probekit.probe.fitters.minimise import Evaluation, Request
 from probekit.probe.fitters.preconditioner import BlockInverse, KroneckerInverse
-from tests.probe.fitters.cases import basis_of, rows_of, solved
+from tests.probe.fitters.cases import basis_of, evaluated, rows_of, solved
 
 
 def at(loss, z, spectrum, *, drawn=None):
@@ -22,9 +22,9 @@ def at(loss, z, spectrum, *, drawn=None):
         1, loss.n_logits * width + loss.n_extra, generator=torch.Generator().manual_seed(1)
     )
     rows, which = [(slice(0, len(z)), z)], torch.zeros(1, dtype=torch.int64)
-    first = objective.evaluate(Request(which, points.double()), rows).curvature
+    first = evaluated(objective, Request(which, points.double()), rows).curvature
     total = first.diagonal(0, 1, 2) if drawn is None else drawn
-    return points.double(), objective.evaluate(Request(which, points.double(), total), rows)
+    return points.double(), evaluated(objective, Request(which, points.double(), total), rows)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

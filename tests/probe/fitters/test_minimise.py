@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy.optimize import minimize, rosen, rosen_der
 
-from probekit.probe.fitters.linear_problems import solve
 from probekit.probe.fitters.minimise import Evaluation, minimise
+from tests.probe.fitters.cases import solve
 
 
 class Plain:

@@ -20,7 +20,7 @@ from shared import LIGHT, RESULTS, argument_parser, markdown, runner, subject, w
 from probekit import Record, load_records, product
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train.sweeps.rates import default_rate
+from probekit.train.sweeps.fitting import default_rate
 
 STEEP = (1e-3, 2e-3, 3.16e-3, 1e-2, 3.16e-2, 1e-1)
 FLAT = (5e-5, 1e-4, 3.16e-4, 1e-3, 3.16e-3, 1e-2)

@@ -26,7 +26,7 @@ from probekit.results.comparison.bootstrap import Resampled, bootstrap
 from probekit.results.predictions import read_predicted
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.tables import depth_table, footnotes
-from probekit.train.sweeps.depth_choice import depths
+from probekit.train.sweeps.specs import depths
 
 NAME = "depth_overthinking"
 TASKS = ("glue/rte", "glue/sst2")

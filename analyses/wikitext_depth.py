@@ -21,7 +21,7 @@ from shared import RESULTS, arguments, markdown, runner, write
 
 from probekit import Location, Record, TrainSpec, open_features, product, save_figure
 from probekit.plots.style import RC
-from probekit.train.sweeps.depth_choice import depths
+from probekit.train.sweeps.specs import depths
 
 NAME = "wikitext_depth"
 TASK = "wikitext2"

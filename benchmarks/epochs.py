@@ -32,6 +32,7 @@ from probekit.probe.heads import HEADS
 from probekit.store import StoredRows
 from probekit.tasks import get_task
 from probekit.train.member import MemberSpec
+from probekit.train.option_groups import Descent, Steps
 from probekit.train.residency import Residency
 from probekit.train.source import Inputs, Source
 from probekit.train.stream import Stream, StreamSpec
@@ -56,9 +57,12 @@ class Cached:
         spec = StreamSpec(
             train=view,
             seed=0,
-            epochs=epochs,
-            batch_size=BATCH,
-            members=(MemberSpec(head=head, decoder=DECODERS["linear"](), layers=layers, lr=1e-3),),
+            steps=Steps(epochs=epochs, batch_size=BATCH),
+            members=(
+                MemberSpec(
+                    head=head, decoder=DECODERS["linear"](), layers=layers, descent=Descent(lr=1e-3)
+                ),
+            ),
         )
         (self.source,) = Residency(0, device).streams([spec])[0].values()
         self.stream = Stream(spec, {"rows": self.source}, ahead=0)

@@ -23,6 +23,7 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.train import MemberSpec
 from probekit.train.optimizer import Optimizer
+from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe
 
 ROWS, LAYERS, DIM, CLASSES = 232, 12, 768, 9
@@ -42,12 +43,12 @@ class Training:
             head=HEADS[name](),
             decoder=DECODERS["linear"](),
             layers=tuple(range(1, LAYERS + 1)),
-            lr=1e-4,
+            descent=Descent(lr=1e-4),
         )
         head = spec.head.build(spec.layers, DIM, generator)
         decoder = spec.decoder.build(head.width, CLASSES, generator)
         self.probe = Probe(head, decoder).to(device).train()
-        self.optimizer = Optimizer([self.probe], spec)
+        self.optimizer = Optimizer([self.probe], spec.descent)
         z = torch.randn(LAYERS, ROWS, DIM, generator=generator)
         self.z = z.to(device).transpose(0, 1)
         self.targets = torch.randint(CLASSES, (ROWS,), generator=generator).to(device)

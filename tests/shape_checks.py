@@ -7,7 +7,11 @@ from beartype import beartype
 from beartype.roar import BeartypeDecorHintPep673Exception
 
 # What users type comes in here, of any type, and is refused in words of its own.
-_UNCHECKED = ("probekit.train.sweeps.", "probekit.train.baselines.")
+_UNCHECKED = (
+    "probekit.train.option_groups",
+    "probekit.train.sweeps.",
+    "probekit.train.baselines.",
+)
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:

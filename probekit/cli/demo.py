@@ -39,7 +39,7 @@ def demo(
     from probekit.cli.output import print_records
     from probekit.extraction import extract
     from probekit.plots import plot_depth, plot_weights, save_figure
-    from probekit.train.sweeps.depth_choice import depths
+    from probekit.train.sweeps.specs import depths
 
     start, each_seed = time.perf_counter(), parse_seeds(seeds)
     model = _named_link(demo_model_folder(), out / "minilm-l6")

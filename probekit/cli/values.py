@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from probekit.base.selection import SEARCH
 from probekit.cli.options import split_list
 from probekit.errors import OptionError
+from probekit.train.option_groups import number_or_search
 
 T = TypeVar("T")
 
@@ -16,30 +16,22 @@ _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | None]:
-    """Read a comma-separated option of numbers; ``auto``, ``none`` and ``all`` mean unset.
+    """Read a comma-separated option: names, or numbers, ``auto``, ``none`` and ``all`` for unset.
 
     Raises:
         OptionError: an item is no such number.
     """
     if text is None:
         return [None]
+    unset = () if read is str else _UNSET
     values: list[T | None] = []
     for item in split_list(text):
         try:
-            values.append(None if item in _UNSET else read(item))
+            values.append(None if item in unset else read(item))
         except ValueError:
             kind = "a whole number" if read is int else "a number"
             raise OptionError(f"{option}: {item!r} is not {kind}.") from None
     return values
-
-
-def number_or_search(text: str) -> float | str:
-    """Read a number, or the word ``search``.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    return text if text == SEARCH else float(text)
 
 
 def each_rate(text: str) -> tuple[list[float | str | None], list[tuple[tuple[str, float], ...]]]:
@@ -62,11 +54,6 @@ def each_rate(text: str) -> tuple[list[float | str | None], list[tuple[tuple[str
         groups.setdefault(name.strip(), []).append((name.strip(), rate))
     combinations = itertools.product(*(groups[name] for name in sorted(groups)))
     return each(",".join(plain), number_or_search, "--lr"), list(combinations)
-
-
-def each_name(text: str | None) -> list[str | None]:
-    """Read a comma-separated option of names; unset stays unset."""
-    return [None] if text is None else [*split_list(text)]
 
 
 def parse_bytes(text: str | None) -> int | None:

@@ -1,8 +1,8 @@
-"""Engines: run a list of independent tasks, here or on several workers."""
+"""Engines: run a list of independent jobs, here or on several workers."""
 
+from probekit.engines.contract import Engine, Job, Report
 from probekit.engines.local import run_local
-from probekit.engines.types import Engine, Report, Task
 
 ENGINES: dict[str, Engine] = {"local": run_local}
 
-__all__ = ["ENGINES", "Engine", "Report", "Task", "run_local"]
+__all__ = ["ENGINES", "Engine", "Job", "Report", "run_local"]

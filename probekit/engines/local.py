@@ -1,4 +1,4 @@
-"""The local engine: tasks in this process, or spread over worker processes of this machine.
+"""The local engine: jobs in this process, or spread over worker processes of this machine.
 
 Workers are spawned, not forked, because torch and HDF5 do not survive a fork, and share the cores
 evenly. Steps done and messages travel back through a queue, so one bar shows all steps, and
@@ -27,7 +27,7 @@ from typing import Any
 
 from probekit.base.machine.hardware import usable_cores
 from probekit.base.machine.interrupts import STOP
-from probekit.engines.types import Report, Task
+from probekit.engines.contract import Job, Report
 from probekit.errors import EngineError, OptionError
 
 _POLL_SECONDS = 0.2
@@ -49,9 +49,9 @@ _asked_to_stop = False
 
 
 def run_local(
-    tasks: Sequence[Task], *, workers: int, report: Report
+    jobs: Sequence[Job], *, workers: int, report: Report
 ) -> Generator[tuple[int, Any], None, None]:
-    """Run tasks here, in order, or on several worker processes (see ``Engine``).
+    """Run jobs here, in order, or on several worker processes (see ``Engine``).
 
     Raises:
         OptionError: ``workers`` is less than one.
@@ -59,17 +59,17 @@ def run_local(
     """
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
-    if workers == 1 or len(tasks) <= 1:
-        for position, task in enumerate(tasks):
-            with closing(task(report)) as results:
+    if workers == 1 or len(jobs) <= 1:
+        for position, job in enumerate(jobs):
+            with closing(job(report)) as results:
                 for result in results:
                     yield position, result
         return
-    yield from _run_spawned(tasks, min(workers, len(tasks)), report)
+    yield from _run_spawned(jobs, min(workers, len(jobs)), report)
 
 
 def _run_spawned(
-    tasks: Sequence[Task], workers: int, report: Report
+    jobs: Sequence[Job], workers: int, report: Report
 ) -> Generator[tuple[int, Any], None, None]:
     if _being_imported():
         sys.exit(_UNGUARDED)
@@ -78,7 +78,7 @@ def _run_spawned(
     pool = _start_pool(context, workers, news)
     finished = False
     try:
-        futures = {pool.submit(_run_task, task): place for place, task in enumerate(tasks)}
+        futures = {pool.submit(_run_job, job): place for place, job in enumerate(jobs)}
         processes = list(pool._processes.values())
         left = set(futures)
         try:
@@ -159,7 +159,7 @@ def _start_worker(news: Any, threads: int, level: int) -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Interrupt the task that runs here, if any, and begin no other."""
+    """Interrupt the job that runs here, if any, and begin no other."""
     global _asked_to_stop
     _asked_to_stop = True
     if _at_work:
@@ -183,15 +183,15 @@ def _follow_parent() -> None:
     os._exit(1)
 
 
-def _run_task(task: Task) -> list[Any]:
-    """Return what a task yields; where it was interrupted, what it had finished."""
+def _run_job(job: Job) -> list[Any]:
+    """Return what a job yields; where it was interrupted, what it had finished."""
     global _at_work
     found: list[Any] = []
     if _asked_to_stop:
         return found
     try:
         _at_work = True
-        for result in task(_news.put):
+        for result in job(_news.put):
             found.append(result)
     except KeyboardInterrupt:
         if not _asked_to_stop:
@@ -238,6 +238,6 @@ def _ask_to_stop(processes: Sequence[BaseProcess]) -> None:
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
-    """End the workers at once; a task that is half done leaves nothing behind."""
+    """End the workers at once; a job that is half done leaves nothing behind."""
     for process in list((pool._processes or {}).values()):
         process.terminate()

@@ -18,6 +18,8 @@ from probekit.metrics.perplexity import ENDLESS
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.heads import HeadSpec
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json
+from probekit.probe.parameter_groups import WEIGHTS
+from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe, start_from
 from probekit.train.stopwatch import Stopwatch
 
@@ -37,12 +39,7 @@ class MemberSpec:
         select: what chooses the strength of a solver's L2, or a checkpoint; None where nothing is
             chosen.
         l2: strength of a solver's L2; None chooses one on the path.
-        lr: peak learning rate.
-        rates: peak learning rates of named groups of parameters, sorted by name; a group without
-            one has ``lr``.
-        optimizer: ``adamw`` or ``adam``.
-        schedule: ``linear`` decay of the learning rate to 0, or ``constant``.
-        weight_decay: AdamW's decoupled weight decay.
+        descent: how it goes down the gradients, its rates settled; a solver does not ask.
         start: saved tensors to start from, ``head.*`` and perhaps ``decoder.*`` and
             ``normalization.*``; ``None`` is a fresh start.
         freeze_head: train the decoder alone.
@@ -55,11 +52,7 @@ class MemberSpec:
     fitter: str = "adam"
     select: Selection | None = None
     l2: float | None = None
-    lr: float = 0.0
-    rates: tuple[tuple[str, float], ...] = ()
-    optimizer: str = "adamw"
-    schedule: str = "linear"
-    weight_decay: float = 0.01
+    descent: Descent = field(default_factory=Descent)
     start: Mapping[str, Tensor] | None = field(default=None, repr=False, compare=False)
     freeze_head: bool = False
 
@@ -185,7 +178,7 @@ class Member:
             "%s at lr %g: the loss or a trained value is no longer finite; lower --lr or use "
             "--normalize.",
             self.spec.head.name,
-            self.spec.lr,
+            self.spec.descent.peak(WEIGHTS),
         )
 
     def restore_best(self) -> None:

@@ -7,7 +7,7 @@ from torch import nn
 from torch.optim.adam import adam
 
 from probekit.probe.parameter_groups import join
-from probekit.train.member import MemberSpec
+from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe
 
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
@@ -23,18 +23,17 @@ class Optimizer:
         idle: whether there is nothing to train (the frozen output head on one layer).
     """
 
-    def __init__(self, probes: Sequence[Probe], spec: MemberSpec) -> None:
+    def __init__(self, probes: Sequence[Probe], descent: Descent) -> None:
         """Gather the trained values by their rate.
 
         Args:
             probes: on their device, their frozen values marked.
-            spec: what all of them have in common: optimizer, schedule, rates, weight decay.
+            descent: what all of them have in common.
         """
-        self._linear = spec.schedule == "linear"
-        by_rate = _by_rate(probes, spec)
+        self._descent = descent
+        by_rate = _by_rate(probes, descent)
         self.idle = not by_rate
-        decay = None if spec.optimizer == "adam" else spec.weight_decay
-        self._groups = [_Group(values, rate, decay) for rate, values in by_rate.items()]
+        self._groups = [_Group(values, rate, descent.decay) for rate, values in by_rate.items()]
 
     def step(self, *, remaining: float) -> None:
         """Take one step down the gradients, and forget them; values without one stay.
@@ -43,7 +42,7 @@ class Optimizer:
             remaining: the share of the run that is left, in (0, 1].
         """
         for group in self._groups:
-            group.step(remaining if self._linear else 1.0)
+            group.step(self._descent.share(remaining))
 
 
 class _Group:
@@ -90,12 +89,11 @@ def _zero(like: nn.Parameter) -> torch.Tensor:
     return torch.zeros((), dtype=torch.float32, device=like.device)
 
 
-def _by_rate(probes: Sequence[Probe], spec: MemberSpec) -> dict[float, list[nn.Parameter]]:
+def _by_rate(probes: Sequence[Probe], descent: Descent) -> dict[float, list[nn.Parameter]]:
     """Return what is trained, by learning rate: groups of one rate take their steps together."""
-    named = dict(spec.rates)
     found: dict[float, list[nn.Parameter]] = {}
     for name, values in join([probe.parameter_groups() for probe in probes]).items():
         trained = [value for value in values if value.requires_grad]
         if trained:
-            found.setdefault(named.get(name, spec.lr), []).extend(trained)
+            found.setdefault(descent.peak(name), []).extend(trained)
     return found

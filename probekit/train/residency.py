@@ -7,7 +7,6 @@ import torch
 from probekit.base.machine.hardware import free_memory
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import Reads
-from probekit.train.order import evaluation_steps
 from probekit.train.source import Source
 from probekit.train.stream import StreamSpec, union
 from probekit.train.token_rows import TokenLayout
@@ -89,8 +88,7 @@ class Residency:
         Memory goes to the view that is read most often first: dev once per evaluation, the rows of
         train once per epoch and stream.
         """
-        points = (evaluation_steps(spec.total_steps, spec.evals) for spec in specs)
-        times = {id(dev): max(map(len, points), default=0)}
+        times = {id(dev): max((len(spec.points) for spec in specs), default=0)}
         for spec in specs:
             times[id(spec.train)] = times.get(id(spec.train), 0) + spec.epochs
         views = {id(view): view for view in (dev, *(spec.train for spec in specs))}

@@ -22,7 +22,7 @@ class OwnSteps:
     def __init__(self, member: Member) -> None:
         """Start its optimizer."""
         self._member = member
-        self._optimizer = Optimizer([member.probe], member.spec)
+        self._optimizer = Optimizer([member.probe], member.spec.descent)
 
     def step(self, inputs: Inputs, *, remaining: float) -> None:
         """Take one step, unless the member has diverged.
@@ -62,7 +62,7 @@ class LinearProbes:
     def __init__(self, members: Sequence[Member]) -> None:
         """Start what the probes have in common; one stopwatch is that of all from now on."""
         self._probes = [(member, _linear(member)) for member in members]
-        self._optimizer = Optimizer([member.probe for member in members], members[0].spec)
+        self._optimizer = Optimizer([member.probe for member in members], members[0].spec.descent)
         self._dropout = members[0].dropout
         self._stopwatch = Stopwatch(self._dropout.device, among=len(members))
         for member in members:
@@ -128,18 +128,18 @@ def losses_and_gradients(
     return means, [one.clone() for one in gradients]  # in aligned memory, whatever lies before it
 
 
-Steps = OwnSteps | LinearProbes
+Stepper = OwnSteps | LinearProbes
 """One member, or several, with the optimizer that updates them."""
 
 
-def steps_of(members: Sequence[Member]) -> list[Steps]:
+def steps_of(members: Sequence[Member]) -> list[Stepper]:
     """Divide members of a stream, which read the same kind of thing, into those that step together.
 
     Their optimizers start here, and linear probes get their stopwatch. How a member steps depends
     on itself alone.
     """
     together: dict[Hashable, list[Member]] = {}
-    found: list[Steps] = []
+    found: list[Stepper] = []
     for member in members:
         if is_linear_probe(member):
             together.setdefault(_shared(member), []).append(member)
@@ -164,6 +164,4 @@ def _linear(member: Member) -> LinearDecoder:
 
 def _shared(member: Member) -> Hashable:
     """Return what linear probes must have in common to step together."""
-    spec = member.spec
-    rates = spec.lr, spec.rates, spec.weight_decay
-    return member.probe.head.width, spec.decoder, spec.optimizer, spec.schedule, *rates
+    return member.probe.head.width, member.spec.decoder, member.spec.descent

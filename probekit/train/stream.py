@@ -9,6 +9,12 @@ from probekit.features import FeatureView
 from probekit.probe.fitters import SOLVERS
 from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member, MemberSpec, taken_over
+from probekit.train.option_groups import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_EPOCHS,
+    DEFAULT_EVALS,
+    Steps,
+)
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
 from probekit.train.source import Inputs, Source, Step
 from probekit.train.steps import steps_of
@@ -25,9 +31,7 @@ class StreamSpec:
     Attributes:
         train: the drawn sentences.
         seed: decides initialisation, order and dropout.
-        epochs: passes over them.
-        batch_size: sentences per step.
-        evals: number of evenly spaced points at which dev is scored.
+        steps: which steps they take; a solver takes none.
         judge: rows that choose a checkpoint, or a strength where a split does; ``None`` is dev.
         members: the heads, of one kind of fitter.
     """
@@ -35,15 +39,23 @@ class StreamSpec:
     train: FeatureView
     judge: FeatureView | None = None
     seed: int
-    epochs: int = 50
-    batch_size: int = 16
-    evals: int = 10
+    steps: Steps = field(default_factory=Steps)
     members: tuple[MemberSpec, ...] = field(default=())
 
     @property
     def solved(self) -> bool:
         """Whether a solver fits the members."""
         return any(member.fitter in SOLVERS for member in self.members)
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the sentences; none by a solver."""
+        return 0 if self.solved else self.steps.epochs or DEFAULT_EPOCHS
+
+    @property
+    def batch_size(self) -> int:
+        """Sentences per step."""
+        return self.steps.batch_size or DEFAULT_BATCH_SIZE
 
     @property
     def steps_per_epoch(self) -> int:
@@ -54,6 +66,11 @@ class StreamSpec:
     def total_steps(self) -> int:
         """Steps of the whole run."""
         return self.epochs * self.steps_per_epoch
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """The steps after which dev is scored."""
+        return evaluation_steps(self.total_steps, self.steps.evals or DEFAULT_EVALS)
 
 
 class Stream:
@@ -99,7 +116,7 @@ class Stream:
         }
         self._reading = {reads: _time_reading(own, device) for reads, own in readers.items()}
         self._stepping = {reads: steps_of(own) for reads, own in readers.items()}
-        self.points = evaluation_steps(spec.total_steps, spec.evals)
+        self.points = spec.points
         self.step, self.scored_at = 0, -1
         self._batches: dict[Reads, Generator[Inputs, None, None]] = {
             reads: source.batches(self._steps(), memory=ahead) for reads, source in sources.items()

@@ -38,10 +38,11 @@ SEEDS = {"dwatt": 5, "attention-fusion": 3, "p32": 5}
 DECODERS = {("attention-fusion", "conll"): "crf", ("attention-fusion", "glue/sst2"): "mlp"}
 
 
-def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), **options):
-    shared = TrainingOptions(protocol=protocol, **options)
+def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), seeds=None, **options):
+    shared = TrainingOptions(protocol=protocol, seeds=seeds)
     target = Target.of(MODEL, task, OwnData(), shared)
-    return make_plan(target, shared, head=head, depths=depths, epochs=epochs, evals=None)
+    asked = options | {"epochs": epochs}
+    return make_plan(target, shared, asked, head=head, depths=depths)
 
 
 def values(specs, name):

@@ -2,12 +2,16 @@
 
 import inspect
 import json
+import re
 from dataclasses import fields
+from typing import get_args, get_type_hints
 
 import pytest
 
 from probekit.cli import train as commands
-from probekit.cli.training_options import TrainingOptions
+from probekit.cli.training_options import OF_RUNS, TrainingOptions
+from probekit.train.sweeps.run_options import GROUPS
+from probekit.train.sweeps.specs import TrainSpec
 from tests.cli.console import done, refused
 from tests.planted import plant, plant_all
 
@@ -19,6 +23,34 @@ def test_every_shared_option_is_an_option_of_the_command(command):
     for field in fields(TrainingOptions):
         assert found[field.name].default == field.default
         assert found[field.name].annotation == field.type == command.__annotations__[field.name]
+
+
+@pytest.mark.parametrize("command", [commands.train, commands.sweep, commands.depth])
+def test_every_option_of_runs_with_help_is_an_option_of_the_command(command):
+    found = inspect.signature(command).parameters
+    assert "asked" not in found
+    arguments, named_apart = {"model", "task"}, {"head", "depth", "seed", "rates"}
+    apart = arguments | named_apart | {"as_published", "rate_from", "trial"}
+    every = {field.name: field for group in GROUPS for field in fields(group)}
+    assert OF_RUNS.fields.keys() == every.keys() - apart
+    for name, field in OF_RUNS.fields.items():
+        several = "each" in field.metadata
+        assert found[name].default == (None if several else field.default)
+        type_, option = get_args(found[name].annotation)
+        assert (str in get_args(type_)) if several else type_ == get_type_hints(TrainSpec)[name]
+        assert option.help == field.metadata["help"]
+        assert option.default == f"--{name.replace('_', '-')}"  # how typer keeps what was declared
+
+
+def test_the_help_of_a_sweep_names_the_options_that_may_have_several_values():
+    (line,) = (line for line in commands.sweep.__doc__.splitlines() if "Lists may" in line)
+    several = {name for name, field in OF_RUNS.fields.items() if "each" in field.metadata}
+    named = set(re.findall(r"--([a-z0-9-]+)", line))
+    assert named == {name.replace("_", "-") for name in several | {"head", "depth"}}
+    assert several >= {
+        "decoder", "label", "normalize", "pooling", "shots", "fraction", "epochs", "lr", "l2",
+        "batch_size", "optimizer", "schedule", "weight_decay",
+    }  # fmt: skip
 
 
 def test_shared_options_reach_the_runs(tmp_path, monkeypatch):

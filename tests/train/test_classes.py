@@ -10,10 +10,11 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import fit_group
 from probekit.train.scoring import ScoredSplit, confusion_of
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
+from tests.train.grouped import member_spec, stream_spec
 
 TAGS = ("A", "B", "C")
 
@@ -24,7 +25,7 @@ def splits_in(root, task=TASK, label="ner"):
 
 def fit(splits, *heads, decoder="linear", metric="accuracy", pooling=None):
     members = tuple(
-        MemberSpec(
+        member_spec(
             head=HEADS[head](),
             decoder=DECODERS[decoder](),
             layers=parse_layers(HEADS[head].default_layers, 3),
@@ -33,7 +34,7 @@ def fit(splits, *heads, decoder="linear", metric="accuracy", pooling=None):
         for head in heads
     )
     train = splits.view("train", valid_only=True, pooling=pooling)
-    stream = StreamSpec(train=train, seed=0, epochs=4, members=members)
+    stream = stream_spec(train=train, seed=0, epochs=4, members=members)
     dev = splits.view("dev", pooling=pooling)
     return fit_group([stream], dev, metric=METRICS[metric](), predictions=True)[0]
 

@@ -8,10 +8,11 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import fit_group
 from probekit.train.contributions import Contributions
 from probekit.train.probe import Probe
 from tests.planted import MODEL, TASK, plant_all
+from tests.train.grouped import member_spec, stream_spec
 
 LAYERS = (1, 2, 4)
 
@@ -105,11 +106,11 @@ def test_training_records_them(tmp_path):
     plant_all(tmp_path, signal=(2,))
     splits = open_features(MODEL, TASK, "ner", Location(cache=tmp_path))
     members = tuple(
-        MemberSpec(head=HEADS[head](), decoder=DECODERS["linear"](), layers=(1, 2, 3), lr=1e-2)
+        member_spec(head=HEADS[head](), decoder=DECODERS["linear"](), layers=(1, 2, 3), lr=1e-2)
         for head in ("p32", "concat", "dwatt")
     )
     train = splits.view("train", valid_only=True)
-    stream = StreamSpec(train=train, seed=0, epochs=4, members=members)
+    stream = stream_spec(train=train, seed=0, epochs=4, members=members)
     dev = splits.view("dev")
     p32, concat, dwatt = fit_group([stream], dev, metric=METRICS["accuracy"]())[0]
     assert sum(concat.weights.values()) == pytest.approx(1, abs=1e-9)

@@ -11,8 +11,9 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS, BackboneFacts
-from probekit.train import Interrupted, MemberSpec, StreamSpec, fit_group, optimizer
+from probekit.train import Interrupted, fit_group, optimizer
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
+from tests.train.grouped import member_spec, stream_spec
 
 ACCURACY = METRICS["accuracy"]()
 
@@ -35,12 +36,12 @@ def member(head="last", layers=None, **options):
     spec = HEADS[head]().bind(BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG))
     chosen = layers or parse_layers(spec.default_layers, 3)
     defaults = {"head": spec, "decoder": DECODERS["linear"](), "layers": chosen, "lr": 2e-2}
-    return MemberSpec(**defaults | options)
+    return member_spec(**defaults | options)
 
 
 def stream(splits, *members, **options):
     defaults = {"train": splits.view("train", valid_only=True), "seed": 0, "epochs": 20}
-    return StreamSpec(**defaults | options, members=members)
+    return stream_spec(**defaults | options, members=members)
 
 
 def fit(splits, *streams, metric=ACCURACY, **options):

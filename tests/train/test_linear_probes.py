@@ -13,7 +13,7 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import fit_group
 from probekit.train.member import Member
 from probekit.train.source import Source
 from probekit.train.steps import (
@@ -24,6 +24,7 @@ from probekit.train.steps import (
     steps_of,
 )
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
+from tests.train.grouped import member_spec, stream_spec
 
 ACCURACY = METRICS["accuracy"]()
 
@@ -36,12 +37,12 @@ def splits(tmp_path_factory):
 
 def spec(head="last", layers=(3,), decoder="linear", **options):
     defaults = {"head": HEADS[head](), "decoder": parse("decoder", decoder, DECODERS)}
-    return MemberSpec(**defaults | {"layers": layers, "lr": 2e-2} | options)
+    return member_spec(**defaults | {"layers": layers, "lr": 2e-2} | options)
 
 
 def fit(splits, *members, **options):
     defaults = {"train": splits.view("train", valid_only=True), "seed": 0, "epochs": 4}
-    stream = StreamSpec(**defaults | options, members=members)
+    stream = stream_spec(**defaults | options, members=members)
     return fit_group([stream], splits.view("dev"), metric=ACCURACY)[0]
 
 

@@ -10,9 +10,10 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import fit_group
 from probekit.train.order import batches
 from tests.planted import DIM, MODEL, NAMES, TASK, plant_all
+from tests.train.grouped import member_spec, stream_spec
 
 ACCURACY = METRICS["accuracy"]()
 PLAIN = parse("decoder", "linear:dropout=0", DECODERS)
@@ -30,12 +31,12 @@ def splits(tmp_path_factory):
 def fitted(splits, head="last", **options):
     layers = (3,) if head == "last" else (1, 2, 3)
     defaults = {"head": HEADS[head](), "decoder": PLAIN, "layers": layers, "lr": 5e-2}
-    spec = StreamSpec(
+    spec = stream_spec(
         train=splits.view("train", valid_only=True),
         seed=2,
         epochs=1,
         evals=1,
-        members=(MemberSpec(**defaults | options),),
+        members=(member_spec(**defaults | options),),
     )
     return fit_group([spec], splits.view("dev"), metric=ACCURACY)[0][0]
 

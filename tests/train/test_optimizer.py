@@ -6,8 +6,8 @@ import torch
 from probekit.base.numbers.seeding import torch_generator
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import MemberSpec
 from probekit.train.optimizer import Optimizer
+from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe
 
 MIXING = 1e-2
@@ -21,14 +21,8 @@ def probe_of() -> Probe:
     return Probe(head, decoder)
 
 
-def spec_of(optimizer: str) -> MemberSpec:
-    return MemberSpec(
-        head=HEADS["p32"](),
-        decoder=DECODERS["linear"](),
-        layers=LAYERS,
-        optimizer=optimizer,
-        **RATES,
-    )
+def descent_of(optimizer: str) -> Descent:
+    return Descent(optimizer=optimizer, **RATES)
 
 
 def reference(probe: Probe, optimizer: str) -> torch.optim.Optimizer:
@@ -44,7 +38,7 @@ def reference(probe: Probe, optimizer: str) -> torch.optim.Optimizer:
 @pytest.mark.parametrize("optimizer", ["adamw", "adam"])
 def test_steps_are_torch_s_own_even_where_a_gradient_is_missing_at_times(optimizer):
     ours, theirs = probe_of(), probe_of()
-    mine, other = Optimizer([ours], spec_of(optimizer)), reference(theirs, optimizer)
+    mine, other = Optimizer([ours], descent_of(optimizer)), reference(theirs, optimizer)
     peaks = [group["lr"] for group in other.param_groups]
     generator = torch_generator(0, "gradients")
     for step in range(8):
@@ -63,6 +57,6 @@ def test_steps_are_torch_s_own_even_where_a_gradient_is_missing_at_times(optimiz
 
 def test_there_may_be_nothing_to_train():
     probe = probe_of().requires_grad_(False)
-    mine = Optimizer([probe], spec_of("adamw"))
+    mine = Optimizer([probe], descent_of("adamw"))
     assert mine.idle
     mine.step(remaining=1.0)

@@ -12,12 +12,11 @@ from probekit.features import Location, open_features
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.store.codec import TORCH_DTYPES
-from probekit.train.member import MemberSpec
 from probekit.train.order import batches
 from probekit.train.residency import Residency, decoded_bytes, resident_bytes
 from probekit.train.source import Source, block_rows, select
-from probekit.train.stream import StreamSpec
 from tests.planted import MODEL, TASK, plant
+from tests.train.grouped import member_spec, stream_spec
 
 CPU = torch.device("cpu")
 
@@ -144,8 +143,8 @@ def test_rows_stay_in_memory_while_there_is_room(view):
 def test_memory_goes_to_what_is_read_most_often(view, epochs, held):
     """Dev is read at each of five evaluations, train once per epoch of each stream."""
     dev = view.take(np.arange(20))
-    head = MemberSpec(head=HEADS["mean"](), decoder=DECODERS["linear"](), layers=(0, 2), lr=1e-3)
-    specs = [StreamSpec(train=view, seed=0, epochs=n, evals=5, members=(head,)) for n in epochs]
+    head = member_spec(head=HEADS["mean"](), decoder=DECODERS["linear"](), layers=(0, 2), lr=1e-3)
+    specs = [stream_spec(train=view, seed=0, epochs=n, evals=5, members=(head,)) for n in epochs]
     residency = Residency(resident_bytes(view, 2), CPU)
     scored, trained = residency.share(dev, specs)
     in_memory = {

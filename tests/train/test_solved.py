@@ -18,10 +18,11 @@ from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters import FITTERS
 from probekit.probe.heads import HEADS, BackboneFacts
-from probekit.train import Interrupted, MemberSpec, StreamSpec, fit_group
+from probekit.train import Interrupted, fit_group
 from probekit.train.sampling import make_parts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
+from tests.train.grouped import member_spec, stream_spec
 
 ACCURACY, PERPLEXITY = METRICS["accuracy"](), METRICS["perplexity"]()
 
@@ -35,7 +36,7 @@ def splits(tmp_path_factory):
 def spec(head="last", layers=(3,), decoder="linear", select="dev", **options):
     defaults = {"head": HEADS[head](), "decoder": parse("decoder", decoder, DECODERS)}
     chosen = None if select is None else Selection.parse(select)
-    return MemberSpec(
+    return member_spec(
         **defaults | {"layers": layers, "fitter": "lbfgs", "select": chosen} | options
     )
 
@@ -44,7 +45,7 @@ def fit(splits, *members, train=None, dev=None, **options):
     view = splits.view("train", valid_only=True) if train is None else train
     dev = splits.view("dev") if dev is None else dev
     options = {"others": {"test": splits.view("test")}, "metric": ACCURACY} | options
-    stream = StreamSpec(train=view, seed=0, epochs=0, batch_size=1, evals=1, members=members)
+    stream = stream_spec(train=view, seed=0, members=members)
     return fit_group([stream], dev, **options)[0]
 
 
@@ -233,7 +234,7 @@ def golden(splits, name, head):
         options |= {"fitter": "adam", "lr": 2e-2}
     view = splits.view("train", valid_only=True)
     members = (spec(head, layers, **options),)
-    stream = StreamSpec(train=view, seed=0, epochs=6 * (name == "adam"), members=members)
+    stream = stream_spec(train=view, seed=0, epochs=6, members=members)
     ((result,),) = fit_group([stream], splits.view("dev"), metric=ACCURACY)
     return result.eval_score
 
@@ -255,7 +256,7 @@ def test_heads_of_several_seeds_may_share_a_judge(splits, other):
         facts = BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG)
         second = replace(second, head=second.head.bind(facts))
     streams = [
-        StreamSpec(train=kept, judge=held, seed=seed, epochs=1, members=(member,))
+        stream_spec(train=kept, judge=held, seed=seed, epochs=1, members=(member,))
         for seed, member in enumerate([spec("last", (3,), fitter="adam", lr=1e-2), second])
     ]
     (one,), (two,) = fit_group(streams, splits.view("dev"), metric=ACCURACY)

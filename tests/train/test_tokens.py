@@ -11,11 +11,12 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS, BackboneFacts
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import fit_group
 from probekit.train.source import Source
 from probekit.train.token_rows import TokenLayout
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.planted_texts import plant_all_texts, plant_texts
+from tests.train.grouped import member_spec, stream_spec
 from tests.train.test_fit import same
 
 ACCURACY = METRICS["accuracy"]()
@@ -38,12 +39,12 @@ def member(head, **options):
     spec = HEADS[head]().bind(BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG))
     layers = parse_layers(spec.default_layers, 3)
     defaults = {"head": spec, "decoder": DECODERS["linear"](), "layers": layers, "lr": 1e-2}
-    return MemberSpec(**defaults | options)
+    return member_spec(**defaults | options)
 
 
 def stream(splits, *members, **options):
     defaults = {"train": splits.view("train", valid_only=True), "seed": 0, "epochs": 2}
-    return StreamSpec(**defaults | options, members=members)
+    return stream_spec(**defaults | options, members=members)
 
 
 def fit(splits, *streams, **options):

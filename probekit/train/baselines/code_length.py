@@ -28,6 +28,7 @@ from probekit.features import FeatureView
 from probekit.metrics import METRICS
 from probekit.probe.decoders import IGNORED
 from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train.option_groups import Steps
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks, as shares of the examples."""
@@ -69,9 +70,7 @@ def online_code(
     *,
     n_classes: int,
     seed: int,
-    epochs: int,
-    batch_size: int = 16,
-    evals: int = 10,
+    steps: Steps,
     device: str = "cpu",
     memory: int | None = None,
 ) -> list[CodeLength]:
@@ -84,9 +83,7 @@ def online_code(
             counts: a strength that tells classes apart best may be far too sure of them.
         n_classes: C of the uniform code: the labels that train has.
         seed: decides order, initialisation and dropout.
-        epochs: passes over the blocks that a probe may see.
-        batch_size: sentences per step.
-        evals: number of points at which dev is scored.
+        steps: those of each probe over the blocks that it may see; a solver takes none.
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         memory: bytes that rows may take.
     """
@@ -101,14 +98,7 @@ def online_code(
     diverged = np.zeros(len(members), bool)
     for start, stop in itertools.pairwise(ends):
         sent, following = train.take(order[:start]), train.take(order[start:stop])
-        stream = StreamSpec(
-            train=sent,
-            seed=seed,
-            epochs=epochs,
-            batch_size=batch_size,
-            evals=evals,
-            members=tuple(members),
-        )
+        stream = StreamSpec(train=sent, seed=seed, steps=steps, members=tuple(members))
         cost, failed = _send(following, stream, dev, n_classes, device=device, memory=memory)
         nats += cost
         diverged |= failed

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Int64
 
+from probekit.base.kinds import KINDS
 from probekit.features import FeatureView
 
 Guess = Callable[[FeatureView], np.ndarray]
@@ -22,10 +23,11 @@ def majority(train: FeatureView) -> Guess:
     Args:
         train: the rows that a probe would be trained on.
     """
-    if train.kind == "regression":
+    targets = KINDS[train.kind].targets
+    if targets == "numbers":
         mean = float(train.targets.mean())
         return lambda view: np.full(len(view), mean)
-    if train.kind == "language-modelling":
+    if targets == "vocabulary":
         counts = np.bincount(train.targets, minlength=train.n_outputs) + 1.0
         losses = -np.log(counts / counts.sum())
         return lambda view: losses[view.targets]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
+from probekit.base.kinds import KINDS
 from probekit.base.selection import HELD_OUT
 from probekit.features import FeatureView, Splits
 from probekit.metrics import METRICS
@@ -14,10 +15,13 @@ from probekit.results import Record, recorded
 from probekit.results.claims import Claims, owners, wait_for_change
 from probekit.train.baselines.code_length import CodeLength, online_code
 from probekit.train.baselines.guesses import Guess, majority, memorised
+from probekit.train.option_groups import Steps
 from probekit.train.scoring import gold_of
-from probekit.train.sweeps.resolve import Run, sample, scored_views, text_array, train_view
+from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_groups import data_key, stream_key
-from probekit.train.sweeps.worker import described
+from probekit.train.sweeps.run_options import Sample
+from probekit.train.sweeps.run_views import sample, scored_views, text_array, train_view
+from probekit.train.sweeps.run_words import described
 from probekit.version import __version__
 
 CODE_SCORES = ("bits per label", COMPRESSION)
@@ -63,7 +67,8 @@ def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[R
 
     Memorising needs labels of words.
     """
-    names = [name for name in GUESSES if name == "majority" or splits.kind == "tagging"]
+    words = KINDS[splits.kind].per == "word"
+    names = [name for name in GUESSES if name == "majority" or words]
     asked: dict[str, tuple[str, Run]] = {}
     for run in runs:
         for name in names:
@@ -76,8 +81,8 @@ def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[R
 
 
 def _drawn(run: Run) -> list[Any]:
-    spec = run.spec
-    return [spec.shots, spec.fraction, spec.hold_out, spec.seed, spec.pooling]
+    """Return what decides the rows of a baseline without features."""
+    return [*run.spec.of(Sample).to_json().values(), run.spec.pooling]
 
 
 def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
@@ -140,9 +145,7 @@ def code_records(
             views.get(HELD_OUT, views["dev"]),
             n_classes=len(splits.train_classes),
             seed=first.spec.seed,
-            epochs=first.spec.epochs or 0,
-            batch_size=first.spec.batch_size or 1,
-            evals=first.spec.evals or 1,
+            steps=first.spec.of(Steps),
             device=device,
             memory=memory,
         )
@@ -157,6 +160,7 @@ def code_records(
 
 
 def _code(run: Run, splits: Splits, key: str, code: CodeLength) -> Record:
+    shown = dict(zip(CODE_SCORES, (code.bits_per_row, code.compression), strict=True))
     return _record(
         run,
         splits,
@@ -165,12 +169,8 @@ def _code(run: Run, splits: Splits, key: str, code: CodeLength) -> Record:
         metric=COMPRESSION,
         protocol=f"online code, {run.spec.protocol}",
         diverged=code.diverged,
-        scores={"bits": code.bits, **dict(zip(CODE_SCORES, _shown(code), strict=True))},
+        scores={"bits": code.bits, **shown},
     )
-
-
-def _shown(code: CodeLength) -> tuple[float, float]:
-    return code.bits_per_row, code.compression
 
 
 def _train_view(run: Run, splits: Splits) -> FeatureView:

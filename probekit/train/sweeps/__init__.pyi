@@ -1,5 +1,4 @@
-from .run import sweep
-from .single import fit
+from .run import fit, sweep
 
 __all__ = [
     "fit",

@@ -1,18 +1,21 @@
-"""Settle how a run is fitted, and what chooses between its fits."""
+"""Settle how a run is fitted: its fitter, what chooses between its fits, and its learning rates."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from probekit.base.messages.once import warn_once
-from probekit.base.selection import HELD_OUT, Selection
+from probekit.base.options import flag
+from probekit.base.selection import FIXED, HELD_OUT, Selection
 from probekit.errors import OptionError
 from probekit.features import Splits
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.fitters import FITTERS
 from probekit.probe.heads import HeadSpec
-from probekit.train.sweeps.rates import settle_rates
-from probekit.train.sweeps.specs import DESCENT, TrainSpec
+from probekit.probe.parameter_groups import WEIGHTS
+from probekit.train.option_groups import Descent, Steps
+from probekit.train.sweeps.run_options import flags
+from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import saved_normalization
 
 logger = logging.getLogger(__name__)
@@ -23,6 +26,9 @@ MOST_SOLVED = 2e9
 FOLDS, SHARE = Selection("cv", folds=5), Selection("hold-out", share=0.1)
 """What chooses where no labelled test split is left to report: of a solver, and of ``adam``, which
 would have to be trained once more for every fold."""
+
+HIDDEN_RATE = 3e-3
+"""Most that a decoder is trained at by default if its loss is not convex: it has hidden layers."""
 
 
 def settle_fit(
@@ -41,36 +47,41 @@ def settle_fit(
         OptionError: the fitter does not suit the head or the decoder, or nothing can be selected.
     """
     fit = spec.fit if spec.fit != "auto" else choose_fit(spec, head, decoder, values)
-    fitter = FITTERS[fit]
-    frozen = spec.freeze_fusion
-    if reason := fitter.unsuited(head, decoder, frozen=frozen):
-        other = (
-            "lbfgs"
-            if fit == "ridge" and not FITTERS["lbfgs"].unsuited(head, decoder, frozen=frozen)
-            else "adam"
-        )
-        raise OptionError(f"--fit {fit}: {reason}; give --fit {other}, or leave --fit out.")
-    start = "--init-from" if spec.init_from is not None else "--fusion-from"
-    if fitter.solves and (spec.init_from or (spec.fusion_from and not frozen)):
-        raise OptionError(
-            f"--fit {fit} forgets where it starts from: {start} needs --fit adam, or "
-            "--fusion-from with --freeze-fusion."
-        )
-    select = _selection(spec, splits, solves=fitter.solves)
-    mixes = fitter.solves and head.trains == "mixture" and not frozen
+    solves = FITTERS[fit].solves
+    _check_suited(fit, spec, head, decoder)
+    select = _selection(spec, splits, solves=solves)
     if spec.normalize is None:
+        mixes = solves and head.trains == "mixture" and not spec.freeze_fusion
         default = "standardize" if mixes else "none"
         spec = replace(spec, normalize=saved_normalization(spec) or default)
-    if fitter.solves:
+    if solves:
         return replace(spec, fit=fit, select=select, as_published=False, rate_from=None)
     if spec.l2 is not None:
         raise OptionError(f"--l2 is a solver's, and this run descends by steps ({spec.head}).")
     spec = settle_rates(spec, head, decoder)
-    filled: dict[str, Any] = {
-        name: default if getattr(spec, name) is None else getattr(spec, name)
-        for name, default in DESCENT.items()
-    }
-    return replace(spec, fit=fit, select=select, **filled)
+    descent, steps = spec.of(Descent).filled(), spec.of(Steps).filled()
+    return replace(spec, fit=fit, select=select, **vars(descent), **vars(steps))
+
+
+def _check_suited(fit: str, spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> None:
+    """Refuse a fitter that cannot fit a probe, or a solver of what is to start from a saved one."""
+    frozen = spec.freeze_fusion
+    if reason := FITTERS[fit].unsuited(head, decoder, frozen=frozen):
+        solvable = not FITTERS["lbfgs"].unsuited(head, decoder, frozen=frozen)
+        other = "lbfgs" if fit == "ridge" and solvable else "adam"
+        raise OptionError(f"--fit {fit}: {reason}; give --fit {other}, or leave --fit out.")
+    if FITTERS[fit].solves and _moves_on(spec):
+        start = "--init-from" if spec.init_from is not None else "--fusion-from"
+        raise OptionError(
+            f"--fit {fit} forgets where it starts from: {start} needs --fit adam, or "
+            "--fusion-from with --freeze-fusion."
+        )
+
+
+def _moves_on(spec: TrainSpec) -> bool:
+    """Say whether values that are trained start from saved ones."""
+    moving = spec.fusion_from is not None and not spec.freeze_fusion
+    return spec.init_from is not None or moving
 
 
 def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: int) -> str:
@@ -80,14 +91,10 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
         fit = "lbfgs"
     if FITTERS[fit].unsuited(head, decoder, frozen=spec.freeze_fusion):
         return "adam"
-    if spec.untrained or spec.init_from is not None:
+    if spec.untrained or _moves_on(spec) or spec.as_published:
         return "adam"
-    if spec.fusion_from is not None and not spec.freeze_fusion:
-        return "adam"
-    if spec.as_published:
-        return "adam"
-    if spec.descent:
-        names = " and ".join(f"--{name.replace('_', '-')}" for name in spec.descent)
+    if spec.descending:
+        names = " and ".join(flags(spec.descending))
         warn_once(logger, "%s given: fitted by adam, not solved (--fit).", names)
         return "adam"
     if values > MOST_SOLVED:
@@ -130,3 +137,64 @@ def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
             "give --select hold-out:0.1 or dev."
         )
     return str(chosen)
+
+
+def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> TrainSpec:
+    """Return the spec with the rate of ``weights`` and of every other group written out.
+
+    A group that has no rate of its own in the spec has the default that its head or decoder
+    states, unless all groups have one rate; without a default it has the rate of ``weights``.
+
+    Args:
+        spec: as the user gave it, or settled before.
+        head: its head.
+        decoder: its decoder.
+
+    Raises:
+        OptionError: a rate of a group that is not trained, or one that is still to be searched.
+    """
+    if spec.searched:
+        option = flag(spec.searched[0])
+        raise OptionError(
+            f"{option} search takes several runs, and this is one: let a sweep search "
+            f"(probekit sweep {option} search), or give a number."
+        )
+    defaults = {**({} if spec.freeze_fusion else head.group_rates), **decoder.group_rates}
+    named = dict(spec.rates)
+    if unknown := [name for name in named if name not in defaults]:
+        raise OptionError(_unknown(unknown[0], named[unknown[0]], spec, decoder, defaults))
+    lr = default_rate(head, decoder) if spec.lr is None else float(spec.lr)
+    shared = {
+        name: lr if spec.as_published or rate is None else rate for name, rate in defaults.items()
+    }
+    return replace(
+        spec,
+        lr=lr,
+        rates=tuple((shared | named).items()),
+        as_published=False,
+        rate_from=spec.rate_from or FIXED,
+    )
+
+
+def default_rate(head: HeadSpec, decoder: DecoderSpec) -> float:
+    """Return the rate of ``weights`` where none is given.
+
+    A light head's suits a single linear layer; hidden layers in its decoder stand less.
+    """
+    rate = head.learning_rate
+    return rate if decoder.objective else min(rate, HIDDEN_RATE)
+
+
+def _unknown(
+    name: str,
+    rate: float,
+    spec: TrainSpec,
+    decoder: DecoderSpec,
+    defaults: Mapping[str, float | None],
+) -> str:
+    groups = " and ".join([WEIGHTS, *defaults])
+    frozen = ", its fusion frozen," if spec.freeze_fusion else ""
+    return (
+        f"--lr {name}={rate:g}: {spec.head} with decoder {decoder.name}{frozen} "
+        f"has no parameters called {name}; it trains {groups}. Leave that rate out."
+    )

@@ -1,12 +1,20 @@
 """What runs leave behind besides their records: saved heads and predictions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from probekit.base.kinds import KINDS
+from probekit.features import FeatureView, Splits, settled_array
+from probekit.results.predictions import About, Predicted, write_predicted
 from probekit.tasks.task import slugify
-from probekit.train.saved.folder import check_replaceable, saved_key
+from probekit.train.result import FitResult
+from probekit.train.saved.folder import check_replaceable, save_head, saved_key
 from probekit.train.sweeps.resolve import Run
+from probekit.train.sweeps.run_views import scored_views
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +48,31 @@ class Outputs:
             key = run.options.key
             if save is not None:
                 heads[key] = save if len(runs) == 1 else save / _name(run)
-                _check_save(heads[key], run)
+                head = run.member.head.name
+                task, label = run.spec.task, run.spec.label
+                check_replaceable(heads[key], key=key, task=task, label=label, head=head)
             if predictions:
                 files[key] = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"
         return cls(heads=heads, predictions=files)
+
+    def write(self, run: Run, result: FitResult, splits: Splits) -> None:
+        """Write the saved head and the predictions of a run, where they were asked for.
+
+        Raises:
+            StorageError: one of them cannot be written.
+        """
+        key = run.options.key
+        if key in self.heads:
+            save_head(self.heads[key], result, _training(run, result, splits))
+        if key in self.predictions:
+            write_predictions(
+                self.predictions[key],
+                result.predictions,
+                scored_views(run.spec, splits),
+                key=key,
+                metric=run.options.metric,
+                labels_fingerprint=run.options.labels_fingerprint,
+            )
 
     def are_there(self, key: str) -> bool:
         """Say whether all that was asked for of a run besides its record is there."""
@@ -52,17 +81,120 @@ class Outputs:
         return predicted and (key not in self.heads or saved_key(self.heads[key]) == key)
 
 
-def _check_save(folder: Path, run: Run) -> None:
-    """Refuse, before anything is trained, to overwrite the saved head of another run."""
-    spec = run.spec
-    check_replaceable(
-        folder, key=run.options.key, task=spec.task, label=spec.label, head=run.member.head.name
-    )
-
-
 def _name(run: Run) -> str:
     """Return a folder name that people can read and that no other run has."""
     spec = run.spec
     parts = [slugify(spec.head), spec.label, None if spec.depth is None else f"depth{spec.depth}"]
     parts += [None if spec.shots is None else f"shots{spec.shots}", f"seed{spec.seed}"]
     return "-".join([*(part for part in parts if part), run.options.key[:8]])
+
+
+def _training(run: Run, result: FitResult, splits: Splits) -> dict[str, Any]:
+    """Return what a saved head's config says of where it comes from.
+
+    That is the model (name and hashes), features (how rows are made of text), task, label, labels,
+    the metric and its scores, and all options of the run.
+    """
+    options, manifest = run.options, splits.manifest
+    return {
+        "model": dict(manifest.model_info),
+        "features": {
+            "dim": manifest.dim,
+            "n_blocks": manifest.n_blocks,
+            "kind": splits.kind,
+            "text_kind": _text_kind(splits),
+            "array": settled_array(splits.kind, options.spec.pooling),
+            "pooling": manifest.pooling,
+            "dtype": manifest.dtype,
+            "compute_dtype": manifest.compute_dtype,
+            "max_length": manifest.request.get("max_length"),
+            "overlong": manifest.request.get("overlong", "stride"),
+            "entry": manifest.key,
+        },
+        "task": splits.task.name,
+        "label": splits.column,
+        "labels": list(splits.label_map.names),
+        "metric": splits.metric,
+        "eval_score": result.eval_score,
+        "test_score": result.test_score,
+        "options": options.to_json(),
+        "init": run.init,
+        "key": options.key,
+    }
+
+
+def _text_kind(splits: Splits) -> str:
+    """Return what a head reads; the texts of a regression are single ones or pairs."""
+    entry = splits.entries["train"]
+    kind = KINDS[entry.manifest.kind]
+    if len(kind.texts) == 1:
+        return kind.name
+    return "pair" if entry.examples.has("text_pair") else "sentence"
+
+
+def write_predictions(
+    path: Path,
+    predictions: Mapping[str, np.ndarray],
+    views: Mapping[str, FeatureView],
+    *,
+    key: str,
+    metric: str,
+    labels_fingerprint: str,
+) -> None:
+    """Write the predictions of some splits.
+
+    Args:
+        path: the Parquet file; folders are created.
+        predictions: by split, for each row: its class number; its value, where targets are
+            values; or its loss, where targets are classes too many to name.
+        views: the rows that were predicted, by split.
+        key: key of the run's record.
+        metric: name of the metric that scores the run.
+        labels_fingerprint: as in the record.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    splits = {split: _predicted(views[split], rows) for split, rows in predictions.items()}
+    by_class = any(split.content == "classes" for split in splits.values())
+    about = About(
+        key=key,
+        metric=metric,
+        labels_fingerprint=labels_fingerprint,
+        classes=next(iter(views.values())).labels.names if by_class else (),
+    )
+    write_predicted(path, about, splits)
+
+
+def _predicted(view: FeatureView, rows: np.ndarray) -> Predicted:
+    if np.issubdtype(rows.dtype, np.integer):
+        return Predicted(
+            ids=view.ids,
+            offsets=view.offsets,
+            content="classes",
+            predicted=rows,
+            gold=view.targets,
+            names=view.all_names,
+        )
+    if np.issubdtype(view.targets.dtype, np.floating):
+        return Predicted(
+            ids=view.ids,
+            offsets=view.offsets,
+            content="values",
+            predicted=rows,
+            gold=view.targets,
+        )
+    texts, offsets = _whole_texts(view)
+    return Predicted(ids=texts, offsets=offsets, content="losses", predicted=rows, gold=None)
+
+
+def _whole_texts(view: FeatureView) -> tuple[tuple[str, ...], np.ndarray]:
+    """Join the passages of each text, and its readings under other masks (``ID#PASS``).
+
+    They depend on one another, so a bootstrap must draw them together.
+    """
+    masking = view.entry.manifest.request["masking"] or {}
+    read_again = masking.get("passes", 1) > 1
+    names = np.array([name.rpartition("#")[0] if read_again else name for name in view.ids])
+    first = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
+    return tuple(names[first].tolist()), np.append(view.offsets[first], view.offsets[-1])

@@ -1,51 +1,44 @@
 """Settle the open choices of a spec against the data."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
+import torch
 from jaxtyping import Int64
 from torch import Tensor
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import KINDS, POOLED
+from probekit.base.kinds import KINDS
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.registry import parse
-from probekit.base.selection import HELD_OUT, Selection
+from probekit.base.selection import Selection
 from probekit.errors import DataError, OptionError
-from probekit.features import (
-    FeatureView,
-    Splits,
-    choose_array,
-    missing_array,
-    settled_array,
-)
+from probekit.features import Splits, missing_array, settled_array
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
+from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, SOLVERS
-from probekit.probe.heads import HEADS, BackboneFacts, HeadSpec
+from probekit.probe.heads import HEADS, BackboneFacts, FusionHead, HeadSpec
 from probekit.tasks import is_own
 from probekit.train import MemberSpec
+from probekit.train.option_groups import Descent
 from probekit.train.order import steps_per_epoch
-from probekit.train.sampling import (
-    check_two_classes,
-    class_counts,
-    count_classes,
-    draw,
-    held_out,
-    hold_out,
-)
+from probekit.train.probe import count_parameters
+from probekit.train.sampling import check_two_classes, class_counts
+from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import settle_fit
-from probekit.train.sweeps.size import count_trained, trains_linear_layer
-from probekit.train.sweeps.specs import DEFAULT_BATCH_SIZE, ResolvedOptions, TrainSpec
+from probekit.train.sweeps.run_views import (
+    count_scored,
+    count_values,
+    fitted_and_judging,
+    sample,
+    text_array,
+    train_view,
+)
+from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.start import open_start, read_config
-
-MEMBER_DESCENT = ("lr", "rates", "optimizer", "schedule", "weight_decay")
-"""The options of descent that are a member's own; the others are its stream's."""
-
-SOLVER_STEPS = 100
-"""What a solver's work counts on a progress bar."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,12 +166,6 @@ def _most_frequent(splits: Splits, pooling: str | None, drawn: bytes) -> int:
     return max(class_counts(view).values(), default=0)
 
 
-@lru_cache(maxsize=2)
-def train_view(splits: Splits, pooling: str | None) -> FeatureView:
-    """Return the rows of train that take part in training; kept for the runs of a sweep."""
-    return splits.view("train", pooling=pooling, valid_only=True)
-
-
 def _fill(spec: TrainSpec, head: HeadSpec, n_values: int, splits: Splits) -> TrainSpec:
     """Return the spec with every default written out."""
     decoder = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
@@ -200,7 +187,6 @@ def _member(
 ) -> MemberSpec:
     spec = options.spec
     assert spec.normalize is not None
-    descent = {name: getattr(spec, name) for name in MEMBER_DESCENT}
     return MemberSpec(
         head=head,
         decoder=decoder,
@@ -209,9 +195,9 @@ def _member(
         fitter=spec.fit,
         select=None if spec.select is None else Selection.parse(spec.select),
         l2=spec.l2,
+        descent=spec.of(Descent),
         start=start,
         freeze_head=spec.freeze_fusion,
-        **{name: value for name, value in descent.items() if value is not None},
     )
 
 
@@ -236,21 +222,9 @@ def default_decoder(head: HeadSpec, splits: Splits, *, as_published: bool = Fals
     published = head.default_decoder
     if published is not None and splits.kind in DECODERS[published].kinds:
         return published
-    if as_published and splits.kind in ("sentence", "pair") and not splits.manifest.causal:
-        return "pooler"
-    return KINDS[splits.kind].decoder
-
-
-def text_array(spec: TrainSpec, splits: Splits) -> str | None:
-    """Return the array that stands for whole texts; None for labels with rows of their own.
-
-    Of an encoder's text the papers read the first token, and so does BERT's pooler.
-    """
-    published = spec.as_published or (spec.decoder or "").partition(":")[0] == "pooler"
-    by_first = published and not splits.manifest.causal and KINDS[splits.kind].per == "text"
-    pooling = spec.pooling or ("cls" if by_first else None)
-    array = choose_array(splits.entries["train"], splits.kind, pooling)
-    return array if array in POOLED else None
+    kind = KINDS[splits.kind]
+    whole = kind.per == "text" and kind.targets == "classes"
+    return "pooler" if as_published and whole and not splits.manifest.causal else kind.decoder
 
 
 def _check_kind(spec: TrainSpec, splits: Splits) -> None:
@@ -259,21 +233,6 @@ def _check_kind(spec: TrainSpec, splits: Splits) -> None:
             f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
             f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
         )
-
-
-def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
-    """Return about how many values the rows of drawn examples hold in the layers that are read."""
-    n_rows = splits.n_rows("train") * n_drawn / splits.n_train
-    return math.ceil(n_rows * n_layers * splits.manifest.dim)
-
-
-def count_scored(spec: TrainSpec, splits: Splits) -> float:
-    """Return how many batches the rows make that a run scores, each as often as it does."""
-    rows = {name: splits.n_rows(name) for name in splits.labels}
-    train = rows.pop("train")
-    judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
-    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
-    return ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)
 
 
 def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:
@@ -319,57 +278,40 @@ def _check_stored(
             )
 
 
-def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
-    """Return the positions of the train sentences that a run sees, ascending.
+def count_trained(member: MemberSpec, decoder: str, splits: Splits) -> int:
+    """Return the trained values of a member, whose decoder is named as in its spec."""
+    head = build_empty(member, splits.manifest.dim)
+    backbone = splits.entries["train"].backbone
+    return count_parameters(head) + count_decoder(decoder, backbone, head.width, splits.n_outputs)
 
-    Raises:
-        OptionError: more shots than there are sentences.
+
+def trains_linear_layer(member: MemberSpec, dim: int) -> bool:
+    """Tell whether a member trains a linear layer and nothing else.
+
+    Args:
+        member: the head and its decoder.
+        dim: width of the states.
     """
-    pool, _ = part(spec, splits)
-    drawn = draw(
-        len(pool),
-        n_classes=count_classes(splits.train_classes.names),
-        shots=spec.shots,
-        fraction=spec.fraction,
-        seed=spec.seed,
-    )
-    return pool[drawn]
+    if not isinstance(member.decoder, Linear):
+        return False
+    return member.freeze_head or count_parameters(build_empty(member, dim)) == 0
 
 
-def fitted_and_judging(
-    spec: TrainSpec, drawn: Int64[np.ndarray, " drawn"]
-) -> tuple[Int64[np.ndarray, " fitted"], Int64[np.ndarray, " judging"] | None]:
-    """Return the drawn positions to fit on, and those that choose a checkpoint, if some do.
+def build_empty(member: MemberSpec, dim: int) -> FusionHead:
+    """Return a member's head without memory for its values."""
+    with torch.device("meta"):
+        return member.head.build(member.layers, dim, torch.Generator("cpu"))
 
-    A solver fits on all of them in the end, and makes its own parts.
+
+@lru_cache(maxsize=256)
+def count_decoder(name: str, backbone: Path, width: int, n_outputs: int) -> int:
+    """Return the trained values of a decoder; it is created for that, and let go.
+
+    Args:
+        name: of the decoder, with settings.
+        backbone: the ``backbone/`` folder of the train split's entry.
+        width: of what it reads.
+        n_outputs: numbers that it gives per row.
     """
-    select = None if spec.select is None else Selection.parse(spec.select)
-    if spec.fit in SOLVERS or select is None or select.kind != "hold-out":
-        return drawn, None
-    held = held_out(len(drawn), select.share)
-    return np.delete(drawn, held), drawn[held]
-
-
-def part(
-    spec: TrainSpec, splits: Splits
-) -> tuple[Int64[np.ndarray, " kept"], Int64[np.ndarray, " held"]]:
-    """Return the positions of train that can be drawn, and those that are held out."""
-    pool = splits.drawable
-    if spec.hold_out is None:
-        return pool, pool[:0]
-    kept, held = hold_out(len(pool), spec.hold_out)
-    return pool[kept], pool[held]
-
-
-def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
-    """Return what a run is scored on: dev, what is held out beside it, and all other splits.
-
-    Where there is no dev split, what is held out is dev.
-    """
-    pooling = text_array(spec, splits)
-    names = [split for split in splits.labels if split != "train"]
-    found = {split: splits.view(split, pooling=pooling) for split in names}
-    if spec.hold_out is not None:
-        held = splits.view("train", pooling=pooling).take(part(spec, splits)[1])
-        found |= {HELD_OUT if "dev" in found else "dev": held}
-    return found
+    decoder = parse("decoder", name, DECODERS).bind(backbone)
+    return count_parameters(decoder.build(width, n_outputs, torch.Generator()))

@@ -1,8 +1,11 @@
-"""Run a sweep: skip what is recorded or trained elsewhere, group the rest, record it."""
+"""Train: one head, which is returned, or a sweep, which is recorded.
+
+A sweep skips what is recorded or trained elsewhere, groups the rest and records it.
+"""
 
 import logging
 import uuid
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,14 +20,16 @@ from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.results import Record, append_record, check_appendable, recorded
 from probekit.results.claims import owners, wait_for_change
+from probekit.train import FitResult
 from probekit.train.residency import default_memory
-from probekit.train.sweeps.announcements import finished_text, run_names, waiting_text
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import make_groups, member_bytes
+from probekit.train.sweeps.run_views import Opened, open_once, open_splits, opened_by
+from probekit.train.sweeps.run_words import finished_text, run_names, waiting_text
 from probekit.train.sweeps.search import Note, Trail, search
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.worker import GroupTask, open_once, source_of
+from probekit.train.sweeps.worker import GroupJob, fit_runs
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +103,43 @@ def sweep(
     folder = None if save is None else Path(save)
     records = sweeping.train(settled, trails, save=folder, predictions=predictions)
     return list({record.key: record for record in records.values()}.values())
+
+
+def fit(
+    spec: TrainSpec,
+    *,
+    location: Location | None = None,
+    device: str = "auto",
+    memory: int | None = None,
+) -> FitResult:
+    """Train one head from the cache.
+
+    Args:
+        spec: the options; what is ``None`` takes its default.
+        location: where entries and labels lie; ``None`` is the folder ``cache``.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        memory: bytes that rows may take; more are streamed. ``None`` is half of what is free.
+
+    Returns:
+        The trained state, scores, learning curve, layer weights and predictions.
+
+    Raises:
+        OptionError: an option cannot be used.
+        EntryNotFoundError: the cache does not hold the features.
+        DataError: labels are missing, or do not fit.
+        MissingFileError: no saved head lies where the run should start from one.
+        RecordError: it is damaged.
+    """
+    splits = open_splits(spec, location)
+    ((_, result),) = fit_runs(
+        [resolve(spec, splits)],
+        splits,
+        device=device,
+        memory=memory,
+        predictions=True,
+        report=lambda news: None,
+    )
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +235,7 @@ class _Sweep:
         """
         share = self.memory // self.workers  # of a group: at most half for heads, the rest for rows
         groups = make_groups(todo, workers=self.workers, memory=share // 2)
-        shared = GroupTask(
+        shared = GroupJob(
             specs={},
             steps={run.options.key: run.steps for run in todo},
             out=self.file,
@@ -204,19 +246,19 @@ class _Sweep:
             outputs=outputs,
             sweep=self.name,
         )
-        tasks = [_task_of(group, shared) for group in groups]
+        jobs = [_job_of(group, shared) for group in groups]
         total = sum(run.steps for run in todo)
         fresh: dict[str, Record] = {}
         left: set[str] = set()
         with (
             ProgressBar(total=total, desc="train", unit="step", shown=self.progress) as bar,
-            closing(self.start(tasks, workers=self.workers, report=bar.report)) as done,
+            closing(self.start(jobs, workers=self.workers, report=bar.report)) as done,
         ):
             for _, found in done:
                 if isinstance(found, str):
                     left.add(found)
                     continue
-                fresh[found.key] = found  # the task has recorded it
+                fresh[found.key] = found  # the job has recorded it
                 name, text = names[found.key], finished_text(found)
                 logger.info("[%d/%d] %s: %s", len(fresh), len(todo), name, text)
         return fresh, left
@@ -245,20 +287,20 @@ def _distinct(runs: Iterable[Run]) -> list[Run]:
     return list(found.values())
 
 
-def _task_of(group: Sequence[Run], shared: GroupTask) -> GroupTask:
-    """Return the task of a group, whose rows have the memory that its heads leave."""
+def _job_of(group: Sequence[Run], shared: GroupJob) -> GroupJob:
+    """Return the job of a group, whose rows have the memory that its heads leave."""
     left = max(shared.memory - sum(map(member_bytes, group)), 0)
     return replace(shared, specs={run.options.key: run.spec for run in group}, memory=left)
 
 
 def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> dict[TrainSpec, Run]:
     """Settle every spec, in the order of the plan; two of them may be one run."""
-    by_source: dict[Hashable, list[TrainSpec]] = {}
+    wanted: dict[Opened, list[TrainSpec]] = {}
     for spec in plan:
-        by_source.setdefault(source_of(spec), []).append(spec)
+        wanted.setdefault(opened_by(spec), []).append(spec)
     found: dict[TrainSpec, Run] = {}
-    for specs in by_source.values():  # one source after the other: few are held open
-        splits = open_once(sweep, *source_of(specs[0]), location)
+    for opened, specs in wanted.items():  # one after the other: few are held open
+        splits = open_once(sweep, opened, location)
         found |= {spec: resolve(spec, splits) for spec in specs}
     return {spec: found[spec] for spec in plan}
 

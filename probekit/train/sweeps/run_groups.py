@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from probekit.probe.fitters import SOLVERS
+from probekit.train.option_groups import Steps
 from probekit.train.sweeps.resolve import Run
+from probekit.train.sweeps.run_options import Data, Sample
 
 T = TypeVar("T")
 
@@ -56,8 +58,8 @@ def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[
         share = min(share, sum(cost(one) for one, *_ in bundles) / (workers * _PER_WORKER))
     groups: list[list[list[Run]]] = []
     for same in _by(bundles, lambda bundle: data_key(bundle[0])):
-        ordered = sorted(same, key=lambda bundle: stream_key(bundle[0]))
-        groups.extend(_fill(ordered, share, memory))
+        streams = _by(same, lambda bundle: stream_key(bundle[0]))
+        groups.extend(_fill([bundle for one in streams for bundle in one], share, memory))
     groups.sort(key=lambda group: -sum(cost(one) for one, *_ in group))
     return [[run for bundle in group for run in bundle] for group in groups]
 
@@ -83,26 +85,18 @@ def fit_key(run: Run) -> Hashable:
     return replace(run.spec, seed=0) if run.same_for_all_seeds else id(run)
 
 
-def data_key(run: Run) -> tuple[Hashable, ...]:
+def data_key(run: Run) -> Hashable:
     """Return what runs must share to be in one group: the data, and what a decoder predicts."""
     spec = run.spec
-    data = spec.model, spec.task, spec.label, spec.hold_out, spec.pooling, spec.control, spec.fit_on
-    return *data, run.classes, spec.fit in SOLVERS  # a solver wants the memory for its own rows
+    solved = spec.fit in SOLVERS  # a solver wants the memory for its own rows
+    return spec.of(Data), spec.hold_out, spec.pooling, run.classes, solved
 
 
-def stream_key(run: Run) -> tuple[int, float, int, int, int, int, str, str]:
-    """Return what runs must share to take the same batches, in an order that can be sorted."""
+def stream_key(run: Run) -> Hashable:
+    """Return what runs must share to take the same batches."""
     spec = run.spec
-    return (
-        -1 if spec.shots is None else spec.shots,
-        -1.0 if spec.fraction is None else spec.fraction,
-        0 if run.same_for_all_seeds else spec.seed,
-        spec.epochs or 0,
-        spec.batch_size or 0,
-        spec.evals or 0,
-        spec.fit,
-        spec.select or "",
-    )
+    drawn = replace(spec.of(Sample), seed=0) if run.same_for_all_seeds else spec.of(Sample)
+    return drawn, spec.of(Steps), spec.fit, spec.select
 
 
 def member_bytes(run: Run) -> int:

@@ -18,8 +18,9 @@ from probekit.metrics.scale import scale_of
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.results import Record
-from probekit.train.sweeps.rates import default_rate
-from probekit.train.sweeps.specs import DEFAULT_WEIGHT_DECAY, TrainSpec
+from probekit.train.option_groups import DEFAULT_WEIGHT_DECAY
+from probekit.train.sweeps.fitting import default_rate
+from probekit.train.sweeps.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from probekit.base.fingerprint import digest, digest_file
 from probekit.base.messages.once import warn_once
 from probekit.errors import OptionError
-from probekit.features import Location, Splits, open_features, settled_array
+from probekit.features import Splits, settled_array
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.heads import HeadSpec, head_from_json
 from probekit.probe.model_parts.configuration import differing_entries
@@ -27,7 +27,7 @@ _BACKBONE_CONFIG = "config.json"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Start:
+class SavedStart:
     """What a run takes from a saved head.
 
     Attributes:
@@ -49,7 +49,7 @@ def open_start(
     decoder: DecoderSpec,
     layers: tuple[int, ...],
     splits: Splits,
-) -> Start | None:
+) -> SavedStart | None:
     """Read the saved head that a run starts from, if it names one.
 
     Args:
@@ -73,7 +73,7 @@ def open_start(
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
         # Settings that came after a head was saved have their default.
-        "head": (_without_config(_full_form(config["head"])), _without_config(head.to_json())),
+        "head": (_without_config(head_from_json(config["head"])), _without_config(head)),
         "backbone configuration": _differing(config["head"], head.to_json()),
         "width of the states": (config["features"]["dim"], splits.manifest.dim),
         "blocks of the backbone": (config["features"]["n_blocks"], splits.n_blocks),
@@ -92,30 +92,10 @@ def open_start(
     _warn_other_model(folder, config, splits)
     wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)
     state = {name: value for name, value in saved.items() if name.startswith(wanted_parts)}
-    return Start(
+    return SavedStart(
         name=_name(config) + (" with decoder" if spec.init_from else ""),
         fingerprint=fingerprint,
         state=state,
-    )
-
-
-def open_splits(spec: TrainSpec, location: Location | None) -> Splits:
-    """Open the features that a run reads, with the labels of the saved head that it goes on from.
-
-    Raises:
-        MissingFileError: no saved head lies where the run should go on from one.
-        RecordError: it is damaged.
-        EntryNotFoundError: the cache does not hold the features.
-        DataError: labels are missing, or do not fit.
-    """
-    return open_features(
-        spec.model,
-        spec.task,
-        spec.label,
-        location,
-        control=spec.control,
-        fit_on=spec.fit_on,
-        classes=saved_classes(spec),
     )
 
 
@@ -129,10 +109,6 @@ def saved_classes(spec: TrainSpec) -> tuple[str, ...]:
     return () if spec.init_from is None else tuple(_open(spec.init_from)[0]["labels"])
 
 
-def _full_form(head: Mapping[str, Any]) -> dict[str, Any]:
-    return head_from_json(head).to_json()
-
-
 def saved_normalization(spec: TrainSpec) -> str | None:
     """Return the normalisation of the saved head that a run starts from; None without one.
 
@@ -144,8 +120,8 @@ def saved_normalization(spec: TrainSpec) -> str | None:
     return None if folder is None else str(_open(folder)[0]["normalization"]["name"])
 
 
-def _without_config(head: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in head.items() if name != "config"}
+def _without_config(head: HeadSpec) -> dict[str, Any]:
+    return {name: value for name, value in head.to_json().items() if name != "config"}
 
 
 def _differing(

@@ -1,49 +1,42 @@
-"""One group as a task for an engine: open the data, train, save, return records."""
+"""One group as a job for an engine: open the data, train, save, return records."""
 
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
 
 from probekit.base.machine.interrupts import interrupts_held
-from probekit.base.registry import parse
 from probekit.base.selection import HELD_OUT
 from probekit.errors import DataError
-from probekit.features import FeatureView, Location, Splits, open_features
+from probekit.features import FeatureView, Location, Splits
 from probekit.metrics import METRICS
-from probekit.probe.decoders import DECODERS
-from probekit.probe.heads import HEADS
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims
 from probekit.train import FitResult, Interrupted, StreamSpec, fit_group
-from probekit.train.environment import describe_environment
-from probekit.train.saved.folder import save_head
+from probekit.train.option_groups import Steps
 from probekit.train.stream import Report
 from probekit.train.sweeps.outputs import Outputs
-from probekit.train.sweeps.resolve import (
-    Run,
+from probekit.train.sweeps.resolve import Run, resolve
+from probekit.train.sweeps.run_groups import fit_key, stream_key
+from probekit.train.sweeps.run_views import (
     fitted_and_judging,
-    resolve,
+    open_once,
+    opened_by,
     sample,
     scored_views,
     text_array,
     train_view,
 )
-from probekit.train.sweeps.run_groups import fit_key, stream_key
-from probekit.train.sweeps.saving import describe_training, write_predictions
+from probekit.train.sweeps.run_words import make_record
 from probekit.train.sweeps.search import Note
-from probekit.train.sweeps.specs import DEFAULT_EVALS, TrainSpec
-from probekit.train.sweeps.start import saved_classes
-from probekit.version import __version__
+from probekit.train.sweeps.specs import TrainSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupTask:
+class GroupJob:
     """Trains one group; picklable, so that any engine can run it.
 
     Attributes:
@@ -83,7 +76,7 @@ class GroupTask:
             if not keys:
                 return
             first = self.specs[keys[0]]
-            splits = open_once(self.sweep, *source_of(first), self.location)
+            splits = open_once(self.sweep, opened_by(first), self.location)
             runs = [_resolve_again(self.specs[key], splits, key) for key in keys]
             results = fit_runs(
                 runs,
@@ -95,7 +88,7 @@ class GroupTask:
             )
             for place, result in results:
                 run = runs[place]
-                self._write(run, result, splits)
+                self.outputs.write(run, result, splits)
                 record = make_record(run, result, splits, self.outputs, self.device)
                 if run.options.key in self.notes:
                     record = self.notes[run.options.key].on(record)
@@ -108,23 +101,6 @@ class GroupTask:
         done = {key for key in free if key in known and self.outputs.are_there(key)}
         claims.release(done)
         return [key for key in self.specs if key in free - done]
-
-    def _write(self, run: Run, result: FitResult, splits: Splits) -> None:
-        """Write the saved head and the predictions, where they were asked for."""
-        key = run.options.key
-        if key in self.outputs.heads:
-            about = describe_training(splits, run.options, result, init=run.init)
-            save_head(self.outputs.heads[key], result, about)
-        if key in self.outputs.predictions:
-            views = scored_views(run.spec, splits)
-            write_predictions(
-                self.outputs.predictions[key],
-                result.predictions,
-                views,
-                key=key,
-                metric=run.options.metric,
-                labels_fingerprint=run.options.labels_fingerprint,
-            )
 
 
 def _resolve_again(spec: TrainSpec, splits: Splits, key: str) -> Run:
@@ -141,29 +117,6 @@ def _resolve_again(spec: TrainSpec, splits: Splits, key: str) -> Run:
             "again, and every run on what changed is trained anew."
         )
     return run
-
-
-def source_of(spec: TrainSpec) -> tuple[str, str, str | None, int | None, str, tuple[str, ...]]:
-    """Return what decides which splits a run opens, as `open_once` takes it."""
-    classes = saved_classes(spec)
-    return spec.model, spec.task, spec.label, spec.control, spec.fit_on, classes
-
-
-@lru_cache(maxsize=2)
-def open_once(
-    sweep: str,
-    model: str,
-    task: str,
-    label: str | None,
-    control: int | None,
-    fit_on: str,
-    classes: tuple[str, ...],
-    location: Location,
-) -> Splits:
-    """Open splits, and keep the last two, for one sweep: the next sees labels that changed."""
-    return open_features(
-        model, task, label, location, control=control, fit_on=fit_on, classes=classes
-    )
 
 
 def fit_runs(
@@ -224,7 +177,7 @@ def make_streams(
     Returns:
         The streams, and for each of their members in turn its position in ``runs``.
     """
-    places: dict[tuple[object, ...], list[int]] = {}
+    places: dict[Hashable, list[int]] = {}
     for place, run in enumerate(runs):
         places.setdefault(stream_key(run), []).append(place)
     pooling = text_array(runs[0].spec, splits)
@@ -247,121 +200,8 @@ def make_streams(
                 train=view_of_drawn(fitted),
                 judge=judge if judging is None else view_of_drawn(judging),
                 seed=spec.seed,
-                epochs=spec.epochs or 0,
-                batch_size=spec.batch_size or 1,
-                evals=spec.evals or 1,
+                steps=spec.of(Steps),
                 members=tuple(runs[place].member for place in members),
             )
         )
     return streams, [place for members in places.values() for place in members]
-
-
-def make_record(
-    run: Run, result: FitResult, splits: Splits, outputs: Outputs, device: str
-) -> Record:
-    """Return the record of a finished run."""
-    predictions = outputs.predictions.get(run.options.key)
-    return Record(
-        **described(run, splits),
-        eval_score=result.eval_score,
-        eval_last=result.eval_last,
-        best_epoch=result.best_epoch,
-        test_score=result.test_score,
-        scores=result.scores,
-        curve=result.curve,
-        weights=result.weights,
-        raw_weights=result.raw_weights,
-        class_weights=result.class_weights,
-        diverged=result.diverged,
-        diagnosis={**result.diagnosis, **_fewer_folds(run)},
-        environment=describe_environment(device),
-        confusion=result.confusion,
-        n_params=result.n_params,
-        train_seconds=result.train_seconds,
-        predictions=None if predictions is None else str(predictions),
-        version=__version__,
-        key=run.options.key,
-    )
-
-
-def _fewer_folds(run: Run) -> dict[str, Any]:
-    """Return the folds that a draw allowed, where these are fewer than the default."""
-    select = run.member.select
-    return {"folds": select.folds} if select is not None and select.default else {}
-
-
-def _seen(run: Run, splits: Splits) -> dict[str, Any]:
-    """Return how much a run was fitted on, and of how much."""
-    entry = splits.entries["train"]
-    found: dict[str, Any] = {
-        "examples": run.n_sentences,
-        "of_examples": splits.n_train,
-        "of_rows": splits.n_rows("train"),
-        "dtype": entry.manifest.dtype,
-        "format": entry.manifest.backend,
-    }
-    limit = entry.manifest.limit
-    return found if limit is None else found | {"limit": limit}
-
-
-def described(run: Run, splits: Splits) -> dict[str, Any]:
-    """Return what a record says of a run before it has begun, by field."""
-    spec, options, member = run.spec, run.options, run.member
-    control = "" if spec.control is None else f" (control {spec.control})"
-    return {
-        "model": splits.manifest.model,
-        "task": splits.task.name,
-        "label": f"{spec.label}{control}",
-        "labels_fingerprint": options.labels_fingerprint,
-        "entry": splits.manifest.key,
-        "seen": _seen(run, splits),
-        "head": member.head.name,
-        "decoder": member.decoder.name,
-        "options": changed_settings(spec),
-        "layers": options.layers,
-        "depth": spec.depth,
-        "normalize": spec.normalize,
-        "pooling": spec.pooling,
-        "protocol": spec.protocol,
-        "shots": spec.shots,
-        "fraction": spec.fraction,
-        "seed": spec.seed,
-        "init": run.init,
-        "freeze": spec.freeze_fusion,
-        "fitter": spec.fit,
-        "select": None if member.select is None else member.select.asked,
-        "l2": spec.l2,
-        "epochs": spec.epochs,
-        "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,
-        "lr": spec.lr,
-        "rates": dict(spec.rates),
-        "rate_from": spec.rate_from,
-        "trial": spec.trial,
-        "batch_size": spec.batch_size,
-        "optimizer": describe_optimizer(spec),
-        "metric": options.metric,
-    }
-
-
-def changed_settings(spec: TrainSpec) -> dict[str, Any]:
-    """Return the settings of head and decoder that are not the default, as ``decoder.hidden``."""
-    head = parse("head", spec.head, HEADS)
-    found = _changed("head", head.to_json(), HEADS[head.name]().to_json())
-    if spec.decoder is not None:
-        decoder = parse("decoder", spec.decoder, DECODERS)
-        found |= _changed("decoder", decoder.to_json(), DECODERS[decoder.name]().to_json())
-    return found
-
-
-def _changed(kind: str, given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{kind}.{name}": value for name, value in given.items() if default[name] != value}
-
-
-def describe_optimizer(spec: TrainSpec) -> str:
-    """Return optimizer and schedule as records name them."""
-    if spec.fit != "adam":
-        return {"lbfgs": "L-BFGS"}.get(spec.fit, spec.fit)
-    decay = "linear decay" if spec.schedule == "linear" else "constant rate"
-    if spec.optimizer == "adam":
-        return f"Adam, {decay}"
-    return f"AdamW, weight decay {spec.weight_decay:g}, {decay}"

@@ -15,12 +15,15 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS, BackboneFacts
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train import StreamSpec, fit_group
 from probekit.train.baselines.code_length import SHARES, CodeLength, block_ends, online_code
+from probekit.train.option_groups import Steps
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
+from tests.train.grouped import member_spec
 
 PERPLEXITY = METRICS["perplexity"]()
-TRAINING = {"seed": 3, "epochs": 4, "batch_size": 4, "evals": 3}
+STEPS = Steps(epochs=4, batch_size=4, evals=3)
+TRAINING = {"seed": 3, "steps": STEPS}
 
 
 def splits_in(root, **options):
@@ -34,7 +37,9 @@ def splits(tmp_path_factory):
 
 def member(head="last", decoder="linear", layers=(3,), lr=2e-2):
     bound = HEADS[head]().bind(BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG))
-    return MemberSpec(head=bound, decoder=parse("decoder", decoder, DECODERS), layers=layers, lr=lr)
+    return member_spec(
+        head=bound, decoder=parse("decoder", decoder, DECODERS), layers=layers, lr=lr
+    )
 
 
 def views(splits):
@@ -134,7 +139,8 @@ def test_a_signal_is_cheap_and_noise_is_not(tmp_path):
     clear = splits_in(tmp_path / "clear", sentences=60)
     noise = splits_in(tmp_path / "noise", sentences=60, shuffled=True)
     learnt, useless = (
-        code(one, member(lr=1e-2), epochs=15)[0].compression for one in (clear, noise)
+        code(one, member(lr=1e-2), steps=replace(STEPS, epochs=15))[0].compression
+        for one in (clear, noise)
     )
     assert useless < 1 < 1.3 < learnt
 
@@ -162,13 +168,13 @@ def test_sentences_that_lost_all_their_words_cost_nothing(tmp_path):
     train, _ = views(splits)
     assert (train.lengths == 0).sum() > 5
     for seed in range(4):
-        (found,) = code(splits, member(), seed=seed, epochs=1)
+        (found,) = code(splits, member(), seed=seed, steps=replace(STEPS, epochs=1))
         assert np.isfinite(found.bits) and 0.3 < found.compression < 3
 
 
 def test_a_single_class_has_nothing_to_send(tmp_path):
     splits = splits_in(tmp_path, names=("O",))
-    (found,) = code(splits, member(), epochs=1)
+    (found,) = code(splits, member(), steps=replace(STEPS, epochs=1))
     assert (found.bits, found.uniform_bits, found.compression) == (0, 0, 1)
 
 

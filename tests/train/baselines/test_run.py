@@ -8,7 +8,7 @@ from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.results import load_records
 from probekit.train.baselines import run_baselines
-from probekit.train.baselines.run import _held_against
+from probekit.train.baselines.held_against import _held_against
 from probekit.train.sweeps import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.cli.console import done, refused

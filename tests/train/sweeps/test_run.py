@@ -14,8 +14,7 @@ from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps import run as run_module
 from probekit.train.sweeps import sweep
 from probekit.train.sweeps import worker as task_module
-from probekit.train.sweeps.depth_choice import depths
-from probekit.train.sweeps.specs import TrainSpec, product
+from probekit.train.sweeps.specs import TrainSpec, depths, product
 from tests.planted import DIM, MODEL, NAMES, TASK, plant, plant_all
 
 HEADS = ("last", "p32", "concat")

@@ -10,7 +10,7 @@ from probekit.features import Location
 from probekit.results import load_records
 from probekit.results.summaries.select import select
 from probekit.results.tables import summarise, table
-from probekit.train.baselines.run import check_plan
+from probekit.train.baselines.held_against import check_plan
 from probekit.train.sweeps import fit, sweep
 from probekit.train.sweeps import worker as task_module
 from probekit.train.sweeps.search import LIMIT, Ladder, search, trial_seeds, value_of

@@ -7,8 +7,8 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.train.sweeps import fit
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run_views import scored_views
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.worker import scored_views
 from tests.planted import MODEL, TASK, plant_all
 from tests.planted_texts import KINDS, plant_all_texts, plant_texts
 

@@ -16,8 +16,9 @@ from probekit.tasks import KindName
 from probekit.train.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
 from probekit.train.sweeps import sweep
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run_views import open_splits
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.start import open_splits, saved_classes
+from probekit.train.sweeps.start import saved_classes
 
 
 @dataclass(frozen=True, kw_only=True)

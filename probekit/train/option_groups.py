@@ -1,0 +1,213 @@
+"""Options of training in groups: what all groups can do, and those that the training loop takes.
+
+A group is frozen, and whoever needs one of its options holds it whole: a new option travels with
+the others to where it acts, and whatever compares groups compares it too. This file imports no
+torch, since the command line reads the options here.
+"""
+
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self, TypeVar
+
+from probekit.base.options import flag, option
+from probekit.base.registry import choose
+from probekit.base.selection import SEARCH
+from probekit.errors import OptionError
+
+DEFAULT_EPOCHS, DEFAULT_BATCH_SIZE, DEFAULT_EVALS = 50, 16, 10
+DEFAULT_WEIGHT_DECAY = 0.01
+
+OPTIMIZERS = ("adamw", "adam")
+SCHEDULES = ("linear", "constant")
+
+ALWAYS_WRITTEN = frozenset(
+    (
+        *("model", "task", "label", "control", "fit_on", "head", "decoder", "layers", "depth"),
+        *("normalize", "pooling", "shots", "fraction", "hold_out", "seed", "epochs", "batch_size"),
+        *("evals", "lr", "rates", "weight_decay", "optimizer", "schedule", "fit", "select", "l2"),
+        *("fusion_from", "freeze_fusion", "init_from"),
+    )
+)
+"""Options that are written whatever their value, as the first records' keys hash them. An option
+that came later does not belong here: at its default it is not written, and no key moves."""
+
+
+def number_or_search(text: str) -> float | str:
+    """Read a number, or the word ``search``.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    return text if text == SEARCH else float(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Options that belong together and check themselves.
+
+    What a field says of itself besides its help: ``unset``, the value that None stands for;
+    ``each``, what reads one item of a list, for an option that may have several values on the
+    command line; and ``shown``, the default in words.
+    """
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The options that are not the default."""
+        return tuple(one.name for one in fields(self) if getattr(self, one.name) != one.default)
+
+    def filled(self) -> Self:
+        """Return the group with a value for every option that has one if unset."""
+        unset = {
+            one.name: one.metadata["unset"]
+            for one in fields(self)
+            if "unset" in one.metadata and getattr(self, one.name) is None
+        }
+        return replace(self, **unset)
+
+    def of(self, group: "type[G]") -> "G":
+        """Return one group of a spec, which has the options of several."""
+        return group(**{one.name: getattr(self, one.name) for one in fields(group)})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as JSON values, without later ones (see above) at their default."""
+        usual = {one.name: (one.default, one.metadata.get("unset")) for one in fields(self)}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name in ALWAYS_WRITTEN or value not in usual[name]
+        }
+
+
+G = TypeVar("G", bound=Group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps(Group):
+    """Which steps a run takes that descends by steps.
+
+    Attributes:
+        epochs: passes over the drawn sentences.
+        batch_size: sentences per step.
+        evals: number of evenly spaced points at which dev is scored.
+    """
+
+    epochs: int | None = option(
+        None, "Passes over the training sentences.", unset=DEFAULT_EPOCHS, each=int
+    )
+    batch_size: int | None = option(None, "Sentences per step.", unset=DEFAULT_BATCH_SIZE, each=int)
+    evals: int | None = option(
+        None, "How often dev is scored, evenly spaced, the end included.", unset=DEFAULT_EVALS
+    )
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        for name in ("epochs", "batch_size", "evals"):
+            check_whole(name, getattr(self, name), least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent(Group):
+    """How a run goes down the gradients from step to step.
+
+    Attributes:
+        lr: peak learning rate of all parameters that have none of their own below; ``None`` is the
+            head's, ``search`` is found by trials on other seeds (``sweeps.search``).
+        rates: peak learning rates of named groups of parameters (``mixing``, ``transitions``),
+            sorted by name. A group that is not named has the default of its head or decoder, else
+            ``lr``.
+        weight_decay: AdamW's decoupled weight decay, or ``search``.
+        optimizer: ``adamw``, or ``adam``, which has no weight decay.
+        schedule: of the learning rate: ``linear`` decay to 0, or ``constant``.
+    """
+
+    lr: float | str | None = option(
+        None,
+        "Peak learning rate; of groups of parameters as mixing=0.1,transitions=0.05; auto is the "
+        "head's own, search finds it by trials on other seeds.",
+        shown="auto",
+        each=number_or_search,
+    )
+    rates: tuple[tuple[str, float], ...] = ()
+    weight_decay: float | str | None = option(
+        None,
+        "AdamW's decoupled weight decay; search finds it by trials.",
+        unset=DEFAULT_WEIGHT_DECAY,
+        each=number_or_search,
+    )
+    optimizer: str | None = option(None, "adamw or adam.", unset="adamw", each=str)
+    schedule: str | None = option(
+        None, "Learning rate over time: linear or constant.", unset="linear", each=str
+    )
+
+    def __post_init__(self) -> None:
+        """Check every value, and sort the rates of groups."""
+        for kind, name, names in (
+            ("optimizer", self.optimizer, OPTIMIZERS),
+            ("schedule", self.schedule, SCHEDULES),
+        ):
+            if name is not None:
+                choose(kind, name, dict.fromkeys(names))
+        self._check_rates()
+        decay = 0 if self.weight_decay is None else self.weight_decay
+        if decay != SEARCH and not (is_number(decay) and 0 <= float(decay) < math.inf):
+            raise OptionError(
+                f"--weight-decay must be 0 or more, or search; found {self.weight_decay!r}."
+            )
+        if self.optimizer == "adam" and decay not in (0, DEFAULT_WEIGHT_DECAY):
+            raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
+
+    def _check_rates(self) -> None:
+        if self.lr != SEARCH:
+            check_range("lr", self.lr, 0, math.inf, "a number above 0, or search")
+        object.__setattr__(self, "rates", tuple(sorted((str(n), r) for n, r in self.rates)))
+        names = [name for name, _ in self.rates]
+        for name, rate in self.rates:
+            if names.count(name) > 1:
+                raise OptionError(f"--lr: one run has one rate of {name}; found several.")
+            check_range("lr", rate, 0, math.inf, f"a number above 0 for {name}")
+
+    def peak(self, group: str) -> float:
+        """Return the peak learning rate of a group of parameters, once rates are settled."""
+        return float(dict(self.rates).get(group, self.lr) or 0)
+
+    @property
+    def decay(self) -> float | None:
+        """AdamW's weight decay; None is Adam."""
+        settled = self.filled()
+        return None if settled.optimizer == "adam" else float(settled.weight_decay or 0)
+
+    def share(self, remaining: float) -> float:
+        """Return the share of the peak rates that a step takes.
+
+        Args:
+            remaining: the share of the run that is left before the step, in (0, 1].
+        """
+        return 1.0 if self.schedule == "constant" else remaining
+
+    @property
+    def optimizer_text(self) -> str:
+        """Optimizer and schedule as records name them."""
+        rate = "constant rate" if self.schedule == "constant" else "linear decay"
+        decay = self.decay
+        return f"Adam, {rate}" if decay is None else f"AdamW, weight decay {decay:g}, {rate}"
+
+
+def is_number(value: object) -> bool:
+    """Say whether a value is a number, which a truth value is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_whole(name: str, value: object, *, least: int) -> None:
+    """Refuse what is neither None nor a whole number that is large enough."""
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise OptionError(
+            f"{flag(name)} must be a whole number of at least {least}; found {value!r}."
+        )
+
+
+def check_range(name: str, value: Any, low: float, high: float, expected: str) -> None:
+    """Refuse what is neither None nor a number between two others."""
+    if value is not None and not (is_number(value) and low < value < high):
+        raise OptionError(f"{flag(name)} must be {expected}; found {value!r}.")

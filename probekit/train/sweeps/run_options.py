@@ -1,0 +1,222 @@
+"""The options of a run besides those that the training loop takes, in groups.
+
+Like `option_groups` it imports no torch. An option with help is one of the command line.
+"""
+
+import math
+from dataclasses import dataclass
+
+from probekit.base.kinds import POOLED
+from probekit.base.options import flag, option
+from probekit.base.registry import choose
+from probekit.base.selection import FIXED, PUBLISHED, SEARCHED, Selection
+from probekit.errors import OptionError
+from probekit.train.option_groups import Descent, Group, Steps, check_range, check_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data(Group):
+    """What is read: it decides which splits a run opens.
+
+    Attributes:
+        model: the backbone, as in ``probekit extract``.
+        task: name of the task.
+        label: label column; ``None`` is the task's default.
+        control: seed of control labels that replace the real ones (Hewitt & Liang 2019).
+        fit_on: the split to fit on, for data without a train split (with ``hold_out``).
+    """
+
+    model: str
+    task: str
+    label: str | None = option(None, "Label column; the task's default if unset.", each=str)
+    control: int | None = option(
+        None, "Seed of control labels, random by word type, to learn instead."
+    )
+    fit_on: str = option("train", "Split to fit on, for data without a train split.")
+
+    def __post_init__(self) -> None:
+        """Check the seed."""
+        check_whole("control", self.control, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeOptions(Group):
+    """What is trained, and what it sees.
+
+    Attributes:
+        head: name of the head, with settings where they differ from the published ones:
+            ``extra-layers``, ``extra-layers:n=2``. Settings that do not differ are dropped, so that
+            one head has one name.
+        decoder: name of the decoder, with settings likewise; ``None`` is the head's published one,
+            else the default of what the labels are.
+        layers: layers instead of the head's published ones, in the language of
+            ``probekit.base.layers``.
+        depth: the largest layer the head may see; ``None`` is all of them.
+        normalize: normalisation of each layer, one of ``NORMALIZATIONS``; ``None`` is
+            ``standardize`` for a mixture of layers that is solved (L2 favours layers with large
+            rows), else ``none``.
+        pooling: which row stands for a whole text, ``cls``, ``mean`` or ``last``; ``None`` is the
+            last token of a causal model; of a bidirectional one the mean of all tokens, or the
+            first under a pooler or ``as_published``. Labels of words have rows of their own.
+    """
+
+    head: str
+    decoder: str | None = option(
+        None,
+        "Name of the decoder (see `probekit heads`), with options: mlp:hidden=128; the default for "
+        "the labels if unset.",
+        each=str,
+    )
+    layers: str | None = option(None, "Layers instead of the published ones, e.g. 0:13:2.")
+    depth: int | None = None
+    normalize: str | None = option(
+        None,
+        "Each layer before the head: none, layernorm, standardize, final-norm.",
+        shown="none; standardize for a mixture that is solved",
+        each=str,
+    )
+    pooling: str | None = option(
+        None,
+        "For labels of whole texts: cls, mean or last row.",
+        shown="mean, cls under a pooler or a protocol, last for a causal model",
+        each=str,
+    )
+
+    def __post_init__(self) -> None:
+        """Check depth and pooling."""
+        check_whole("depth", self.depth, least=0)
+        if self.pooling is not None:
+            choose("pooling", self.pooling, dict.fromkeys(POOLED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Group):
+    """Which sentences of train a run draws.
+
+    Attributes:
+        shots: K; K x C sentences of the train split are drawn. With 0, the saved head of
+            ``init_from`` is scored as it is.
+        fraction: share of the train split that is drawn, in (0, 1]; or 0, as for shots.
+        hold_out: share of the train split that is kept as a split of its own, ``held-out``, in
+            (0, 1); it serves as dev split for data without one.
+        seed: decides sample, initialisation, order and dropout.
+    """
+
+    shots: int | None = option(None, "K: draw K x classes training sentences.", each=int)
+    fraction: float | None = option(None, "Draw this share of the training sentences.", each=float)
+    hold_out: float | None = option(
+        None, "Share of train kept as a split of its own; dev, if there is none."
+    )
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        if self.shots is not None and self.fraction is not None:
+            raise OptionError("--shots and --fraction were both given; choose one.")
+        for name in ("shots", "seed"):
+            check_whole(name, getattr(self, name), least=0)
+        least, most = math.nextafter(0, -1), 1 + 1e-12
+        check_range("fraction", self.fraction, least, most, "a number from 0 to 1")
+        check_range("hold_out", self.hold_out, 0, 1, "a number between 0 and 1")
+
+    @property
+    def untrained(self) -> bool:
+        """Whether nothing is trained: a saved head is scored as it is."""
+        return 0 in (self.shots, self.fraction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitting(Group):
+    """What fits, and what chooses between fits.
+
+    Attributes:
+        fit: how it is fitted, a name of ``FITTERS``: ``adam`` by steps, ``lbfgs`` or ``ridge`` to
+            the optimum; ``auto`` is a solver wherever the problem is smooth and small, unless one
+            of the options of descent is given.
+        select: what chooses the strength of L2, or under ``adam`` the checkpoint: ``dev``,
+            ``held-out`` (what ``hold_out`` keeps), ``cv:K`` (folds of the drawn sentences) or
+            ``hold-out:F`` (a share of them); ``None`` is ``held-out`` where there is that beside a
+            dev split, else ``dev`` where the task has a labelled test split, else ``cv:5`` (a share
+            of 0.1 under ``adam``).
+        l2: strength of a solver's L2; ``None`` chooses it among those of its path.
+    """
+
+    fit: str = option(
+        "auto",
+        "How: lbfgs or ridge solve for the optimum, adam takes steps; auto solves where the "
+        "problem is smooth and small.",
+    )
+    select: str | None = option(
+        None,
+        "What chooses L2, checkpoint or rate: dev, held-out (--hold-out), cv:K, hold-out:F.",
+        shown="held-out beside dev; else dev, or cv:5 without a labelled test split",
+    )
+    l2: float | None = option(
+        None, "Strength of a solver's L2; auto chooses it.", shown="auto", each=float
+    )
+
+    def __post_init__(self) -> None:
+        """Check the strength, and write the selection in its one form."""
+        check_range("l2", self.l2, 0, math.inf, "a number above 0")
+        if self.select is not None:
+            object.__setattr__(self, "select", str(Selection.parse(self.select)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start(Group):
+    """The saved head that a run starts from.
+
+    Attributes:
+        fusion_from: folder of a saved head whose fusion this run starts from.
+        freeze_fusion: keep that fusion as it is, and train the decoder alone.
+        init_from: folder of a saved head that this run goes on training, decoder included.
+    """
+
+    fusion_from: str | None = option(None, "Saved head whose fusion to start from.")
+    freeze_fusion: bool = option(False, "Keep that fusion; train the decoder alone.")
+    init_from: str | None = option(
+        None,
+        "Saved head to go on training, decoder included; with --shots 0 (or --fraction 0) to score "
+        "as it is.",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse two starts, and freezing without one."""
+        if self.fusion_from is not None and self.init_from is not None:
+            raise OptionError("--fusion-from and --init-from were both given; choose one.")
+        if self.freeze_fusion and self.fusion_from is None:
+            raise OptionError("--freeze-fusion needs a fusion to freeze: --fusion-from DIR.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin(Group):
+    """Where options are from and what a run is for: what it does is the same with any value.
+
+    Attributes:
+        as_published: read and decode whole texts, and set the rates of groups, as the papers do: by
+            a pooler over the first token for encoders, and ``lr`` for all; and fit by ``adam``. A
+            settled run says all that in its other options.
+        rate_from: where the rates are from: ``published``, ``fixed`` or ``searched``; ``None``
+            is ``fixed``.
+        trial: whether the run is one of a search, which tables leave out.
+    """
+
+    as_published: bool = False
+    rate_from: str | None = None
+    trial: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the origin of the rates."""
+        if self.rate_from is not None:
+            choose("origin of a rate", self.rate_from, dict.fromkeys((PUBLISHED, FIXED, SEARCHED)))
+
+
+GROUPS: tuple[type[Group], ...] = (
+    Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Origin,
+)  # fmt: skip
+"""All groups; a sweep varies the options of the first ones slowest."""
+
+
+def flags(names: tuple[str, ...]) -> list[str]:
+    """Return options as they are typed; rates of groups are typed with the learning rate."""
+    return list(dict.fromkeys(flag("lr" if name == "rates" else name) for name in names))

@@ -1,0 +1,142 @@
+"""What a run reads: its splits, the rows that it is fitted and scored on, and how many they are."""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Int64
+
+from probekit.base.kinds import KINDS, POOLED
+from probekit.base.selection import HELD_OUT, Selection
+from probekit.features import FeatureView, Location, Splits, choose_array, open_features
+from probekit.probe.fitters import SOLVERS
+from probekit.train.option_groups import DEFAULT_BATCH_SIZE
+from probekit.train.sampling import count_classes, draw, held_out, hold_out
+from probekit.train.sweeps.run_options import Data
+from probekit.train.sweeps.specs import TrainSpec
+from probekit.train.sweeps.start import saved_classes
+
+Opened = tuple[Data, tuple[str, ...]]
+"""What decides which splits a run opens: its data, and the classes of the head it goes on from."""
+
+
+def opened_by(spec: TrainSpec) -> Opened:
+    """Return what decides which splits a run opens.
+
+    Raises:
+        MissingFileError: no saved head lies where the run should go on from one.
+        RecordError: it is damaged.
+    """
+    return spec.of(Data), saved_classes(spec)
+
+
+def open_splits(spec: TrainSpec, location: Location | None) -> Splits:
+    """Open the features that a run reads, with the labels of the saved head that it goes on from.
+
+    Raises:
+        MissingFileError: no saved head lies where the run should go on from one.
+        RecordError: it is damaged.
+        EntryNotFoundError: the cache does not hold the features.
+        DataError: labels are missing, or do not fit.
+    """
+    return _open(opened_by(spec), location)
+
+
+@lru_cache(maxsize=2)
+def open_once(sweep: str, opened: Opened, location: Location) -> Splits:
+    """Open splits, and keep the last two, for one sweep: the next sees labels that changed."""
+    return _open(opened, location)
+
+
+def _open(opened: Opened, location: Location | None) -> Splits:
+    data, classes = opened
+    return open_features(location=location, classes=classes, **vars(data))
+
+
+def text_array(spec: TrainSpec, splits: Splits) -> str | None:
+    """Return the array that stands for whole texts; None for labels with rows of their own.
+
+    Of an encoder's text the papers read the first token, and so does BERT's pooler.
+    """
+    published = spec.as_published or (spec.decoder or "").partition(":")[0] == "pooler"
+    by_first = published and not splits.manifest.causal and KINDS[splits.kind].per == "text"
+    pooling = spec.pooling or ("cls" if by_first else None)
+    array = choose_array(splits.entries["train"], splits.kind, pooling)
+    return array if array in POOLED else None
+
+
+@lru_cache(maxsize=2)
+def train_view(splits: Splits, pooling: str | None) -> FeatureView:
+    """Return the rows of train that take part in training; kept for the runs of a sweep."""
+    return splits.view("train", pooling=pooling, valid_only=True)
+
+
+def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
+    """Return the positions of the train sentences that a run sees, ascending.
+
+    Raises:
+        OptionError: more shots than there are sentences.
+    """
+    pool, _ = part(spec, splits)
+    drawn = draw(
+        len(pool),
+        n_classes=count_classes(splits.train_classes.names),
+        shots=spec.shots,
+        fraction=spec.fraction,
+        seed=spec.seed,
+    )
+    return pool[drawn]
+
+
+def fitted_and_judging(
+    spec: TrainSpec, drawn: Int64[np.ndarray, " drawn"]
+) -> tuple[Int64[np.ndarray, " fitted"], Int64[np.ndarray, " judging"] | None]:
+    """Return the drawn positions to fit on, and those that choose a checkpoint, if some do.
+
+    A solver fits on all of them in the end, and makes its own parts.
+    """
+    select = None if spec.select is None else Selection.parse(spec.select)
+    if spec.fit in SOLVERS or select is None or select.kind != "hold-out":
+        return drawn, None
+    held = held_out(len(drawn), select.share)
+    return np.delete(drawn, held), drawn[held]
+
+
+def part(
+    spec: TrainSpec, splits: Splits
+) -> tuple[Int64[np.ndarray, " kept"], Int64[np.ndarray, " held"]]:
+    """Return the positions of train that can be drawn, and those that are held out."""
+    pool = splits.drawable
+    if spec.hold_out is None:
+        return pool, pool[:0]
+    kept, held = hold_out(len(pool), spec.hold_out)
+    return pool[kept], pool[held]
+
+
+def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
+    """Return what a run is scored on: dev, what is held out beside it, and all other splits.
+
+    Where there is no dev split, what is held out is dev.
+    """
+    pooling = text_array(spec, splits)
+    names = [split for split in splits.labels if split != "train"]
+    found = {split: splits.view(split, pooling=pooling) for split in names}
+    if spec.hold_out is not None:
+        held = splits.view("train", pooling=pooling).take(part(spec, splits)[1])
+        found |= {HELD_OUT if "dev" in found else "dev": held}
+    return found
+
+
+def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
+    """Return about how many values the rows of drawn examples hold in the layers that are read."""
+    n_rows = splits.n_rows("train") * n_drawn / splits.n_train
+    return math.ceil(n_rows * n_layers * splits.manifest.dim)
+
+
+def count_scored(spec: TrainSpec, splits: Splits) -> float:
+    """Return how many batches the rows make that a run scores, each as often as it does."""
+    rows = {name: splits.n_rows(name) for name in splits.labels}
+    train = rows.pop("train")
+    judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
+    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
+    return ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)

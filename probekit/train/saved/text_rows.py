@@ -30,8 +30,8 @@ class HeadReader:
         self._head = head
         self._backbone = backbone
         self._encoded = encoded
-        self._features = head.config["features"]
-        self._bounds = bounds_of(encoded.rows[head.array])
+        self._features = head.saved.features
+        self._bounds = bounds_of(encoded.rows[self._features.array])
 
     def read(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the examples ``start`` to ``stop`` (excluded).
@@ -41,7 +41,7 @@ class HeadReader:
         """
         if self._head.reads == "tokens":
             return self._tokens(start, stop, self._rows("tokens", start, stop)[:, 0])
-        return self._rows(self._head.array, start, stop)
+        return self._rows(self._features.array, start, stop)
 
     def _rows(self, array: str, start: int, stop: int) -> Float[Tensor, "rows layers dim"]:
         rows = read_rows(
@@ -51,9 +51,9 @@ class HeadReader:
             stop,
             array=array,
             layers=self._head.layers,
-            pooling=self._features["pooling"],
+            pooling=self._features.pooling,
             batch_tokens=BATCH_TOKENS,
-            dtype=read_dtype(self._features["dtype"]),
+            dtype=read_dtype(self._features.dtype),
         )
         if not rows.isfinite().all():
             self._refuse(array, start, stop, rows)
@@ -66,7 +66,7 @@ class HeadReader:
         bounds = bounds_of(self._encoded.rows[array][start:stop])
         row = int((~rows.isfinite()).flatten(1).any(1).nonzero()[0])
         name = self._encoded.ids[start + int(np.searchsorted(bounds, row, side="right")) - 1]
-        stored, computed = self._features["dtype"], self._features["compute_dtype"]
+        stored, computed = self._features.dtype, self._features.compute_dtype
         remedy = "--dtype bfloat16" if stored == "float16" else "--compute-dtype float32"
         raise StateRangeError(
             f"{name}: a hidden state is not finite, computed in {computed} and stored in {stored} "
@@ -94,4 +94,4 @@ class HeadReader:
         nowhere = np.full(len(self._encoded.ids), -1, np.int64)
         absent = {"words": [[]] * len(nowhere), "row_start": nowhere, "token_start": nowhere}
         table = ExampleTable.from_columns(input_columns(self._encoded) | absent)
-        return row_sources(table, self._head.array, self._features["pooling"])
+        return row_sources(table, self._features.array, self._features.pooling)

@@ -88,6 +88,9 @@ class Residency:
         Memory goes to the view that is read most often first: dev once per evaluation, the rows of
         train once per epoch and stream.
         """
+        # Dev is scored five times, and two streams read one view of train for 3 epochs each: train
+        # is read six times and gets memory first. A third stream over a view of its own, for 4
+        # epochs, comes after dev.
         times = {id(dev): max((len(spec.points) for spec in specs), default=0)}
         for spec in specs:
             times[id(spec.train)] = times.get(id(spec.train), 0) + spec.epochs

@@ -104,10 +104,7 @@ def freeze(
     normalization = member.normalization.cut(member.spec.layers)
     head, decoder = member.probe.head, member.probe.decoder
     weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
-    class_weights = weights_by_class(weighed, dev.view)
     finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
-    if not finite:  # huge values may be finite, and what is computed from them not
-        weights, raw_weights, class_weights = {}, None, {}
     return FitResult(
         state=_state({"head": head, "decoder": decoder, "normalization": normalization}),
         modules={
@@ -121,15 +118,12 @@ def freeze(
         best_step=best.step,
         best_epoch=best.step / max(stream.steps_per_epoch, 1),
         test_score=scores.get("test", {}).get(metric),
-        scores={
-            f"{split}/{name}": score
-            for split, own in {"dev": best.scores, **scores}.items()
-            for name, score in own.items()
-        },
+        scores=_by_split({"dev": best.scores, **scores}),
         curve=tuple(member.curve),
-        weights=weights,
-        raw_weights=raw_weights,
-        class_weights=class_weights,
+        # huge values may be finite, and what is computed from them not
+        weights=weights if finite else {},
+        raw_weights=raw_weights if finite else None,
+        class_weights=weights_by_class(weighed, dev.view) if finite else {},
         diverged=member.diverged or not finite,
         diagnosis=diagnose(member, stream, dev.view),
         confusion=confusion_of(dev, best.predicted),
@@ -138,6 +132,11 @@ def freeze(
         train_seconds=member.seconds,
         predictions={"dev": best.predicted, **predicted} if keep else {},
     )
+
+
+def _by_split(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the scores of some splits as one mapping, by ``SPLIT/NAME``."""
+    return {f"{split}/{name}": one for split, own in scores.items() for name, one in own.items()}
 
 
 def _state(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:

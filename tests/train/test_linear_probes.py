@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from probekit.probe.normalization.norms import normalization_from_json
 from torch.nn import functional
 
 from probekit.base.registry import parse
@@ -13,6 +12,7 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
+from probekit.probe.normalization import normalization_from_json
 from probekit.train import fit_group
 from probekit.train.member import Member
 from probekit.train.source import Source

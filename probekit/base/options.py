@@ -1,16 +1,16 @@
-"""Options that say what they are: help beside the default, for the command line to show."""
+"""Options of the library that the command line shows: their help stands with the field."""
 
 from dataclasses import field
 from typing import Any
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """Return a field of a dataclass with help.
+    """Return a field of a dataclass that is an option of a command too, see `cli.spread`.
 
     Args:
-        default: its value if it is not given.
-        help: what it is, in a line for people.
-        more: whatever else the command line is to know of it.
+        default: the field's default.
+        help: what the command line says of it.
+        more: what else the command line needs to show it, such as ``metavar``.
     """
     return field(default=default, metadata={"help": help, **more})
 

@@ -2,13 +2,14 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from probekit.base.options import flag
+from probekit.cli.options import split_list
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class OptionsOf:
         every = (field for group in self.groups for field in fields(group))
         return {field.name: field for field in every if "help" in field.metadata}
 
+    @property
+    def lists(self) -> list[str]:
+        """The options that may have several values, separated by commas."""
+        return [name for name, field in self.fields.items() if "each" in field.metadata]
+
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command each field of its dataclasses as a parameter of its own.
@@ -36,30 +42,37 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     its docstring says ``{lists}``, the options are named that may have several values.
 
     Args:
-        command: some of its keyword parameters are annotated with a dataclass, whose fields have
-            help, or are ``Annotated`` for typer, and have defaults; or with `OptionsOf`.
+        command: some of its keyword parameters are annotated with a dataclass, whose fields are
+            ``Annotated`` for typer, or made by `base.options.option`, and have defaults; or with
+            `OptionsOf`.
     """
     signature = inspect.signature(command)
-    own = {
-        parameter.name: (_options(parameter.annotation), parameter.annotation)
-        for parameter in signature.parameters.values()
-        if is_dataclass(parameter.annotation) or _mark(parameter.annotation)
-    }
+    annotations = {one.name: one.annotation for one in signature.parameters.values()}
+    groups = {name: one for name, one in annotations.items() if is_dataclass(one)}
+    marks = {name: mark for name, one in annotations.items() if (mark := _mark(one))}
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
-        parameters += own[parameter.name][0] if parameter.name in own else [parameter]
+        if parameter.name in groups:
+            group = groups[parameter.name]
+            parameters += _options([group], fields(group))
+        elif parameter.name in marks:
+            mark = marks[parameter.name]
+            parameters += _options(mark.groups, mark.fields.values())
+        else:
+            parameters.append(parameter)
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        values = {}
-        for name, (options, annotation) in own.items():
-            typed = {option.name: given.pop(option.name) for option in options}
-            values[name] = typed if _mark(annotation) else annotation(**typed)
+        values: dict[str, Any] = {name: _value(group, given) for name, group in groups.items()}
+        for name, mark in marks.items():
+            values[name] = {option: given.pop(option) for option in mark.fields}
         command(**given, **values)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = (command.__doc__ or "").replace("{lists}", _lists(signature))
+    several = [flag(name) for mark in marks.values() for name in mark.lists]
+    lists = " and ".join([", ".join(several[:-1]), *several[-1:]])
+    run.__doc__ = (command.__doc__ or "").replace("{lists}", lists)
     return run
 
 
@@ -68,42 +81,44 @@ def _mark(annotation: Any) -> OptionsOf | None:
     return next((mark for mark in marks if isinstance(mark, OptionsOf)), None)
 
 
-def _options(annotation: Any) -> list[inspect.Parameter]:
-    """Return the fields of a dataclass, or of those of a mark, as keyword parameters."""
-    mark = _mark(annotation)
-    chosen = fields(annotation) if mark is None else mark.fields.values()
-    groups = (annotation,) if mark is None else mark.groups
+def _options(groups: Iterable[Any], chosen: Iterable["Field[Any]"]) -> list[inspect.Parameter]:
+    """Return some fields of dataclasses as keyword parameters."""
     hints: dict[str, Any] = {}
     for group in groups:
         hints |= get_type_hints(group, include_extras=True)
-    return [_parameter(field, hints[field.name]) for field in chosen]
-
-
-def _parameter(field: "Field[Any]", type_: Any) -> inspect.Parameter:
-    about, default = field.metadata, field.default
-    if "help" in about:
-        shown = about.get("shown", about.get("unset"))
-        option = typer.Option(
-            flag(field.name),
-            help=about["help"],
-            show_default=True if shown is None else str(shown),
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if "each" in field.metadata else field.default,
+            annotation=_shown(field, hints[field.name]),
         )
-        several = "each" in about
-        type_ = Annotated[str | None if several else type_, option]
-        default = None if several else default
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=type_
-    )
-
-
-def _lists(signature: inspect.Signature) -> str:
-    """Return the options that may have several values, in words."""
-    marks = [_mark(parameter.annotation) for parameter in signature.parameters.values()]
-    several = [
-        flag(name)
-        for mark in marks
-        if mark is not None
-        for name, field in mark.fields.items()
-        if "each" in field.metadata
+        for field in chosen
     ]
-    return f"{', '.join(several[:-1])} and {several[-1]}" if several else ""
+
+
+def _shown(field: "Field[Any]", hint: Any) -> Any:
+    """Return a field's type as typer shows it: what `option` says, a list in words."""
+    if "help" not in field.metadata:
+        return hint
+    about = {name: one for name, one in field.metadata.items() if name not in ("each", "unset")}
+    if "unset" in field.metadata:
+        about["show_default"] = str(field.metadata["unset"])
+    in_words = "each" in field.metadata or _is_list(hint)
+    return Annotated[str | None if in_words else hint, typer.Option(flag(field.name), **about)]
+
+
+def _value(group: Any, given: dict[str, Any]) -> Any:
+    """Take the fields of a dataclass out of what was typed, and return the value they make."""
+    hints = get_type_hints(group, include_extras=True)
+    typed = {field.name: given.pop(field.name) for field in fields(group)}
+    for field in fields(group):
+        value = typed[field.name]
+        if "help" in field.metadata and _is_list(hints[field.name]) and value is not None:
+            typed[field.name] = tuple(split_list(value))
+    return group(**typed)
+
+
+def _is_list(hint: Any) -> bool:
+    """Say whether a type is a tuple, or one or None."""
+    return any(get_origin(part) is tuple for part in (hint, *get_args(hint)))

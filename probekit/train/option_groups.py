@@ -47,7 +47,7 @@ class Group:
 
     What a field says of itself besides its help: ``unset``, the value that None stands for;
     ``each``, what reads one item of a list, for an option that may have several values on the
-    command line; and ``shown``, the default in words.
+    command line; and ``show_default``, the default in words.
     """
 
     @property
@@ -118,13 +118,15 @@ class Descent(Group):
         weight_decay: AdamW's decoupled weight decay, or ``search``.
         optimizer: ``adamw``, or ``adam``, which has no weight decay.
         schedule: of the learning rate: ``linear`` decay to 0, or ``constant``.
+        warmup: share of the steps, in [0, 1), over which the rate rises to its peak on a line; the
+            first step of a warm-up has the rate 0, as in the schedules of ``transformers``.
     """
 
     lr: float | str | None = option(
         None,
         "Peak learning rate; of groups of parameters as mixing=0.1,transitions=0.05; auto is the "
         "head's own, search finds it by trials on other seeds.",
-        shown="auto",
+        show_default="auto",
         each=number_or_search,
     )
     rates: tuple[tuple[str, float], ...] = ()
@@ -138,6 +140,9 @@ class Descent(Group):
     schedule: str | None = option(
         None, "Learning rate over time: linear or constant.", unset="linear", each=str
     )
+    warmup: float | None = option(
+        None, "Share of the steps over which the rate rises to its peak.", unset=0, each=float
+    )
 
     def __post_init__(self) -> None:
         """Check every value, and sort the rates of groups."""
@@ -148,6 +153,7 @@ class Descent(Group):
             if name is not None:
                 choose(kind, name, dict.fromkeys(names))
         self._check_rates()
+        check_range("warmup", self.warmup, math.nextafter(0, -1), 1, "a number from 0 to below 1")
         decay = 0 if self.weight_decay is None else self.weight_decay
         if decay != SEARCH and not (is_number(decay) and 0 <= float(decay) < math.inf):
             raise OptionError(
@@ -182,12 +188,17 @@ class Descent(Group):
         Args:
             remaining: the share of the run that is left before the step, in (0, 1].
         """
-        return 1.0 if self.schedule == "constant" else remaining
+        warmup = self.warmup or 0.0
+        if 1 - remaining < warmup:
+            return (1 - remaining) / warmup
+        return 1.0 if self.schedule == "constant" else remaining / (1 - warmup)
 
     @property
     def optimizer_text(self) -> str:
         """Optimizer and schedule as records name them."""
         rate = "constant rate" if self.schedule == "constant" else "linear decay"
+        if self.warmup:
+            rate += f", warm-up {self.warmup:g}"
         decay = self.decay
         return f"Adam, {rate}" if decay is None else f"AdamW, weight decay {decay:g}, {rate}"
 

@@ -91,6 +91,11 @@ def test_how_a_head_is_trained_may_vary(tmp_path, monkeypatch):
     assert [row["optimizer"] for row in rows] == [
         f"AdamW, weight decay {decay}, linear decay" for decay in ("0", "0.5")
     ]
+    words = ("--warmup", "0,0.5", "--epochs", "1", "--head", "last", "--json")
+    rows = done("sweep", "planted", "conll", *words).rows
+    assert [row["optimizer"] for row in rows] == [
+        f"{decay}, linear decay{rise}" for rise in ("", ", warm-up 0.5")
+    ]
     bad = refused("sweep", "planted", "conll", "--batch-size", "8,x")
     assert bad == "--batch-size: 'x' is not a whole number."
 

@@ -12,7 +12,6 @@ from probekit.features import Location, Splits
 from probekit.results import Record
 from probekit.store.entry import read_manifest
 from probekit.store.layout import list_entries
-from probekit.tasks import KindName
 from probekit.train.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
 from probekit.train.sweeps import sweep
 from probekit.train.sweeps.resolve import resolve
@@ -88,33 +87,24 @@ def run_baselines(
     plan = [run.spec for run in runs]
     heads = train(plan, location=location, save=save, predictions=predictions)
     ledger = Ledger(Path(out))
-    notes = _undefined(splits.kind)
-    none: list[Record | None] = [None] * len(plan)
+    none: Sequence[Record | None] = [None] * len(runs)
     controls, codes = none, none
-    if KINDS[splits.kind].per == "word":
-        controls = [*train([replace(one, control=one.seed) for one in plan], location=location)]
-    if KINDS[splits.kind].targets == "classes":
-        codes = [*code_records(runs, splits, ledger, device=device, memory=memory)]
+    kind, notes = KINDS[splits.kind], []
+    if kind.per == "word":
+        controls = train([replace(one, control=one.seed) for one in plan], location=location)
+    else:
+        notes.append(f"no control task: it gives word types random labels ({kind.name} here).")
+    if kind.targets == "classes":
+        codes = code_records(runs, splits, ledger, device=device, memory=memory)
+    else:
+        notes.append(f"no code length: it is defined for classes ({kind.name} here).")
     random, missing = _random(plan, splits, location, train)
     return Baselines(
-        heads=[
-            _held_against(record, control, code)
-            for record, control, code in zip(heads, controls, codes, strict=True)
-        ],
+        heads=[_held_against(*each) for each in zip(heads, controls, codes, strict=True)],
         guesses=guess_records(runs, splits, ledger),
         random=random,
         notes=[*notes, *missing],
     )
-
-
-def _undefined(kind: KindName) -> list[str]:
-    """Say which baselines are not defined for a kind of label."""
-    notes = []
-    if KINDS[kind].per != "word":
-        notes.append(f"no control task: it gives word types random labels ({kind} here).")
-    if KINDS[kind].targets != "classes":
-        notes.append(f"no code length: it is defined for classes ({kind} here).")
-    return notes
 
 
 def _random(

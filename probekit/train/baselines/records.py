@@ -1,9 +1,17 @@
-"""Baselines as records, kept in the same file as those of heads."""
+"""Baselines as records, kept in the same file as those of heads.
 
+Without features: the most frequent answer, and the most frequent one per word. With them: the
+length of the online code.
+"""
+
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
 
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS
@@ -14,22 +22,91 @@ from probekit.metrics.scale import COMPRESSION
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims, owners, wait_for_change
 from probekit.train.baselines.code_length import CodeLength, online_code
-from probekit.train.baselines.guesses import Guess, majority, memorised
 from probekit.train.option_groups import Steps
 from probekit.train.scoring import gold_of
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_groups import data_key, stream_key
 from probekit.train.sweeps.run_options import Sample
-from probekit.train.sweeps.run_views import sample, scored_views, text_array, train_view
+from probekit.train.sweeps.run_views import sample, scored_views, train_view
 from probekit.train.sweeps.run_words import described
 from probekit.version import __version__
 
 CODE_SCORES = ("bits per label", COMPRESSION)
 
+Guess = Callable[[FeatureView], np.ndarray]
+"""From a view to what the task's metric consumes: a class, value or loss per row."""
+
+
+def majority(train: FeatureView) -> Guess:
+    """Guess the same for every row.
+
+    That is the most frequent class of train (the first by name among equals), the mean value for a
+    regression, and for language modelling the frequencies of the vocabulary in train, with one
+    added to each.
+
+    Args:
+        train: the rows that a probe would be trained on.
+    """
+    targets = KINDS[train.kind].targets
+    if targets == "numbers":
+        mean = float(train.targets.mean())
+        return lambda view: np.full(len(view), mean)
+    if targets == "vocabulary":
+        counts = np.bincount(train.targets, minlength=train.n_outputs) + 1.0
+        losses = -np.log(counts / counts.sum())
+        return lambda view: losses[view.targets]
+    common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
+    return lambda view: np.full(len(view), common, np.int64)
+
+
+def memorised(train: FeatureView) -> Guess:
+    """Guess for every word the class that it had most often in train, as it is written.
+
+    A word that train does not have gets the most frequent class of train (which is what makes the
+    majority's span F1 zero and this one's not).
+
+    Args:
+        train: words and their classes.
+    """
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
+    for word, target in zip(words_of(train), train.targets.tolist(), strict=True):
+        counts[word][target] += 1
+    common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
+    best = {word: _most(found) for word, found in counts.items()}
+    return lambda view: _look_up(words_of(view), best, common)
+
+
+def words_of(view: FeatureView) -> list[str]:
+    """Return the word of each row of a view of words."""
+    examples = view.entry.examples
+    words = [examples.words(int(position)) for position in view.positions]
+    starts = np.repeat(examples.row_start[view.positions], view.lengths)
+    owners = np.repeat(np.arange(view.n_examples), view.lengths)
+    places = (view.rows - starts).tolist()
+    return [words[owner][place] for owner, place in zip(owners.tolist(), places, strict=True)]
+
+
+def _most(counts: Mapping[int, int]) -> int:
+    """Return the most frequent class, the smallest of equals."""
+    return min(counts, key=lambda target: (-counts[target], target))
+
+
+def _look_up(
+    words: Sequence[str], best: Mapping[str, int], common: int
+) -> Int64[np.ndarray, " rows"]:
+    return np.fromiter((best.get(word, common) for word in words), np.int64, len(words))
+
+
 GUESSES: Mapping[str, Callable[[FeatureView], Guess]] = {
     "majority": majority,
     "memorised": memorised,
 }
+
+
+_NOT_TRAINED = (
+    "init", "depth", "select", "l2", "epochs", "evals", "lr", "rate_from", "batch_size",
+)  # fmt: skip
+"""What the record of a run says that a baseline without features has not."""
 
 
 class Ledger:
@@ -99,23 +176,15 @@ def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
         {split: found[metric.name] for split, found in scores.items()},
         head=name,
         decoder="none",
+        fitter="none",
         options={},
-        init=None,
         freeze=False,
         layers=(),
-        depth=None,
-        fitter="none",
-        select=None,
-        l2=None,
-        epochs=None,
-        evals=None,
-        lr=None,
         rates={},
-        rate_from=None,
-        batch_size=None,
         normalize="none",
         optimizer="none",
         scores={f"{split}/{one}": v for split, found in scores.items() for one, v in found.items()},
+        **dict.fromkeys(_NOT_TRAINED),
     )
 
 
@@ -174,7 +243,7 @@ def _code(run: Run, splits: Splits, key: str, code: CodeLength) -> Record:
 
 
 def _train_view(run: Run, splits: Splits) -> FeatureView:
-    full = train_view(splits, text_array(run.spec, splits))
+    full = train_view(splits, run.spec.pooling)
     return full.take(sample(run.spec, splits))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from probekit.base.kinds import KINDS
 from probekit.features import FeatureView, Splits, settled_array
+from probekit.results import Record
 from probekit.results.predictions import About, Predicted, write_predicted
 from probekit.tasks.task import slugify
 from probekit.train.result import FitResult
@@ -79,11 +80,12 @@ class Outputs:
                 labels_fingerprint=run.options.labels_fingerprint,
             )
 
-    def are_there(self, key: str) -> bool:
-        """Say whether all that was asked for of a run besides its record is there."""
+    def are_there(self, key: str, known: Mapping[str, Record]) -> bool:
+        """Say whether a run's record is among the known ones, and all else that was asked for."""
         predicted = key not in self.predictions or self.predictions[key].is_file()
         # The folder may hold the head of another run.
-        return predicted and (key not in self.heads or saved_key(self.heads[key]) == key)
+        saved = key not in self.heads or saved_key(self.heads[key]) == key
+        return key in known and predicted and saved
 
 
 def _name(run: Run) -> str:

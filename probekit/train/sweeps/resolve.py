@@ -11,12 +11,12 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import KINDS
+from probekit.base.kinds import ARRAYS, KINDS
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.registry import parse
 from probekit.base.selection import Selection
 from probekit.errors import DataError, OptionError
-from probekit.features import Splits, missing_array, settled_array
+from probekit.features import Splits, choose_array, missing_array, settled_array
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, SOLVERS
@@ -34,7 +34,6 @@ from probekit.train.sweeps.run_views import (
     count_values,
     fitted_and_judging,
     sample,
-    text_array,
     train_view,
 )
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
@@ -175,8 +174,20 @@ def _fill(spec: TrainSpec, head: HeadSpec, n_values: int, splits: Splits) -> Tra
         settle_fit(spec, head, parsed, values=n_values, splits=splits),
         label=splits.column,
         decoder=decoder,
-        pooling=text_array(replace(spec, decoder=decoder), splits),
+        pooling=_text_array(spec, parsed.name, splits),
     )
+
+
+def _text_array(spec: TrainSpec, decoder: str, splits: Splits) -> str | None:
+    """Return the array that stands for whole texts; None for labels with rows of their own.
+
+    Of an encoder's text the papers read the first token, and so does BERT's pooler.
+    """
+    published = spec.as_published or decoder == "pooler"
+    by_first = published and not splits.manifest.causal and KINDS[splits.kind].per == "text"
+    pooling = spec.pooling or ("cls" if by_first else None)
+    array = choose_array(splits.entries["train"], splits.kind, pooling)
+    return array if ARRAYS[array].per == "text" else None
 
 
 def _member(

@@ -216,9 +216,8 @@ class _Sweep:
                 said = True
                 wait_for_change(self.file, others)
             known = recorded(self.file)
-            todo = [
-                run for run in todo if run.options.key in left and not _is_done(run, known, outputs)
-            ]
+            keys = {key for key in left if not outputs.are_there(key, known)}
+            todo = [run for run in todo if run.options.key in keys]
         return fresh
 
     def _run(
@@ -309,14 +308,9 @@ def _missing(
     runs: Sequence[Run], known: dict[str, Record], outputs: Outputs, out: Path
 ) -> list[Run]:
     """Return the runs that are to be trained, and say how many are not."""
-    todo = [run for run in runs if not _is_done(run, known, outputs)]
+    todo = [run for run in runs if not outputs.are_there(run.options.key, known)]
     if len(todo) < len(runs):
         logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), out)
     if todo:
         check_appendable(out)
     return todo
-
-
-def _is_done(run: Run, known: Mapping[str, Record], outputs: Outputs) -> bool:
-    """Say whether a run's record, and all that was asked for besides, is there."""
-    return run.options.key in known and outputs.are_there(run.options.key)

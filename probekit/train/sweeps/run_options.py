@@ -72,13 +72,13 @@ class ProbeOptions(Group):
     normalize: str | None = option(
         None,
         "Each layer before the head: none, layernorm, standardize, final-norm.",
-        shown="none; standardize for a mixture that is solved",
+        show_default="none; standardize for a mixture that is solved",
         each=str,
     )
     pooling: str | None = option(
         None,
         "For labels of whole texts: cls, mean or last row.",
-        shown="mean, cls under a pooler or a protocol, last for a causal model",
+        show_default="mean, cls under a pooler or a protocol, last for a causal model",
         each=str,
     )
 
@@ -149,10 +149,10 @@ class Fitting(Group):
     select: str | None = option(
         None,
         "What chooses L2, checkpoint or rate: dev, held-out (--hold-out), cv:K, hold-out:F.",
-        shown="held-out beside dev; else dev, or cv:5 without a labelled test split",
+        show_default="held-out beside dev; else dev, or cv:5 without a labelled test split",
     )
     l2: float | None = option(
-        None, "Strength of a solver's L2; auto chooses it.", shown="auto", each=float
+        None, "Strength of a solver's L2; auto chooses it.", show_default="auto", each=float
     )
 
     def __post_init__(self) -> None:

@@ -6,9 +6,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Int64
 
-from probekit.base.kinds import KINDS, POOLED
 from probekit.base.selection import HELD_OUT, Selection
-from probekit.features import FeatureView, Location, Splits, choose_array, open_features
+from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.probe.fitters import SOLVERS
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE
 from probekit.train.sampling import count_classes, draw, held_out, hold_out
@@ -51,18 +50,6 @@ def open_once(sweep: str, opened: Opened, location: Location) -> Splits:
 def _open(opened: Opened, location: Location | None) -> Splits:
     data, classes = opened
     return open_features(location=location, classes=classes, **vars(data))
-
-
-def text_array(spec: TrainSpec, splits: Splits) -> str | None:
-    """Return the array that stands for whole texts; None for labels with rows of their own.
-
-    Of an encoder's text the papers read the first token, and so does BERT's pooler.
-    """
-    published = spec.as_published or (spec.decoder or "").partition(":")[0] == "pooler"
-    by_first = published and not splits.manifest.causal and KINDS[splits.kind].per == "text"
-    pooling = spec.pooling or ("cls" if by_first else None)
-    array = choose_array(splits.entries["train"], splits.kind, pooling)
-    return array if array in POOLED else None
 
 
 @lru_cache(maxsize=2)
@@ -118,11 +105,10 @@ def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
 
     Where there is no dev split, what is held out is dev.
     """
-    pooling = text_array(spec, splits)
     names = [split for split in splits.labels if split != "train"]
-    found = {split: splits.view(split, pooling=pooling) for split in names}
+    found = {split: splits.view(split, pooling=spec.pooling) for split in names}
     if spec.hold_out is not None:
-        held = splits.view("train", pooling=pooling).take(part(spec, splits)[1])
+        held = splits.view("train", pooling=spec.pooling).take(part(spec, splits)[1])
         found |= {HELD_OUT if "dev" in found else "dev": held}
     return found
 

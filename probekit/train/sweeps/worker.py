@@ -27,7 +27,6 @@ from probekit.train.sweeps.run_views import (
     opened_by,
     sample,
     scored_views,
-    text_array,
     train_view,
 )
 from probekit.train.sweeps.run_words import make_record
@@ -98,7 +97,7 @@ class GroupJob:
         """Claim the runs of the group that nobody trains; return those that nobody has trained."""
         free = claims.take(self.specs)
         known = recorded(self.out)  # after the claim: what was let go of by then is in it
-        done = {key for key in free if key in known and self.outputs.are_there(key)}
+        done = {key for key in free if self.outputs.are_there(key, known)}
         claims.release(done)
         return [key for key in self.specs if key in free - done]
 
@@ -180,8 +179,7 @@ def make_streams(
     places: dict[Hashable, list[int]] = {}
     for place, run in enumerate(runs):
         places.setdefault(stream_key(run), []).append(place)
-    pooling = text_array(runs[0].spec, splits)
-    full = train_view(splits, pooling)
+    full = train_view(splits, runs[0].spec.pooling)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
 
     def view_of_drawn(drawn: Int64[np.ndarray, " some"]) -> FeatureView:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from probekit.features import Location, open_features
-from probekit.train.baselines.guesses import majority, memorised, words_of
+from probekit.train.baselines.records import majority, memorised, words_of
 from tests.planted import MODEL, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
 

@@ -12,8 +12,7 @@ from probekit.results.tables import summarise, table
 from probekit.train.saved.folder import saved_key
 from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps import run as run_module
-from probekit.train.sweeps import sweep
-from probekit.train.sweeps import worker as task_module
+from probekit.train.sweeps import run_views, sweep, worker
 from probekit.train.sweeps.specs import TrainSpec, depths, product
 from tests.planted import DIM, MODEL, NAMES, TASK, plant, plant_all
 
@@ -65,13 +64,13 @@ def test_a_run_that_diverges_is_recorded_as_such_and_not_run_again(location, tmp
 
 
 def test_a_plan_opens_each_source_once_whatever_its_order(location, monkeypatch):
-    opened, real = [], task_module.open_features
+    opened, real = [], run_views.open_features
 
     def counted(*arguments, control=None, **options):
         opened.append(control)
         return real(*arguments, control=control, **options)
 
-    monkeypatch.setattr(task_module, "open_features", counted)
+    monkeypatch.setattr(run_views, "open_features", counted)
     plan = product(base(), {"head": HEADS, "control": [0, 1, 2]})
     runs = run_module._resolve(plan, location, "one sweep").values()
     assert opened == [0, 1, 2]
@@ -84,7 +83,7 @@ def test_a_second_sweep_trains_nothing(location, tmp_path, monkeypatch):
     out = tmp_path / "runs.jsonl"
     plan = product(base(), {"head": HEADS})
     first = sweep(plan, out=out, location=location)
-    monkeypatch.setattr(task_module, "fit_group", None)
+    monkeypatch.setattr(worker, "fit_group", None)
     again = sweep(plan, out=out, location=location)
     assert again == first
     assert len(out.read_text().splitlines()) == len(plan)
@@ -104,7 +103,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(location, tmp_path, monkeypat
     out = tmp_path / "runs.jsonl"
     whole = sweep(plan, out=tmp_path / "whole.jsonl", location=location)
     trained = []
-    real = task_module.fit_group
+    real = worker.fit_group
 
     def interrupted(streams, *args, **options):
         if len(trained) == 1:
@@ -112,11 +111,11 @@ def test_an_interrupted_sweep_goes_on_where_it_was(location, tmp_path, monkeypat
         trained.append(sum(len(stream.members) for stream in streams))
         return real(streams, *args, **options)
 
-    monkeypatch.setattr(task_module, "fit_group", interrupted)
+    monkeypatch.setattr(worker, "fit_group", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sweep(plan, out=out, location=location)
     assert len(load_records(out)) == trained[0] == 2
-    monkeypatch.setattr(task_module, "fit_group", real)
+    monkeypatch.setattr(worker, "fit_group", real)
     assert comparable(sweep(plan, out=out, location=location)) == comparable(whole)
     assert len(out.read_text().splitlines()) == len(plan)
 
@@ -129,13 +128,13 @@ def test_a_little_memory_gives_the_same_numbers(location, tmp_path):
 
 
 def test_rows_may_take_what_heads_leave(location, tmp_path, monkeypatch):
-    asked, real = [], task_module.fit_group
+    asked, real = [], worker.fit_group
 
     def spy(streams, *args, **options):
         asked.append(options["memory"])
         return real(streams, *args, **options)
 
-    monkeypatch.setattr(task_module, "fit_group", spy)
+    monkeypatch.setattr(worker, "fit_group", spy)
     plan = product(base(head="concat", epochs=1), {"seed": [0, 1]})
     found = {}
     for memory in (10**7, 1000):

@@ -41,6 +41,11 @@ def resolved(**options):
         ({"hold_out": 1}, "--hold-out must be a number between 0 and 1"),
         ({"weight_decay": -1}, "--weight-decay must be 0 or more"),
         ({"weight_decay": 0.1, "optimizer": "adam"}, "--weight-decay: --optimizer adam has none"),
+        ({"warmup": 1}, "--warmup must be a number from 0 to below 1; found 1"),
+        (
+            {"warmup": 0.1, "fit": "lbfgs"},
+            "--fit lbfgs solves .* takes no --warmup",
+        ),
         ({"depth": -1}, "--depth must be"),
         ({"normalize": "l2"}, "normaliz"),
     ],

@@ -1,0 +1,182 @@
+"""No option is left out, of the key, the shared steps or the source, whatever comes after it.
+
+Every test goes through the fields of a group, so that a new option is tried as well. Where one
+cannot be tried by `OTHER`, whoever adds it says there what else it may be.
+"""
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from probekit.features import Location, open_features
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
+from probekit.train import MemberSpec
+from probekit.train.cached_rows import Rows
+from probekit.train.member import Member
+from probekit.train.option_groups import ALWAYS_WRITTEN, Descent, Steps
+from probekit.train.steps import steps_of
+from probekit.train.sweeps import run_views
+from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run_groups import data_key, stream_key
+from probekit.train.sweeps.run_options import GROUPS, Data, Origin, Sample
+from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
+from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
+from probekit.train.sweeps.worker import make_streams
+from probekit.train.treatment import fit_treatment
+from tests.planted import MODEL, TASK, plant_all
+
+BASE = {"model": MODEL, "task": TASK, "head": "last", "label": "ner"}
+OTHER = {
+    "model": "other",
+    "task": "conll2003",
+    "label": "pos",
+    "control": 3,
+    "fit_on": "dev",
+    "head": "mean",
+    "decoder": "mlp",
+    "layers": "1,2",
+    "depth": 2,
+    "normalize": "standardize",
+    "pooling": "cls",
+    "shots": 4,
+    "fraction": 0.5,
+    "hold_out": 0.25,
+    "seed": 5,
+    "epochs": 3,
+    "batch_size": 5,
+    "evals": 2,
+    "lr": 0.5,
+    "rates": (("mixing", 0.5),),
+    "weight_decay": 0.5,
+    "optimizer": "adam",
+    "schedule": "constant",
+    "warmup": 0.5,
+    "fit": "adam",
+    "select": "dev",
+    "l2": 0.5,
+    "fusion_from": "saved",
+    "freeze_fusion": True,
+    "init_from": "saved",
+    "as_published": True,
+    "rate_from": "searched",
+    "trial": True,
+}
+"""Another value of every option than its default."""
+
+BESIDE = {"freeze_fusion": {"fusion_from": "saved"}, "l2": {"fit": "lbfgs"}}
+"""What an option needs beside it."""
+
+NAMES = {group: [field.name for field in fields(group)] for group in GROUPS}
+EVERY = [name for names in NAMES.values() for name in names]
+
+
+def spec(**options):
+    return TrainSpec(**BASE | options)
+
+
+def key(**options):
+    about = {"task": "t", "layers": (1,), "metric": "f1", "entries": {}, "labels_fingerprint": "l"}
+    return ResolvedOptions(spec=spec(**options), numerics=1, **about).key
+
+
+def test_a_spec_is_its_groups():
+    assert set(EVERY) == {field.name for field in fields(TrainSpec)} == set(OTHER)
+    assert len(EVERY) == len(set(EVERY))
+    assert TrainSpec.__mro__[1 : 1 + len(GROUPS)] == GROUPS
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_option_is_in_the_key_save_where_it_is_said_why_not(name):
+    beside = BESIDE.get(name, {})
+    same = key(**beside) == key(**beside | {name: OTHER[name]})
+    # in the entries' keys, the content of a saved head, and the numbers of the layers
+    elsewhere = ("model", "task", "fusion_from", "layers")
+    assert same == (name in (*elsewhere, *NAMES[Origin]))
+
+
+def test_options_that_came_later_are_written_only_if_set():
+    later = set(EVERY) - ALWAYS_WRITTEN - set(NAMES[Origin])
+    assert later == {"warmup"}
+    assert len(ALWAYS_WRITTEN) == 29  # a later option has no place there
+    for name in later:
+        (field,) = (field for field in fields(TrainSpec) if field.name == name)
+        for usual in (field.default, field.metadata.get("unset", field.default)):
+            assert key() == key(**{name: usual})
+            assert name not in spec(**{name: usual}).to_json()
+        assert spec(**{name: OTHER[name]}).to_json()[name] == OTHER[name]
+
+
+@pytest.mark.parametrize("name", NAMES[Data])
+def test_every_option_of_data_decides_what_is_opened(name, monkeypatch):
+    one, other = spec(), spec(**{name: OTHER[name]})
+    assert opened_by(one) != opened_by(other)
+    opened = []
+    monkeypatch.setattr(run_views, "open_features", lambda **given: opened.append(given))
+    for each in (one, other, one):
+        open_once("a sweep", opened_by(each), Location())
+    open_splits(other, Location())
+    assert [given[name] for given in opened] == [
+        getattr(each, name) for each in (one, other, other)
+    ]
+    open_once.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def splits(tmp_path_factory):
+    root = plant_all(tmp_path_factory.mktemp("cache"))
+    return open_features(MODEL, TASK, "ner", Location(cache=root))
+
+
+@pytest.fixture
+def run(splits):
+    return resolve(spec(epochs=1, lr=0.25, select="dev"), splits)
+
+
+def changed(run, **options):
+    return replace(run, options=replace(run.options, spec=replace(run.spec, **options)))
+
+
+@pytest.mark.parametrize("name", [*NAMES[Data], "hold_out", "pooling"])
+def test_every_option_of_data_parts_groups(name, run):
+    assert data_key(run) != data_key(changed(run, **{name: OTHER[name]}))
+
+
+@pytest.mark.parametrize("name", [*NAMES[Sample], *NAMES[Steps], "select"])
+def test_every_option_of_sample_and_steps_parts_streams(name, run, splits):
+    other = changed(run, **{name: "hold-out:0.1" if name == "select" else OTHER[name]})
+    assert stream_key(run) != stream_key(other)
+    streams, _ = make_streams([run, changed(run), other], splits)
+    assert [len(stream.members) for stream in streams] == [2, 1]
+    assert [stream.steps for stream in streams] == [run.spec.of(Steps), other.spec.of(Steps)]
+
+
+@pytest.mark.parametrize("name", NAMES[Descent])
+def test_probes_with_another_descent_never_step_together(name, run, splits):
+    """Alike they do: a linear probe takes no notice of rates of groups that it has not."""
+    usual = run.spec.of(Descent)
+    descents = [usual, usual, replace(usual, **{name: OTHER[name]})]
+    train = splits.view("train")
+    treatment = fit_treatment("none", Rows(train, (3,), device=torch.device("cpu"), resident=True))
+    members = [
+        Member(
+            MemberSpec(
+                head=HEADS["last"](), decoder=DECODERS["linear"](), layers=(3,), descent=descent
+            ),
+            treatment,
+            seed=0,
+            train=train,
+            device=torch.device("cpu"),
+        )
+        for descent in descents
+    ]
+    assert len(steps_of(members[:2])) == 1
+    assert len(steps_of(members)) == 2
+
+
+@pytest.mark.parametrize("name", NAMES[Descent])
+def test_every_option_of_descent_reaches_its_member(name, splits):
+    options = {"head": "p32", name: OTHER[name]}
+    member = resolve(spec(**options), splits).member
+    assert getattr(member.descent, name) == OTHER[name]

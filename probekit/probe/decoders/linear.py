@@ -11,7 +11,14 @@ from torch.nn import functional
 
 from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
-from probekit.probe.decoders.contract import UNSEEN_LOSS, Classifier, DecoderSpec, Objective
+from probekit.probe.decoders.contract import (
+    UNSEEN_LOSS,
+    Classifier,
+    DecoderSpec,
+    Fused,
+    Logits,
+    Objective,
+)
 from probekit.probe.decoders.dropout import check_rate, drop
 
 
@@ -76,9 +83,7 @@ class LinearDecoder(Classifier):
         self.weight[present] = (weight - weight.mean(0)).to(self.weight)
         self.bias[present] = bias.to(self.bias)
 
-    def forward(
-        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
-    ) -> Float[Tensor, "rows classes"]:
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the product runs in the autocast dtype."""
         h = drop(self, h, self.dropout, generator)
         return full(functional.linear(h, self.weight, self.bias))

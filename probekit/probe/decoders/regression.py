@@ -5,12 +5,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int64, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 from torch.nn import functional
 
 from probekit.base.numbers.initialization import linear_layer
-from probekit.probe.decoders.contract import Decoder, DecoderSpec, Objective
+from probekit.probe.decoders.contract import (
+    Decoder,
+    DecoderSpec,
+    Fused,
+    Logits,
+    Objective,
+    Offsets,
+    Targets,
+)
 from probekit.probe.decoders.dropout import check_rate, drop
 
 
@@ -61,7 +69,7 @@ class RegressionDecoder(Decoder):
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("deviation", torch.ones(()))
 
-    def fit_targets(self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]) -> None:
+    def fit_targets(self, targets: Targets) -> None:
         """Keep mean and standard deviation; equal targets have deviation 1, so that it divides."""
         known = targets[self.counted(targets)].double()
         if len(known) == 0:
@@ -82,9 +90,7 @@ class RegressionDecoder(Decoder):
         self.weight.copy_(weight)
         self.bias.copy_(bias)
 
-    def forward(
-        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
-    ) -> Float[Tensor, "rows classes"]:
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return values, shape (rows, 1); in full precision even under autocast.
 
         In bfloat16 values near 4 would lie 0.016 apart, and ties move a rank correlation.
@@ -95,26 +101,17 @@ class RegressionDecoder(Decoder):
         return self.mean + self.deviation * standard
 
     def row_losses(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
+        self, logits: Logits, targets: Targets, offsets: Offsets = None
     ) -> Float[Tensor, " rows"]:
         """Return the squared error of each row, 0 where the target is NaN."""
         values = logits[:, 0]
         known = torch.where(self.counted(targets), targets.to(values.dtype), values)
         return (values - known).square()
 
-    def predict(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
-    ) -> Float[Tensor, " rows"]:
+    def predict(self, logits: Logits, offsets: Offsets = None) -> Float[Tensor, " rows"]:
         """Return the value of each row."""
         return logits[:, 0]
 
-    def counted(
-        self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]
-    ) -> Bool[Tensor, " rows"]:
+    def counted(self, targets: Targets) -> Bool[Tensor, " rows"]:
         """Return which rows have a number (-100 is one)."""
         return ~targets.isnan()

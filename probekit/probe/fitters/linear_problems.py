@@ -75,6 +75,20 @@ class Problems:
     @classmethod
     def of(cls, strengths: Iterable[float], parts: Float[Tensor, "parts n"]) -> "Problems":
         """Return all strengths, in their order, for every part."""
+        # Two strengths, and four rows in two folds: fold 1 judges rows 0 and 2, fold 2 the others.
+        #
+        #   parts    1 1 1 1        all of the rows, as shares 1/4 each
+        #            0 1 0 1        what is fitted to be judged by fold 1: 0 1/2 0 1/2
+        #            1 0 1 0        by fold 2
+        #
+        #   problem    0    1     2    3     4    5
+        #   l2       10.0  1.8  10.0  1.8  10.0  1.8
+        #   part       0    0     1    1     2    2
+        #
+        # Part by part, and strength by strength in each: the first two problems see all rows, and
+        # `points.view(3, 2, -1)` has one part's solutions side by side. A block of rows is
+        # multiplied with the weights of all six at once; `parts[:, rows][part]` is then the weight
+        # of each of its rows in each problem.
         l2 = torch.tensor(list(strengths), dtype=torch.float64, device=parts.device)
         part = torch.arange(len(parts), device=parts.device)
         shares = (parts / parts.double().sum(1, keepdim=True)).float()

@@ -29,6 +29,15 @@ _NEAR, _LEAST = 0.9, 1e-35
 """Weight of a layer in the start near its vertex, and the least that a gradient is told by."""
 
 
+Layers = Float[Tensor, "layers n dim"]
+
+Mixed = Float[Tensor, "problems n dim"]
+"""Every problem's h."""
+
+Values = Float[Tensor, "problems values"]
+"""What decides every problem's mixture."""
+
+
 class Mixture(ABC):
     """How layers are mixed, for many problems at once.
 
@@ -45,18 +54,11 @@ class Mixture(ABC):
         """Return where fits begin: the uniform mixture, then one near each layer's vertex."""
 
     @abstractmethod
-    def forward(
-        self, values: Float[Tensor, "problems values"], z: Float[Tensor, "layers n dim"]
-    ) -> tuple[Float[Tensor, "problems n dim"], Tensor]:
+    def forward(self, values: Values, z: Layers) -> tuple[Mixed, Tensor]:
         """Return every problem's h, and what `backward` needs."""
 
     @abstractmethod
-    def backward(
-        self,
-        kept: Tensor,
-        z: Float[Tensor, "layers n dim"],
-        by_h: Float[Tensor, "problems n dim"],
-    ) -> Float[Tensor, "problems values"]:
+    def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
         """Return the gradient by the values, given that by h."""
 
     def residual(
@@ -81,19 +83,12 @@ class SharedMixture(Mixture):
         top = torch.tensor(_NEAR * (self.n_values - 1) / (1 - _NEAR)).log()
         return [uniform, *(top * torch.eye(self.n_values, dtype=torch.float64))]
 
-    def forward(
-        self, values: Float[Tensor, "problems values"], z: Float[Tensor, "layers n dim"]
-    ) -> tuple[Float[Tensor, "problems n dim"], Tensor]:
+    def forward(self, values: Values, z: Layers) -> tuple[Mixed, Tensor]:
         """Return the weighted sums, and the weights."""
         weights = values.softmax(1)
         return (weights @ z.flatten(1)).view(len(values), *z.shape[1:]), weights
 
-    def backward(
-        self,
-        kept: Tensor,
-        z: Float[Tensor, "layers n dim"],
-        by_h: Float[Tensor, "problems n dim"],
-    ) -> Float[Tensor, "problems values"]:
+    def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
         """Return the gradient through the softmax."""
         by_weights = by_h.flatten(1) @ z.flatten(1).t()
         return kept * (by_weights - (kept * by_weights).sum(1, keepdim=True))
@@ -138,9 +133,7 @@ class RowMixture(Mixture):
                 found.append(query * (wanted / lead))
         return found
 
-    def forward(
-        self, values: Float[Tensor, "problems values"], z: Float[Tensor, "layers n dim"]
-    ) -> tuple[Float[Tensor, "problems n dim"], Tensor]:
+    def forward(self, values: Values, z: Layers) -> tuple[Mixed, Tensor]:
         """Return the weighted sums, and the weights of every row (problems, layers, n)."""
         n_layers, n_rows, _ = z.shape
         scores = (values @ z.flatten(0, 1).t()).view(len(values), n_layers, n_rows)
@@ -150,12 +143,7 @@ class RowMixture(Mixture):
             h.addcmul_(weights[:, layer].unsqueeze(2), z[layer])
         return h, weights
 
-    def backward(
-        self,
-        kept: Tensor,
-        z: Float[Tensor, "layers n dim"],
-        by_h: Float[Tensor, "problems n dim"],
-    ) -> Float[Tensor, "problems values"]:
+    def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
         """Return the gradient through every row's softmax."""
         by_weights = torch.stack([(by_h * layer).sum(2) for layer in z], 1)
         by_scores = kept * (by_weights - (kept * by_weights).sum(1, keepdim=True))
@@ -226,9 +214,7 @@ class MixtureObjective:
         weights = weights.view(len(points), self.loss.n_logits, width)
         return weights[:, :, :-1], weights[:, :, -1], extra, mixture
 
-    def predict(
-        self, points: Float64[Tensor, "some _"], z: Float[Tensor, "layers n dim"], offsets: Tensor
-    ) -> Tensor:
+    def predict(self, points: Float64[Tensor, "some _"], z: Layers, offsets: Tensor) -> Tensor:
         """Return what some problems predict of rows, shape (some, n)."""
         weights, bias, extra, mixture = self.unpack(points)
         most = max(_BLOCK_VALUES // (len(points) * z.shape[2]), 64)
@@ -262,7 +248,7 @@ class MixturePass:
         self._by_mixture = torch.zeros_like(mixture)
         self._curvature: Tensor | None = None
 
-    def add(self, rows: slice, z: Float[Tensor, "layers n dim"]) -> None:
+    def add(self, rows: slice, z: Layers) -> None:
         """Add some rows."""
         most = max(_BLOCK_VALUES // (len(self._l2) * z.shape[2]), 64)
         for part in self._objective.loss.slices(rows, most):

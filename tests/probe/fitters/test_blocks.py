@@ -23,7 +23,7 @@ def at(loss, z, spectrum, *, drawn=None):
     )
     rows, which = [(slice(0, len(z)), z)], torch.zeros(1, dtype=torch.int64)
     first = evaluated(objective, Request(which, points.double()), rows).curvature
-    total = first.diagonal(0, 1, 2) if drawn is None else drawn
+    total = first.diagonal(0, 1, 2) if drawn is None else drawn.double()
     return points.double(), evaluated(objective, Request(which, points.double(), total), rows)
 
 

@@ -52,6 +52,7 @@ class LabelMap:
             The class of each label, and the names beyond the map's own in the order of their
             numbers.
         """
+        # Classes LOC, PER; labels PER, MISC, LOC: MISC is 2, the first number beyond the classes.
         known = {name: number for number, name in enumerate(self.names)}
         unseen = tuple(sorted(set(labels) - known.keys()))
         known.update({name: number for number, name in enumerate(unseen, start=len(self))})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -33,6 +33,24 @@ IGNORED = -100
 
 UNSEEN_LOSS = -math.log(1e-12)
 """Loss in nats of a row whose class the decoder does not know (its label is not in train)."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """What a solver found for a decoder.
+
+    Attributes:
+        weight: of the logits of h.
+        bias: of the same.
+        present: the class of each of these logits; a class that was not drawn has no score. Empty
+            for numbers.
+        chain: transitions, first and last scores of these classes, of a chain.
+    """
+
+    weight: Float[Tensor, "k width"]
+    bias: Float[Tensor, " k"]
+    present: Shaped[Tensor, " drawn"]
+    chain: Sequence[Tensor] = ()
 
 
 class Decoder(nn.Module, ABC):
@@ -77,21 +95,8 @@ class Decoder(nn.Module, ABC):
         """
         return divide(self)
 
-    def load(
-        self,
-        weight: Float[Tensor, "k width"],
-        bias: Float[Tensor, " k"],
-        present: Int64[Tensor, " k"],
-        chain: Sequence[Tensor] = (),
-    ) -> None:
-        """Take the values that a solver found; only for decoders with an objective.
-
-        Args:
-            weight: of the logits of h.
-            bias: of the same.
-            present: the class of each of these logits; a class that was not drawn has no score.
-            chain: transitions, first and last scores of these classes, of a chain.
-        """
+    def load(self, found: Solution) -> None:
+        """Take the values that a solver found; only for decoders with an objective."""
         raise NotImplementedError(f"{type(self).__name__} is not solved")
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """CRF decoder: a linear-chain conditional random field over the tags of a sentence."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from probekit.probe.decoders.contract import (
     Logits,
     Objective,
     Offsets,
+    Solution,
     Targets,
 )
 from probekit.probe.decoders.dropout import check_rate
@@ -95,21 +96,15 @@ class CRFDecoder(Decoder):
         return divide(self, transitions=own)
 
     @torch.no_grad()
-    def load(
-        self,
-        weight: Float[Tensor, "k width"],
-        bias: Float[Tensor, " k"],
-        present: Int64[Tensor, " k"],
-        chain: Sequence[Tensor] = (),
-    ) -> None:
+    def load(self, found: Solution) -> None:
         """Take emissions and transitions; a tag that was not drawn is the last to follow."""
-        self.emission.load(weight, bias, present)
-        transitions, start, end = chain
+        self.emission.load(found)
+        (transitions, *ends), present = found.chain, found.present
         self.transitions.fill_(float(transitions.min()))
         self.transitions[present.unsqueeze(1), present] = transitions.to(self.transitions)
-        for own, found in ((self.start, start), (self.end, end)):
-            own.fill_(float(found.min()))
-            own[present] = found.to(own)
+        for own, scores in zip((self.start, self.end), ends, strict=True):
+            own.fill_(float(scores.min()))
+            own[present] = scores.to(own)
 
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return the emissions; the products run in the autocast dtype."""

@@ -1,11 +1,9 @@
 """Linear decoder: dropout, then one linear layer; the default for tagging."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
@@ -18,6 +16,7 @@ from probekit.probe.decoders.contract import (
     Fused,
     Logits,
     Objective,
+    Solution,
 )
 from probekit.probe.decoders.dropout import check_rate, drop
 
@@ -70,18 +69,12 @@ class LinearDecoder(Classifier):
         return self.weight, self.bias
 
     @torch.no_grad()
-    def load(
-        self,
-        weight: Float[Tensor, "k width"],
-        bias: Float[Tensor, " k"],
-        present: Int64[Tensor, " k"],
-        chain: Sequence[Tensor] = (),
-    ) -> None:
+    def load(self, found: Solution) -> None:
         """Take weight and bias; a class that was not drawn has about the loss ``UNSEEN_LOSS``."""
         self.weight.zero_()
-        self.bias.fill_(float(bias.mean()) - UNSEEN_LOSS)
-        self.weight[present] = (weight - weight.mean(0)).to(self.weight)
-        self.bias[present] = bias.to(self.bias)
+        self.bias.fill_(float(found.bias.mean()) - UNSEEN_LOSS)
+        self.weight[found.present] = (found.weight - found.weight.mean(0)).to(self.weight)
+        self.bias[found.present] = found.bias.to(self.bias)
 
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the product runs in the autocast dtype."""

@@ -1,11 +1,10 @@
 """Regression decoder: dropout, then one linear layer to a number, trained by squared error."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -17,6 +16,7 @@ from probekit.probe.decoders.contract import (
     Logits,
     Objective,
     Offsets,
+    Solution,
     Targets,
 )
 from probekit.probe.decoders.dropout import check_rate, drop
@@ -79,16 +79,10 @@ class RegressionDecoder(Decoder):
         self.deviation.fill_(1.0 if equal else float(known.std(correction=0)))
 
     @torch.no_grad()
-    def load(
-        self,
-        weight: Float[Tensor, "k width"],
-        bias: Float[Tensor, " k"],
-        present: Shaped[Tensor, " none"],
-        chain: Sequence[Tensor] = (),
-    ) -> None:
+    def load(self, found: Solution) -> None:
         """Take weight and bias of numbers in standard units."""
-        self.weight.copy_(weight)
-        self.bias.copy_(bias)
+        self.weight.copy_(found.weight)
+        self.bias.copy_(found.bias)
 
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return values, shape (rows, 1); in full precision even under autocast.

@@ -114,7 +114,7 @@ class LinearObjective:
             extra_l2: strength of L2 on the loss's own values.
         """
         self.loss, self.problems = loss, problems
-        self._spectrum, self._extra_l2 = spectrum, extra_l2
+        self._spectrum, self.extra_l2 = spectrum, extra_l2
         self._width = len(spectrum) + 1
         self._n_weights = loss.n_logits * self._width
 
@@ -127,8 +127,7 @@ class LinearObjective:
         tolerance = tolerance / 100 if loss.n_extra else tolerance
         n_problems = len(problems.l2)
         start = problems.l2.new_zeros(n_problems, self._n_weights + loss.n_extra)
-        weights, _, _ = self._split(start)
-        weights[:, :, -1] = loss.start(problems.parts)[problems.part]
+        self.unpack(start)[1].copy_(loss.start(problems.parts)[problems.part])
         beside = [loss.n_extra] if loss.n_extra else []
         kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
         inverse = kind(self._spectrum, problems.l2, loss.n_logits, beside=beside)
@@ -142,12 +141,8 @@ class LinearObjective:
         Float64[Tensor, "some extra"],
     ]:
         """Return weights, biases and the loss's own values of some points."""
-        weights, _, extra = self._split(points)
-        return weights[:, :, :-1], weights[:, :, -1], extra
-
-    def _split(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weights = points[:, : self._n_weights].view(len(points), self.loss.n_logits, self._width)
-        return weights, weights[:, :, :-1], points[:, self._n_weights :]
+        return weights[:, :, :-1], weights[:, :, -1], points[:, self._n_weights :]
 
     def predict(
         self,
@@ -182,13 +177,12 @@ class Pass:
         self._l2 = problems.l2[request.which]
         self._part = problems.part[request.which]
         self._n = len(request.which)
-        self._points = request.points
-        weights, self._penalised, self._extra = objective._split(request.points)
-        n_logits, width = weights.shape[1:]
-        self._matrix = weights[:, :, :-1].reshape(self._n * n_logits, width - 1).float()
-        self._bias = weights[:, :, -1].reshape(-1, 1).float()
+        self._weights, bias, self._extra = objective.unpack(request.points)
+        self._matrix = self._weights.flatten(0, 1).float()
+        self._bias = bias.reshape(-1, 1).float()
         self._value = torch.zeros_like(self._l2)
-        self._by_weights = weights.new_zeros(self._n * n_logits, width)
+        width = self._weights.shape[2] + 1
+        self._by_weights = self._l2.new_zeros(len(self._matrix), width)
         self._by_extra = torch.zeros_like(self._extra)
         self._curvature: Tensor | None = None
         self._blocks = None if request.curvature is None else _Blocks(request.curvature, width)
@@ -215,7 +209,7 @@ class Pass:
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""
-        own, extra_l2 = self._penalised, self._objective._extra_l2
+        own, extra_l2 = self._weights, self._objective.extra_l2
         value = self._value + self._l2 / 2 * own.square().sum((1, 2))
         value = value + extra_l2 / 2 * self._extra.square().sum(1)
         by_weights = self._by_weights.view(self._n, own.shape[1], -1)

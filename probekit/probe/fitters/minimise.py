@@ -261,6 +261,8 @@ class _Memory:
 
     def apply(self, gradient: Tensor, initial: Product) -> Tensor:
         """Return the inverse Hessian times the gradient, of each problem."""
+        # The two loops of Nocedal (1980), from the newest pair to the oldest and back; a pair whose
+        # 1 / (s . y) is 0, that of a problem which forgot it, leaves both as they are.
         shares = []
         for steps, changes, inverse in reversed(self._pairs):
             share = inverse * (steps * gradient).sum(1)
@@ -341,6 +343,10 @@ class _LineSearch:
         self, here: Tensor, step: Tensor, new: Tensor, value: Tensor, slope: Tensor
     ) -> Tensor:
         """Return the next step lengths: twice as far, or inside the interval that is known."""
+        # While every step was good and the slope still steep, high is infinite: 1, 2, 4, ... A step
+        # that was too long sets high. If no shorter one is known to be good (low is 0), value and
+        # slope at 0 and the value at the step give a parabola, whose minimum is taken unless it is
+        # within a tenth of either end; else the interval is halved.
         low, high = self._low[here], self._high[here]
         middle = torch.where(high.isinf(), 2 * step, (low + high) / 2)
         parabola = -slope * step.square() / (2 * (new - value - slope * step))

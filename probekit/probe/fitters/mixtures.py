@@ -152,6 +152,8 @@ class RowMixture(Mixture):
 
 def onto_simplex(points: Float64[Tensor, "some values"]) -> Float64[Tensor, "some values"]:
     """Return the nearest points whose values are not negative and sum to 1 (Duchi et al. 2008)."""
+    # 0.9 0.5 -0.2: sums of the falling values less 1, each by its count, are -0.1 0.2 0.067; two of
+    # the values are above their level, the second of which is 0.2: 0.7 0.3 0.0.
     falling = points.sort(1, descending=True).values
     count = torch.arange(1, points.shape[1] + 1, device=points.device)
     level = (falling.cumsum(1) - 1) / count
@@ -209,6 +211,12 @@ class MixtureObjective:
 
     def unpack(self, points: Float64[Tensor, "some _"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return weights (some, logits, dim), biases, the loss's own values, and mixtures."""
+        # Two logits, rows of width 2, a chain's extra values e and three layers' values m:
+        #
+        #   w00 w01 b0  w10 w11 b1 | e e .. | m0 m1 m2
+        #
+        # so that weights with the bias behind them are (some, logits, width + 1), as gradients are
+        # for the preconditioner, and each group beside them has a curvature of its own there.
         weights, extra, mixture = torch.split(points, self._sizes, 1)
         width = len(self._spectrum) + 1
         weights = weights.view(len(points), self.loss.n_logits, width)

@@ -102,6 +102,9 @@ class KroneckerInverse(Preconditioner):
 
     def apply(self, which: Which, gradient: Points) -> Points:
         """Return the inverse times the gradients, whose weights have a bias behind each logit's."""
+        # With A = V diag(a) V' the inverse of A x diag(s) + l2 is V (./(a s' + l2)) V': turn the
+        # logits, divide each value by its own curvature, turn back. What no row bends (a s = 0,
+        # without l2) stays where it is.
         n_logits, width = self._values.shape[1], len(self._spectrum)
         own = gradient[:, : self._n_weights].view(len(which), n_logits, width)
         vectors = None if self._vectors is None else self._vectors[which]

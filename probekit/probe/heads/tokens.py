@@ -1,9 +1,7 @@
 """The subwords of whole windows, for heads that look at a word's neighbours."""
 
 from dataclasses import dataclass
-from typing import Self
 
-import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
@@ -28,16 +26,6 @@ class TokenStates:
     source: Int64[Tensor, " P"]
     row: Int64[Tensor, " P"]
     n_rows: int
-
-    def to(self, device: torch.device | str) -> Self:
-        """Return the same on another device."""
-        return type(self)(
-            hidden=self.hidden.to(device),
-            lengths=self.lengths.to(device),
-            source=self.source.to(device),
-            row=self.row.to(device),
-            n_rows=self.n_rows,
-        )
 
     def pool(self, states: Float[Tensor, "T width"]) -> Float[Tensor, "{self.n_rows} width"]:
         """Return one row per word of ``states``, which lie as ``hidden`` does; in float32."""

@@ -52,6 +52,7 @@ class LabelMap:
             The class of each label, and the names beyond the map's own in the order of their
             numbers.
         """
+        # Classes LOC, PER; labels PER, MISC, LOC: MISC is 2, the first number beyond the classes.
         known = {name: number for number, name in enumerate(self.names)}
         unseen = tuple(sorted(set(labels) - known.keys()))
         known.update({name: number for number, name in enumerate(unseen, start=len(self))})
@@ -64,12 +65,9 @@ def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"
     Raises:
         DataError: one of them is no finite number.
     """
-    try:
-        values = np.array(labels, np.float64)
-    except ValueError:
-        values = np.array([], np.float64)
-    if len(values) != len(labels) or not np.isfinite(values).all():
-        wrong = next(label for label in labels if not _is_number(label))
+    values = np.array([_number(label) for label in labels], np.float64)
+    if not np.isfinite(values).all():
+        wrong = labels[int(np.flatnonzero(~np.isfinite(values))[0])]
         raise DataError(
             f"{where}: {wrong!r} is no number, and a regression needs numbers. For classes give "
             "--kind sentence or pair."
@@ -77,11 +75,12 @@ def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"
     return values
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> float:
+    """Return a number; NaN of what is none."""
     try:
-        return math.isfinite(float(text))
+        return float(text)
     except ValueError:
-        return False
+        return math.nan
 
 
 def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:

@@ -210,6 +210,8 @@ def control_labels(
 def _draw(types: Sequence[str], names: Sequence[str], bounds: np.ndarray, seed: int) -> list[str]:
     """Return the label of each word, one draw per type."""
     total = int(bounds[-1])
+    # Labels O, ORG and PER that occur 6, 1 and 3 times have bounds 6 7 10: a word whose number is
+    # 0 to 5 gets O, 6 ORG, 7 to 9 PER. The number is a function of seed and word alone.
     chosen = {
         word: names[int(np.searchsorted(bounds, derive(seed, "control", word) % total, "right"))]
         for word in set(types)

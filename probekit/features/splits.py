@@ -80,6 +80,8 @@ class Splits:
         """
         examples, per = self.entries["train"].examples, KINDS[self.kind].per
         if per == "word":
+            # As in a view: labels before each word, then before each sentence; those of [0, 2, 2]
+            # have two and none, so the second cannot be drawn.
             given = bounds_of(self.labels["train"].given)[bounds_of(examples.n_rows)]
             return np.flatnonzero(np.diff(given))
         if per == "prediction":

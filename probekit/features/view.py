@@ -132,6 +132,11 @@ def view_of(
     if per == "word":
         keep = keep & labels.given
     targets, unseen = _targets(entry, labels, label_map, kind, keep)
+    # Two sentences of 3 and 2 words (bounds 0 3 5), the second word without a label:
+    #
+    #   keep             1 0 1 1 1
+    #   bounds_of(keep)  0 1 1 2 3 4     how many rows are kept before each word, and in all
+    #   offsets          0     2   4     of these, where a sentence begins: [0, 2) and [2, 4)
     offsets, ids = bounds_of(keep.astype(np.int64))[bounds], entry.examples.ids
     positions = np.arange(len(ids))
     if per == "prediction":

@@ -1,4 +1,4 @@
-"""Float32 arithmetic over layers, whatever the stored dtype and autocast state."""
+"""Float32 arithmetic, whatever the stored dtype and autocast state."""
 
 from contextlib import AbstractContextManager
 

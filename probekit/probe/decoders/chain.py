@@ -51,6 +51,15 @@ class Packing:
 
 def pack(offsets: Int64[Tensor, " bounds"]) -> Packing:
     """Return the packing of sentences that own rows ``offsets[s]:offsets[s + 1]``."""
+    # Sentences of 2, 0 and 3 words, offsets 0 2 2 5, whose rows are 0 1 | 2 3 4:
+    #
+    #   order     2 0              the longest first, without the empty one
+    #   present   word 0: 1 1      two sentences have a word 0, so sizes[0] is 2
+    #             word 1: 1 1      sizes[1] is 2
+    #             word 2: 1 0      sizes[2] is 1: sentence 0 has ended, and is the last of the two
+    #   rows      2 0 | 3 1 | 4    word by word
+    #
+    # The state of a recursion is one row per sentence, and at word t the first sizes[t] go on.
     lengths = offsets.diff()
     order = lengths.argsort(descending=True, stable=True)
     order = order[lengths[order] > 0]
@@ -128,6 +137,9 @@ def _join(state: Tensor, done: list[Tensor]) -> Tensor:
 
 def _follow(back: list[Tensor], last: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """Return packed tags: from each sentence's last tag along the pointers to the word before."""
+    # Backwards through 2 0 | 3 1 | 4 of `pack`, sizes 2 2 1: from the last tag of sentence 2 alone
+    # (size 1) to word 1, where its pointer gives one tag and sentence 0, which ends there, begins
+    # with its own last tag; then both follow their pointers to word 0.
     tag = last[: sizes[-1]]
     tags = [tag]
     for before, size in zip(reversed(back), reversed(sizes[:-1]), strict=True):

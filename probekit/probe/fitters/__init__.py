@@ -1,95 +1,13 @@
 """Fitters: how a head and its decoder are fitted to rows, by steps or to the optimum.
 
-To add a fitter, write a `Fitter`, and one line in ``FITTERS``.
+To add a fitter, write one file with a `Fitter`, and one line in ``FITTERS``.
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
-
-from probekit.probe.decoders.contract import DecoderSpec
-from probekit.probe.heads.contract import HeadSpec
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fitter(ABC):
-    """A way to fit: a value that says what it suits.
-
-    Attributes:
-        name: key in ``FITTERS``.
-        summary: one line for people.
-        numerics: version of its arithmetic, which is part of a run's key: raised when a stored
-            score may move beyond its last bits, so that resuming never mixes two.
-        solves: whether it solves for the optimum; else it descends by steps.
-    """
-
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    numerics: ClassVar[int]
-    solves: ClassVar[bool]
-
-    @abstractmethod
-    def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
-        """Return why it cannot fit a head with a decoder, in words; None if it can.
-
-        Args:
-            head: the head.
-            decoder: the decoder.
-            frozen: whether the head is kept as it is, so that the decoder alone is fitted.
-        """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Adam(Fitter):
-    """AdamW or Adam, for every head and decoder; what it finds depends on rate and steps."""
-
-    name: ClassVar[str] = "adam"
-    summary: ClassVar[str] = "AdamW for a number of steps, at a rate; the best checkpoint is kept"
-    numerics: ClassVar[int] = 1
-    solves: ClassVar[bool] = False
-
-    def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
-        """Return None: it suits everything."""
-        return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LBFGS(Fitter):
-    """Full-batch L-BFGS: convex for a decoder alone, from several starts with a mixture."""
-
-    name: ClassVar[str] = "lbfgs"
-    summary: ClassVar[str] = "L-BFGS to the optimum, the strength of L2 chosen on a path"
-    numerics: ClassVar[int] = 2
-    solves: ClassVar[bool] = True
-
-    def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
-        """Return why, unless the decoder's loss is convex and the head at most a mixture."""
-        if decoder.objective is None:
-            return f"the decoder {decoder.name} is not convex in its weights"
-        if not frozen and head.trains == "maps":
-            return f"the head {head.name} trains maps of its own"
-        return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ridge(Fitter):
-    """Least squares with L2 by one eigendecomposition of the rows' covariance."""
-
-    name: ClassVar[str] = "ridge"
-    summary: ClassVar[str] = "least squares in closed form, for numbers"
-    numerics: ClassVar[int] = 1
-    solves: ClassVar[bool] = True
-
-    def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
-        """Return why, unless numbers are fitted and nothing but the decoder is trained."""
-        if decoder.objective != "squares":
-            return f"the decoder {decoder.name} predicts no numbers"
-        if not frozen and head.trains != "nothing":
-            return f"the head {head.name} trains values of its own"
-        return None
-
+from probekit.probe.fitters.contract import LBFGS, Adam, Fitter, Ridge
 
 FITTERS: dict[str, Fitter] = {"adam": Adam(), "lbfgs": LBFGS(), "ridge": Ridge()}
 
 SOLVERS = tuple(name for name, fitter in FITTERS.items() if fitter.solves)
 """Those that solve for the optimum."""
+
+__all__ = ["FITTERS", "SOLVERS", "Fitter"]

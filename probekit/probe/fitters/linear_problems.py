@@ -7,14 +7,14 @@ are told apart by heart. Where the weakest one is the best, the path goes on.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.probe.fitters.losses import Loss, bends
+from probekit.probe.fitters.losses import Derivatives, Loss, bends
 from probekit.probe.fitters.minimise import (
     TOLERANCE,
     Evaluation,
@@ -75,6 +75,20 @@ class Problems:
     @classmethod
     def of(cls, strengths: Iterable[float], parts: Float[Tensor, "parts n"]) -> "Problems":
         """Return all strengths, in their order, for every part."""
+        # Two strengths, and four rows in two folds: fold 1 judges rows 0 and 2, fold 2 the others.
+        #
+        #   parts    1 1 1 1        all of the rows, as shares 1/4 each
+        #            0 1 0 1        what is fitted to be judged by fold 1: 0 1/2 0 1/2
+        #            1 0 1 0        by fold 2
+        #
+        #   problem    0    1     2    3     4    5
+        #   l2       10.0  1.8  10.0  1.8  10.0  1.8
+        #   part       0    0     1    1     2    2
+        #
+        # Part by part, and strength by strength in each: the first two problems see all rows, and
+        # `points.view(3, 2, -1)` has one part's solutions side by side. A block of rows is
+        # multiplied with the weights of all six at once; `parts[:, rows][part]` is then the weight
+        # of each of its rows in each problem.
         l2 = torch.tensor(list(strengths), dtype=torch.float64, device=parts.device)
         part = torch.arange(len(parts), device=parts.device)
         shares = (parts / parts.double().sum(1, keepdim=True)).float()
@@ -100,25 +114,29 @@ class LinearObjective:
             extra_l2: strength of L2 on the loss's own values.
         """
         self.loss, self.problems = loss, problems
-        self._spectrum, self._extra_l2 = spectrum, extra_l2
+        self.spectrum, self.extra_l2 = spectrum, extra_l2
         self._width = len(spectrum) + 1
         self._n_weights = loss.n_logits * self._width
+        self.n_values = self._n_weights + loss.n_extra
+
+    def start(self) -> Float64[Tensor, "problems values"]:
+        """Return points without weights, with the biases of the classes' shares."""
+        problems = self.problems
+        points = problems.l2.new_zeros(len(problems.l2), self.n_values)
+        self.unpack(points)[1].copy_(self.loss.start(problems.parts)[problems.part])
+        return points
 
     def minimise(self, tolerance: float = TOLERANCE) -> Minimisation:
         """Return the minimisation of all problems, which asks for evaluations.
 
         A chain's is judged more strictly: along transitions the curvature is known less well.
         """
-        loss, problems = self.loss, self.problems
+        loss = self.loss
         tolerance = tolerance / 100 if loss.n_extra else tolerance
-        n_problems = len(problems.l2)
-        start = problems.l2.new_zeros(n_problems, self._n_weights + loss.n_extra)
-        weights, _, _ = self._split(start)
-        weights[:, :, -1] = loss.start(problems.parts)[problems.part]
         beside = [loss.n_extra] if loss.n_extra else []
         kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
-        inverse = kind(self._spectrum, problems.l2, loss.n_logits, beside=beside)
-        return minimise(start, inverse, tolerance=tolerance)
+        inverse = kind(self.spectrum, self.problems.l2, loss.n_logits, beside=beside)
+        return minimise(self.start(), inverse, tolerance=tolerance)
 
     def unpack(
         self, points: Float64[Tensor, "some values"]
@@ -127,13 +145,9 @@ class LinearObjective:
         Float64[Tensor, "some logits"],
         Float64[Tensor, "some extra"],
     ]:
-        """Return weights, biases and the loss's own values of some points."""
-        weights, _, extra = self._split(points)
-        return weights[:, :, :-1], weights[:, :, -1], extra
-
-    def _split(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return weights, biases and the loss's own values of some points, all of them views."""
         weights = points[:, : self._n_weights].view(len(points), self.loss.n_logits, self._width)
-        return weights, weights[:, :, :-1], points[:, self._n_weights :]
+        return weights[:, :, :-1], weights[:, :, -1], points[:, self._n_weights :]
 
     def predict(
         self,
@@ -158,26 +172,58 @@ class LinearObjective:
         return Pass(self, request)
 
 
+class Sums:
+    """What is summed up over rows of some problems' losses and gradients.
+
+    Attributes:
+        l2: strength of each problem.
+        weights: of the logits.
+        bias: of the same.
+        extra: the loss's own values.
+    """
+
+    def __init__(self, objective: LinearObjective, request: Request) -> None:
+        """Start before any row."""
+        self.l2 = objective.problems.l2[request.which]
+        self.weights, self.bias, self.extra = objective.unpack(request.points)
+        self._extra_l2 = objective.extra_l2
+        self._value = torch.zeros_like(self.l2)
+        self._by_weights = torch.zeros_like(self.weights)
+        self._by_bias, self._by_extra = torch.zeros_like(self.bias), torch.zeros_like(self.extra)
+        self._curvature: Tensor | None = None
+
+    def add(self, found: Derivatives, by_weights: Tensor, by_bias: Tensor) -> None:
+        """Add what was found of some rows, and the gradients by weights and biases."""
+        self._value += found.value
+        self._by_weights += by_weights.view_as(self._by_weights)
+        self._by_bias += by_bias.view_as(self._by_bias)
+        self._by_extra += found.by_extra
+        before = self._curvature
+        self._curvature = found.curvature if before is None else before + found.curvature
+
+    def finish(self) -> Evaluation:
+        """Return the sums with the penalty, laid out as points are."""
+        value = self._value + self.l2 / 2 * self.weights.square().sum((1, 2))
+        value = value + self._extra_l2 / 2 * self.extra.square().sum(1)
+        by_weights = self._by_weights + self.l2.view(-1, 1, 1) * self.weights
+        joined = torch.cat([by_weights, self._by_bias.unsqueeze(2)], 2).flatten(1)
+        by_extra = self._by_extra + self._extra_l2 * self.extra
+        return Evaluation(value, torch.cat([joined, by_extra], 1), self._curvature)
+
+
 class Pass:
     """One evaluation of some problems, row block by row block."""
 
     def __init__(self, objective: LinearObjective, request: Request) -> None:
-        """Start with the penalty, before any row."""
-        self._objective = objective
-        self._loss, problems = objective.loss, objective.problems
-        self._l2 = problems.l2[request.which]
-        self._part = problems.part[request.which]
-        self._n = len(request.which)
-        self._points = request.points
-        weights, self._penalised, self._extra = objective._split(request.points)
-        n_logits, width = weights.shape[1:]
-        self._matrix = weights[:, :, :-1].reshape(self._n * n_logits, width - 1).float()
-        self._bias = weights[:, :, -1].reshape(-1, 1).float()
-        self._value = torch.zeros_like(self._l2)
-        self._by_weights = weights.new_zeros(self._n * n_logits, width)
-        self._by_extra = torch.zeros_like(self._extra)
-        self._curvature: Tensor | None = None
-        self._blocks = None if request.curvature is None else _Blocks(request.curvature, width)
+        """Start before any row."""
+        self._loss, self._parts = objective.loss, objective.problems.parts
+        self._part = objective.problems.part[request.which]
+        self._sums = Sums(objective, request)
+        self._matrix = self._sums.weights.flatten(0, 1).float()
+        self._bias = self._sums.bias.reshape(-1, 1).float()
+        self._blocks: _Blocks | None = None
+        if request.curvature is not None:
+            self._blocks = _Blocks(request.curvature, len(objective.spectrum) + 1)
 
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
@@ -186,30 +232,18 @@ class Pass:
             self._add(part, z[part.start - rows.start : part.stop - rows.start])
 
     def _add(self, rows: slice, z: Tensor) -> None:
-        logits = torch.addmm(self._bias, self._matrix, z.t())
-        weights = self._objective.problems.parts[:, rows][self._part]
-        found = self._loss.derive(logits.view(self._n, -1, len(z)), self._extra, weights, rows)
+        logits = torch.addmm(self._bias, self._matrix, z.t()).view(len(self._part), -1, len(z))
+        weights = self._parts[:, rows][self._part]
+        found = self._loss.derive(logits, self._sums.extra, weights, rows)
         if self._blocks is not None:
             self._blocks.add(bends(found.by_logits, weights), z)
         by_logits = found.by_logits.reshape(len(self._matrix), len(z))
-        self._by_weights[:, :-1] += by_logits @ z
-        self._by_weights[:, -1] += by_logits.double().sum(1)
-        self._value += found.value
-        self._by_extra += found.by_extra
-        before = self._curvature
-        self._curvature = found.curvature if before is None else before + found.curvature
+        self._sums.add(found, by_logits @ z, by_logits.double().sum(1))
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""
-        own, extra_l2 = self._penalised, self._objective._extra_l2
-        value = self._value + self._l2 / 2 * own.square().sum((1, 2))
-        value = value + extra_l2 / 2 * self._extra.square().sum(1)
-        by_weights = self._by_weights.view(self._n, own.shape[1], -1)
-        by_weights[:, :, :-1] += self._l2.view(-1, 1, 1) * own
-        by_extra = self._by_extra + extra_l2 * self._extra
-        gradient = torch.cat([by_weights.flatten(1), by_extra], 1)
         blocks = None if self._blocks is None else self._blocks.found
-        return Evaluation(value, gradient, self._curvature, blocks)
+        return replace(self._sums.finish(), blocks=blocks)
 
 
 class _Blocks:

@@ -16,9 +16,6 @@ from probekit.probe.heads.contract import (
     HeadInput,
     HeadSpec,
     LayerWeights,
-    Reads,
-    RowHead,
-    TokenHead,
 )
 from probekit.probe.heads.depth_lstm import DepthLSTM
 from probekit.probe.heads.dwatt import DWAtt
@@ -57,25 +54,11 @@ def head_from_json(value: Mapping[str, Any]) -> HeadSpec:
 
 __all__ = [
     "HEADS",
-    "LAYA",
-    "P32",
-    "AttentionFusion",
     "BackboneFacts",
-    "Concat",
-    "ConcatFFN",
-    "DWAtt",
-    "DepthLSTM",
-    "ExtraLayers",
     "FusionHead",
     "HeadInput",
     "HeadSpec",
-    "Last",
     "LayerWeights",
-    "Mean",
-    "Reads",
-    "RowHead",
-    "ScalarMix",
-    "TokenHead",
     "TokenStates",
     "head_from_json",
 ]

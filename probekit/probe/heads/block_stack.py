@@ -147,6 +147,13 @@ def group_by_length(lengths: Sequence[int], device: torch.device) -> list[Group]
     A batch ends where its padding would cost more than another pass, or at ``LARGEST`` subwords
     (one longer window goes alone); windows without subwords are left out.
     """
+    # Windows of 9, 60 and 58 subwords on a CPU, where 64 padded subwords cost as much as a pass:
+    #
+    #   order    1 2 0           the longest first
+    #   window 1 opens a group;  2 joins it with 60 - 58 = 2 padded subwords;  0 would need 51
+    #   more, 53 of 64: it joins too, and the three are one batch of 3 x 60.
+    #
+    # With another window of 9 subwords the padding would be 104, so that one opens a new group.
     sizes = np.asarray(lengths, dtype=np.int64)
     starts = np.cumsum(sizes) - sizes
     allowed = _PASS.get(device.type, _DEFAULT_PASS)
@@ -168,6 +175,13 @@ def _group(
     sizes: Int64[np.ndarray, " windows"],
     device: torch.device,
 ) -> Group:
+    # Windows of 3 and 2 subwords, whose subwords begin at 7 and 0:
+    #
+    #   real    1 1 1       take   7 8 9      padding repeats a window's last subword, 1, so
+    #           1 1 0              0 1 1      that it is a state like any other
+    #   places of real ones in the flattened batch: 0 1 2 3 4
+    #
+    # flattened states [real places] are those of subwords 7 8 9 0 1; `_in_order` sorts them.
     places = np.arange(sizes.max())
     real = places < sizes[:, None]
     take = starts[:, None] + np.minimum(places, sizes[:, None] - 1)

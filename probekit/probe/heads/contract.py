@@ -15,19 +15,6 @@ from probekit.errors import OptionError
 from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.parameter_groups import Groups, divide
 
-__all__ = [
-    "BackboneFacts",
-    "FusionHead",
-    "HeadInput",
-    "HeadSpec",
-    "LayerWeights",
-    "Reads",
-    "RowHead",
-    "TokenHead",
-    "TokenStates",
-    "Trains",
-]
-
 Reads = Literal["rows", "tokens"]
 Trains = Literal["nothing", "mixture", "maps"]
 HeadInput = Float[Tensor, "rows layers dim"] | TokenStates

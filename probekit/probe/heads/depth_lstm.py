@@ -98,6 +98,8 @@ class DepthLSTMHead(RowHead):
             kept.append(f.sigmoid())
             cell = kept[-1] * cell + added[-1]
             state = o.sigmoid() * cell.tanh()
+        # Of three layers the last cell state is f_3 f_2 i_1 g_1 + f_3 i_2 g_2 + i_3 g_3: from the
+        # last term backwards, `left` is 1, f_3, f_3 f_2.
         left, norms = torch.ones_like(cell), []
         for term, keep in zip(reversed(added), reversed(kept), strict=True):
             norms.append((left * term).norm(dim=-1))

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 from probekit.probe.model_parts.final_norm import FinalNorm
 
+Blocks = Iterable[Float[Tensor, "_ layers dim"]]
+"""Train rows in blocks, which may be empty."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowFacts:
@@ -49,16 +52,11 @@ class Normalization(nn.Module, ABC):
         self.layers = layers
 
     @classmethod
-    def fit(
-        cls,
-        blocks: Iterable[Float[Tensor, "_ layers dim"]],
-        layers: tuple[int, ...],
-        facts: RowFacts,
-    ) -> Self:
+    def fit(cls, blocks: Blocks, layers: tuple[int, ...], facts: RowFacts) -> Self:
         """Return it for some layers.
 
         Args:
-            blocks: the valid train rows, in blocks that may be empty; to be read once, or not.
+            blocks: the valid train rows, to be read once, or not at all.
             layers: layer numbers along axis 1.
             facts: of the model.
 

@@ -1,6 +1,6 @@
 """The model's own final norm on every layer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import torch
@@ -11,7 +11,7 @@ from torch.nn import functional
 from probekit.base.numbers.precision import full
 from probekit.errors import OptionError
 from probekit.probe.model_parts.final_norm import FinalNorm
-from probekit.probe.normalization.contract import Normalization, RowFacts
+from probekit.probe.normalization.contract import Blocks, Normalization, RowFacts
 
 
 class FinalNormalization(Normalization):
@@ -36,12 +36,7 @@ class FinalNormalization(Normalization):
         self.register_buffer("bias", bias.detach().float().clone())
 
     @classmethod
-    def fit(
-        cls,
-        blocks: Iterable[Float[Tensor, "_ layers dim"]],
-        layers: tuple[int, ...],
-        facts: RowFacts,
-    ) -> Self:
+    def fit(cls, blocks: Blocks, layers: tuple[int, ...], facts: RowFacts) -> Self:
         """Return the model's norm; no row is read.
 
         Raises:

@@ -1,6 +1,6 @@
 """Standardisation: every channel of every layer with mean 0 and deviation 1 over the train rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from probekit.base.numbers.precision import full
 from probekit.errors import OptionError
-from probekit.probe.normalization.contract import Normalization, RowFacts
+from probekit.probe.normalization.contract import Blocks, Normalization, RowFacts
 
 
 class Standardization(Normalization):
@@ -36,12 +36,7 @@ class Standardization(Normalization):
         self.register_buffer("scale", scale.float())
 
     @classmethod
-    def fit(
-        cls,
-        blocks: Iterable[Float[Tensor, "_ layers dim"]],
-        layers: tuple[int, ...],
-        facts: RowFacts,
-    ) -> Self:
+    def fit(cls, blocks: Blocks, layers: tuple[int, ...], facts: RowFacts) -> Self:
         """Return the standardisation of some rows.
 
         Raises:

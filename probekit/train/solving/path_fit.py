@@ -11,6 +11,7 @@ from jaxtyping import Float, Float64, Int64, Shaped
 from torch import Tensor
 
 from probekit.features import FeatureView
+from probekit.probe.decoders.contract import Solution
 from probekit.probe.decoders.regression import RegressionDecoder
 from probekit.probe.fitters.chains import ChainLoss
 from probekit.probe.fitters.linear_problems import (
@@ -116,7 +117,8 @@ class Target:
         chain: Sequence[Tensor] = ()
         if isinstance(self.loss, ChainLoss):
             chain = [part[0] for part in self.loss.split(extra.unsqueeze(0))]
-        self._decoder.load(weight, bias, self._present, chain)
+        found = Solution(weight=weight, bias=bias, present=self._present, chain=chain)
+        self._decoder.load(found)
 
 
 class PathFit(ABC):

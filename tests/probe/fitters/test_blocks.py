@@ -23,7 +23,7 @@ def at(loss, z, spectrum, *, drawn=None):
     )
     rows, which = [(slice(0, len(z)), z)], torch.zeros(1, dtype=torch.int64)
     first = evaluated(objective, Request(which, points.double()), rows).curvature
-    total = first.diagonal(0, 1, 2) if drawn is None else drawn
+    total = first.diagonal(0, 1, 2) if drawn is None else drawn.double()
     return points.double(), evaluated(objective, Request(which, points.double(), total), rows)
 
 
@@ -136,7 +136,8 @@ def test_where_there_is_little_room_the_weakest_strengths_come_first(monkeypatch
         request = inverse.wanted(going, points[going])
         served.append(request.which.tolist())
         eye = torch.eye(5).expand(len(request.which), 2, -1, -1).clone()
-        inverse.sharpen(request.which, Evaluation(found.value, found.gradient, blocks=eye))
+        there = found.take(request.which)
+        inverse.sharpen(request.which, Evaluation(there.value, there.gradient, blocks=eye))
     assert served == [[1], [2], [0]]
 
 

@@ -8,12 +8,13 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from probekit.train.cached_rows import Rows
+from probekit.train.treatment import fit_treatment
 
 from probekit.features import Location, open_features
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.train import MemberSpec
-from probekit.train.cached_rows import Rows
 from probekit.train.member import Member
 from probekit.train.option_groups import ALWAYS_WRITTEN, Descent, Steps
 from probekit.train.steps import steps_of
@@ -24,7 +25,6 @@ from probekit.train.sweeps.run_options import GROUPS, Data, Origin, Sample
 from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.worker import make_streams
-from probekit.train.treatment import fit_treatment
 from tests.planted import MODEL, TASK, plant_all
 
 BASE = {"model": MODEL, "task": TASK, "head": "last", "label": "ner"}

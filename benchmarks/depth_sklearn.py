@@ -32,9 +32,10 @@ from subjects import MPNET, SMOLLM, data_path, model_path, parser, work_folder
 from probekit import Location, extract, open_features
 from probekit.features import FeatureView
 from probekit.probe.fitters.basis import BasisBuilder, Scale
-from probekit.probe.fitters.linear_problems import LinearObjective, Problems, solve
+from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Binary, Softmax
-from probekit.probe.normalization.moments import Moments
+from probekit.probe.fitters.minimise import Minimum
+from probekit.probe.normalization.standardization import Moments
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))
 BLOCK = 8192
@@ -139,8 +140,22 @@ def ours(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     objective = LinearObjective(loss, problems, basis.spectrum)
     starts = range(0, len(z), BLOCK)
     rows = [(slice(n, min(n + BLOCK, len(z))), z[n : n + BLOCK]) for n in starts]
-    minimum = solve(objective.minimise(), lambda request: objective.evaluate(request, rows))
-    return minimum.value.numpy()
+    return solve(objective, rows).value.numpy()
+
+
+def solve(objective: LinearObjective, rows: list[tuple[slice, torch.Tensor]]) -> Minimum:
+    """Run the minimisation of all problems to its end, over rows in blocks."""
+    minimisation = objective.minimise()
+    request = next(minimisation)
+    while True:
+        found = objective.begin(request)
+        for places, block in rows:
+            found.add(places, block)
+        try:
+            request = minimisation.send(found.finish())
+        except StopIteration as end:
+            minimum: Minimum = end.value
+            return minimum
 
 
 def theirs(x: torch.Tensor, y: torch.Tensor, tolerance: float) -> np.ndarray:

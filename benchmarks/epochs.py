@@ -31,11 +31,10 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.store import StoredRows
 from probekit.tasks import get_task
-from probekit.train.cached_rows import Rows
-from probekit.train.inputs import Inputs
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Descent, Steps
 from probekit.train.residency import Residency
+from probekit.train.source import Inputs, Source
 from probekit.train.stream import Stream, StreamSpec
 
 AIMS = {"p32": 50.0, "attention-fusion": 50.0, "dwatt": 4.0, "concat": 4.0}
@@ -65,26 +64,25 @@ class Cached:
                 ),
             ),
         )
-        (self._source,) = Residency(0, device).streams([spec])[0].values()
-        self.stream = Stream(spec, {"rows": self._source}, ahead=0)
+        (self.source,) = Residency(0, device).streams([spec])[0].values()
+        self.stream = Stream(spec, {"rows": self.source}, ahead=0)
         self.reading: list[float] = []
 
     def epoch(self) -> float:
         """Read the rows, warm by then, and train for one epoch; return the seconds of both."""
         self._read()
         start = time.perf_counter()
-        rows = self._source.rows
-        rows.resident = self._read()
+        self.source.resident = self._read()
         self.reading.append(time.perf_counter() - start)
         self.stream.advance(self.stream.step + self.stream.spec.steps_per_epoch, lambda steps: None)
         next(self.stream.members[0].probe.parameters()).sum().item()
-        rows.resident = None
+        self.source.resident = None
         return time.perf_counter() - start
 
     def _read(self) -> StoredRows | None:
         """Return all rows, read from the cache into memory."""
-        rows = self._source.rows
-        return Rows(rows.view, rows.layers, device=rows.device, resident=True).resident
+        own = self.source
+        return Source(own.view, own.layers, device=own.device, resident=True).resident
 
 
 class Rerun:
@@ -109,7 +107,7 @@ class Rerun:
             backbone += time.perf_counter() - start
             for name, head in self.heads.items():
                 start = time.perf_counter()
-                self._train(head.stream, rows, step)
+                self._train(head, rows, step)
                 if rows.is_cuda:
                     torch.cuda.synchronize()
                 self.seconds[name] += time.perf_counter() - start
@@ -132,11 +130,11 @@ class Rerun:
         places = torch.from_numpy(np.concatenate(rows)).to(self.backbone.device)
         return torch.stack([state.flatten(0, 1)[places].float() for state in states])
 
-    def _train(self, stream: Stream, rows: torch.Tensor, step: np.ndarray) -> None:
-        (steps,) = stream._stepping["rows"]
-        targets, offsets = stream._targets_of(step)
-        stream.members[0].train()
-        steps.step(Inputs(rows, range(len(rows))), targets, offsets, remaining=0.5)
+    def _train(self, head: Cached, rows: torch.Tensor, step: np.ndarray) -> None:
+        (steps,) = head.stream._stepping["rows"]
+        head.stream.members[0].probe.train()
+        own = head.source._inputs(rows, step)
+        steps.step(Inputs(rows, range(len(rows)), own.targets, own.offsets), remaining=0.5)
 
 
 def main() -> None:

@@ -18,10 +18,9 @@ from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, extract, open_features
 from probekit.features import FeatureView
-from probekit.train.cached_rows import Rows
-from probekit.train.feed import feed
 from probekit.train.order import batches
 from probekit.train.residency import decoded_bytes, resident_bytes
+from probekit.train.source import Source
 
 NUMBER, SENTENCES = 19, 16
 AHEAD = 64 * 2**20
@@ -50,11 +49,11 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
     view = splits.view("train")  # what takes its place
     device, layers = torch.device(args.device), view.array.layers
     sides = {
-        "streamed": epoch(Rows(view, layers, device=device, resident=False)),
-        "stored": epoch(Rows(view, layers, device=device, resident=True)),
+        "streamed": epoch(Source(view, layers, device=device, resident=False)),
+        "stored": epoch(Source(view, layers, device=device, resident=True)),
     }
     if device.type == "cpu":
-        sides["decoded"] = epoch(Rows(view, layers, device=device, resident=True, decoded=True))
+        sides["decoded"] = epoch(Source(view, layers, device=device, resident=True, decoded=True))
     timings = alternate({name: timed(side) for name, side in sides.items()}, args.rounds)
     seconds = ", ".join(f"{timings.median(name):.2f} s {name}" for name in sides)
     details = f"{len(view):,} rows of {len(layers)} layers: {seconds}; {in_memory(view)}"
@@ -74,13 +73,13 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Claim]:
     return claims
 
 
-def epoch(rows: Rows) -> Callable[[], None]:
+def epoch(source: Source) -> Callable[[], None]:
     """Return what gathers the batches of one epoch."""
 
     def run() -> None:
-        steps = batches(rows.view.lengths, seed=0, epochs=1, batch_size=SENTENCES)
-        for batch in feed(rows, steps, memory=AHEAD):
-            last = batch.z
+        steps = batches(source.view.lengths, seed=0, epochs=1, batch_size=SENTENCES)
+        for inputs in source.batches(steps, memory=AHEAD):
+            last = inputs.z
         last[0, 0, 0].item()
 
     return run

@@ -15,7 +15,7 @@ from measure import Claim, alternate, report, timed
 from subjects import parser
 from torch import Tensor
 
-from probekit.base.numbers.precision import row_sum
+from probekit.probe.heads.sums import row_sum
 
 LAYERS, ROWS, DIM = 12, 232, 768
 STEPS = 20

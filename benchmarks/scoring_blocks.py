@@ -16,9 +16,8 @@ from sessions import conll_session
 from subjects import SMOLLM, parser, work_folder
 
 from probekit import Location, open_features
-from probekit.train import cached_rows as rows_module
-from probekit.train.cached_rows import Rows
-from probekit.train.treatment import fit_treatment
+from probekit.train import source as source_module
+from probekit.train.source import Source
 
 NUMBER, SENTENCES, LARGE = 18, 1_000, 2**40
 
@@ -38,22 +37,22 @@ def measure(args: argparse.Namespace, folder: Path) -> Claim:
     splits = open_features(entry.manifest.model, "conll", None, place, fit_on="dev")
     view = splits.view("train")  # what takes its place
     device = torch.device(args.device)
-    rows = Rows(view, view.array.layers, device=device, resident=True)
-    treatment = fit_treatment("standardize", rows)
+    source = Source(view, view.array.layers, device=device, resident=True)
+    normalization = source.fitted("standardize")
 
     def score() -> None:
-        for _, z in rows.blocks():
-            last = treatment.apply(z)
+        for inputs in source.blocks():
+            last = normalization(inputs.z.transpose(0, 1)).transpose(0, 1)
         last[0, 0, 0].item()
 
-    fitting = rows_module._BLOCK_BYTES
+    fitting = source_module._BLOCK_BYTES
 
     def score_large() -> None:
-        rows_module._BLOCK_BYTES = LARGE
+        source_module._BLOCK_BYTES = LARGE
         try:
             score()
         finally:
-            rows_module._BLOCK_BYTES = fitting
+            source_module._BLOCK_BYTES = fitting
 
     timings = alternate({"ours": timed(score), "large": timed(score_large)}, args.rounds)
     ratio = timings.ratio("large", "ours")

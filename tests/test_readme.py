@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,10 @@ from probekit.errors import DataError
 from probekit.metrics import encode_gold
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS, BackboneFacts
+from probekit.probe.normalization import NORMALIZATIONS, RowFacts
 from probekit.tasks import TASKS
 from probekit.train.sweeps.protocols import PROTOCOLS
+from probekit.train.sweeps.specs import TrainSpec
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -94,6 +97,20 @@ def test_the_example_decoder_works_as_written():
     expected = torch.cosine_similarity(h[:, None], decoder.weight[None], dim=-1)
     torch.testing.assert_close(decoder(h), 3 * expected)
     assert decoder.predict(decoder(h)).tolist() == expected.argmax(1).tolist()
+
+
+def test_the_example_normalisation_works_as_written():
+    normalization = example("UnitNorm").fit((), (0, 2), RowFacts())
+    z = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0)).transpose(0, 1)
+    expected = z / torch.linalg.vector_norm(z, dim=-1, keepdim=True)
+    torch.testing.assert_close(normalization(z), expected)
+    torch.testing.assert_close(normalization.cut((2,))(z[:, 1:]), expected[:, 1:])
+
+
+def test_the_normalisations_are_all_named():
+    assert f"--normalize {'|'.join(NORMALIZATIONS)}`" in README
+    (option,) = (field for field in fields(TrainSpec) if field.name == "normalize")
+    assert f": {', '.join(NORMALIZATIONS)}." in option.metadata["help"]
 
 
 def test_the_example_metric_works_as_written():

@@ -71,18 +71,15 @@ class Target:
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""
-        from probekit.features.wanted import find_task
-
-        task = find_task(self.task, label, self.location)
+        task = self.location.task(self.task, label)
         return task.kind_of(task.columns[0]) if task.columns else task.kind
 
     def default_out(self, label: str | None) -> Path:
         """Return ``runs/<model>/<task>.jsonl``; of own data, the file begun under another name."""
-        from probekit.features.wanted import find_task
         from probekit.store.layout import model_slug
         from probekit.tasks import HASH
 
-        task = find_task(self.task, label, self.location)
+        task = self.location.task(self.task, label)
         folder = Path("runs") / model_slug(self.model)
         text = HASH.search(task.slug)
         begun = sorted(folder.glob(f"*{text[0]}.jsonl")) if text is not None else []

@@ -1,11 +1,10 @@
 """Features: rows of a cache entry joined with the labels of one column."""
 
-from probekit.features.joining import load_labels, view_of
 from probekit.features.label_map import LabelMap
-from probekit.features.label_rows import choose_array, missing_array, settled_array
 from probekit.features.location import Location
+from probekit.features.split_labels import load_labels
 from probekit.features.splits import Splits, open_features
-from probekit.features.view import FeatureView
+from probekit.features.view import FeatureView, choose_array, missing_array, settled_array
 
 __all__ = [
     "FeatureView",
@@ -17,5 +16,4 @@ __all__ = [
     "missing_array",
     "open_features",
     "settled_array",
-    "view_of",
 ]

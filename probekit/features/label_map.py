@@ -1,8 +1,8 @@
-"""Label names as numbers, and labels joined to a split's examples by their ids."""
+"""Label names as numbers: the classes of a column, or the numbers of a regression."""
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -52,46 +52,11 @@ class LabelMap:
             The class of each label, and the names beyond the map's own in the order of their
             numbers.
         """
+        # Classes LOC, PER; labels PER, MISC, LOC: MISC is 2, the first number beyond the classes.
         known = {name: number for number, name in enumerate(self.names)}
         unseen = tuple(sorted(set(labels) - known.keys()))
         known.update({name: number for number, name in enumerate(unseen, start=len(self))})
         return np.fromiter((known[name] for name in labels), np.int64, len(labels)), unseen
-
-
-def join_labels(
-    ids: Sequence[str],
-    counts: Sequence[int],
-    labels: Mapping[str, Sequence[str]],
-    *,
-    where: str,
-) -> list[str]:
-    """Return the labels one after another, in the order of the split's examples.
-
-    Args:
-        ids: id of each example of the split.
-        counts: labels that each example should have: one per word, or one.
-        labels: labels by example id; it may hold more examples than the split.
-        where: what the labels belong to, for messages: split, column and origin.
-
-    Raises:
-        DataError: an example has no labels, or another number of them.
-    """
-    joined: list[str] = []
-    for name, expected in zip(ids, counts, strict=True):
-        found = labels.get(name)
-        if found is None:
-            raise DataError(
-                f"{where}: no labels for example {name!r} ({len(labels)} examples are labelled, "
-                f"the cached split holds {len(ids)}); give the label files of the same split."
-            )
-        if len(found) != expected:
-            raise DataError(
-                f"{where}: example {name!r} needs {expected} labels for what is in the cache, but "
-                f"has {len(found)}; correct the label file, or extract again if the text has "
-                "changed."
-            )
-        joined.extend(found)
-    return joined
 
 
 def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"]:
@@ -100,12 +65,9 @@ def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"
     Raises:
         DataError: one of them is no finite number.
     """
-    try:
-        values = np.array(labels, np.float64)
-    except ValueError:
-        values = np.array([], np.float64)
-    if len(values) != len(labels) or not np.isfinite(values).all():
-        wrong = next(label for label in labels if not _is_number(label))
+    values = np.array([_number(label) for label in labels], np.float64)
+    if not np.isfinite(values).all():
+        wrong = labels[int(np.flatnonzero(~np.isfinite(values))[0])]
         raise DataError(
             f"{where}: {wrong!r} is no number, and a regression needs numbers. For classes give "
             "--kind sentence or pair."
@@ -113,11 +75,12 @@ def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"
     return values
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> float:
+    """Return a number; NaN of what is none."""
     try:
-        return math.isfinite(float(text))
+        return float(text)
     except ValueError:
-        return False
+        return math.nan
 
 
 def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:

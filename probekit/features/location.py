@@ -1,13 +1,20 @@
-"""Where features and labels lie: nothing in it changes what a run computes."""
+"""Where features and labels lie, and whose entries are meant: nothing in it changes a result."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from probekit.tasks import Task, TextOptions, get_task
-
-DEFAULT_CACHE = Path("cache")
+from probekit.backbone.remembered import identity_at
+from probekit.base.kinds import KINDS, KindName, Metric
+from probekit.base.registry import choose
+from probekit.errors import EntryError, MissingFileError, UnknownNameError
+from probekit.store.entry import Entry, list_entries
+from probekit.store.find import Wanted
+from probekit.store.labels import LabelFile, labels_of
+from probekit.tasks import Split, Task, TextOptions, get_task, is_own
+from probekit.tasks.sentences import Sentences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,16 +29,115 @@ class Location(TextOptions):
             that of the model at the path that is given as such, if one lies there.
     """
 
-    cache: str | Path = DEFAULT_CACHE
+    cache: str | Path = Path("cache")
     entry: str | None = None
     data: str | Path | None = None
     identity: Mapping[str, Any] | None = field(default=None, hash=False)
-
-    def task(self, name: str, label: str | None = None) -> Task:
-        """Return the task called ``name``, or the user's own data as these options read it."""
-        return get_task(name, self, label)
 
     @property
     def root(self) -> Path:
         """The cache, as a path."""
         return Path(self.cache)
+
+    def task(self, name: str, label: str | None = None) -> Task:
+        """Return the task that a user names: one of probekit's, own files, or one in the cache.
+
+        Args:
+            name: a task, the path of own files as these options read them, or a task as ``probekit
+                cache ls`` shows it, which needs no files any more.
+            label: the label column; None is the task's default.
+
+        Raises:
+            UnknownNameError: no such task or column.
+            MissingFileError: a path that does not exist.
+        """
+        try:
+            return get_task(name, self, label)
+        except (UnknownNameError, MissingFileError):
+            task = _cached_task(self.root, name, label)
+            if task is None:
+                raise
+            return task
+
+    def wanted(self, model: str, task: Task, typed: Sequence[str]) -> Wanted:
+        """Return whose entries are meant.
+
+        Args:
+            model: the backbone, as in ``probekit extract``.
+            task: from ``task``.
+            typed: options that say what the task is.
+        """
+        return Wanted(
+            model=model,
+            task=task.name,
+            slug=task.slug,
+            identity=identity_at(model) if self.identity is None else self.identity,
+            text=_own_text(task) if is_own(task) else None,
+            typed=typed,
+        )
+
+
+def _own_text(task: Task) -> Callable[[str, int | None], str | None]:
+    """Return a function from a split, and how many of its examples, to their fingerprint."""
+
+    @cache
+    def read(split: str) -> Split:
+        return task.read(split)
+
+    @cache
+    def fingerprint(split: str, limit: int | None) -> str | None:
+        if split not in task.splits:
+            return None
+        return read(split).first(limit).text_fingerprint()
+
+    return fingerprint
+
+
+def _cached_task(root: Path, name: str, label: str | None) -> Task | None:
+    """Return the task of a folder of the cache, or None if no entry lies in such a folder.
+
+    Its files are not at hand: what entries and label files say of it is all that is known. Its
+    default label is the one that was stored first.
+
+    Raises:
+        UnknownNameError: it has no labels in that column.
+    """
+    folders = [f for f in list_entries(root) if f.task == name and f.complete]
+    entries = [entry for folder in folders if (entry := _opened(folder.path)) is not None]
+    if not entries:
+        return None
+    files = sorted((f for entry in entries for f in labels_of(entry)), key=lambda f: f.created)
+    first: dict[str, LabelFile] = {}
+    for file in files:
+        first.setdefault(file.column, file)
+    if label is not None:
+        choose(f"label column of {name}", label, first)
+        first = {label: first[label], **first}
+    kind = cast(KindName, entries[0].manifest.kind)
+    # The labels of language modelling are its own text; no file holds them.
+    unstored = {"token": "perplexity"} if KINDS[kind].targets == "vocabulary" else {}
+    metrics = {column: cast(Metric, file.metric) for column, file in first.items()}
+    return Task(
+        name=name,
+        slug=name,
+        metrics=metrics or unstored,
+        kinds={column: cast(KindName, file.kind) for column, file in first.items()},
+        splits=tuple(dict.fromkeys(folder.split for folder in folders)),
+        kind=kind,
+        corpus=_absent,
+    )
+
+
+def _opened(path: Path) -> Entry | None:
+    """Return an entry, or None where it cannot be read: another one may say what the task is."""
+    try:
+        return Entry.open(path)
+    except EntryError:
+        return None
+
+
+def _absent(split: str, data: Path | None) -> Sentences:
+    raise MissingFileError(
+        f"the files of split {split!r} are not at hand, only what the cache keeps of them. Give "
+        "the path of the files in place of the task."
+    )

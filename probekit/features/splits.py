@@ -13,13 +13,10 @@ from probekit.base.kinds import KINDS, POOLED, SPLITS
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError
-from probekit.features.control import control_labels
-from probekit.features.joining import SplitLabels, count_outputs, label_counts, load_labels, view_of
 from probekit.features.label_map import LabelMap, warn_unseen
-from probekit.features.label_rows import cut_pieces
 from probekit.features.location import Location
-from probekit.features.view import FeatureView
-from probekit.features.wanted import find_task, wanted_of
+from probekit.features.split_labels import SplitLabels, control_labels, label_counts, load_labels
+from probekit.features.view import FeatureView, count_outputs, cut_passages, view_of
 from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
 from probekit.store.find import Wanted
@@ -79,14 +76,16 @@ class Splits:
     def drawable(self) -> Int64[np.ndarray, " examples"]:
         """Positions of the train examples that can be drawn: all but those without any label.
 
-        For language modelling these are pieces of texts.
+        For language modelling these are passages of texts.
         """
-        examples = self.entries["train"].examples
-        if self.kind == "tagging":
+        examples, per = self.entries["train"].examples, KINDS[self.kind].per
+        if per == "word":
+            # As in a view: labels before each word, then before each sentence; those of [0, 2, 2]
+            # have two and none, so the second cannot be drawn.
             given = bounds_of(self.labels["train"].given)[bounds_of(examples.n_rows)]
             return np.flatnonzero(np.diff(given))
-        if self.kind == "language-modelling":
-            return np.arange(len(cut_pieces(bounds_of(examples.n_rows))[1]))
+        if per == "prediction":
+            return np.arange(len(cut_passages(bounds_of(examples.n_rows))[1]))
         return np.arange(len(examples))
 
     @property
@@ -168,7 +167,7 @@ def open_features(
         UnknownNameError: no such task or column.
     """
     location = Location() if location is None else location
-    about = find_task(task, label, location)
+    about = location.task(task, label)
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
     column = about.columns[0]  # the one asked for, by the name that an index stands for
@@ -204,7 +203,7 @@ def _entries(
     model: str, task: Task, location: Location, fit_on: str, typed: Sequence[str]
 ) -> dict[str, Entry]:
     choose(f"split of {task.name}", fit_on, dict.fromkeys((*SPLITS, *task.splits)))
-    wanted = wanted_of(model, task, location, typed)
+    wanted = location.wanted(model, task, typed)
     folders = wanted.of_task(wanted.of_model(list_entries(location.root)))
     present = {folder.split for folder in folders}
     others = [
@@ -235,7 +234,7 @@ def _labels(
 ) -> SplitLabels | None:
     """Return the labels of an entry; None if it has none, unless they are needed to fit on."""
     split, kind = entry.manifest.split, task.kind_of(column)
-    if kind == "language-modelling":
+    if KINDS[kind].targets == "vocabulary":
         return load_labels(entry, column, kind=kind)
     # The user's own file says what its labels are now; the stored ones may be out of date.
     if location.data is not None or (is_own(task) and split in task.splits):

@@ -2,8 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from typing import Any
+from contextlib import closing, nullcontext
 
 import torch
 
@@ -12,11 +11,9 @@ from probekit.base.machine.process import interrupts_held, keep_few_kernels, kee
 from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.metrics.scale import scale_of
-from probekit.train.class_facts import confusion_of, weights_by_class
-from probekit.train.freeze import Outcome, freeze
 from probekit.train.member import Member
 from probekit.train.residency import Residency
-from probekit.train.result import FitResult
+from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
 from probekit.train.stream import Report, Stream, StreamSpec, named
@@ -80,155 +77,144 @@ def fit_group(
     keep_few_kernels()
     keep_free_memory()
     residency = Residency(memory, torch.device(pick_device(device)))
-    descending = [spec for spec in streams if not spec.solved]
-    dev_sources, sources = residency.share(dev, descending)
-    every = residency.sources(dev, streams, once=True) if len(descending) < len(streams) else {}
-    scored_dev = ScoredSplit(dev, dev_sources | every, metric)
-    on_disk = sum(one.rows.resident is None for own in sources for one in own.values())
-    ahead = residency.read_ahead(on_disk)
-    with ExitStack() as stack:
-        opened = iter(sources)
-        running: list[Stream | SolvedStream] = []
-        for spec in streams:
-            if spec.solved:
-                judge = _own_judge(spec, scored_dev, residency) or scored_dev
-                running.append(SolvedStream(spec, residency, judge))
-                continue
-            stream = Stream(spec, next(opened), ahead=ahead)
-            stack.callback(stream.close)
-            running.append(stream)
-        interrupt = _advance(running, scored_dev, residency, report)
-        found: dict[Member, FitResult] = {}
+    found: dict[Member, FitResult] = {}
+    with closing(_Group(streams, dev, metric, residency, report)) as group:
+        interrupt = group.train()
         try:
             with nullcontext() if interrupt else interrupts_held():
-                scored = {
-                    name: ScoredSplit(
-                        view,
-                        residency.sources(view, streams, once=True),
-                        (metrics or {}).get(name, metric),
-                    )
-                    for name, view in (others or {}).items()
-                }
-                finished = _finished(running)
-                outcomes = _finish(finished, scored_dev, scored)
-                found = {
-                    member: freeze(member, outcome, metric.name, one.spec, predictions, dev)
-                    for (one, member), outcome in zip(finished, outcomes, strict=True)
-                }
+                found = group.finish(others or {}, metrics or {}, keep=predictions)
         except KeyboardInterrupt as late:  # held until all was found, or the second one
             interrupt = late
     if interrupt:
-        raise Interrupted([found.get(member) for one in running for member in one.members])
-    return [tuple(found[member] for member in one.members) for one in running]
+        raise Interrupted([found.get(member) for one in group.running for member in one.members])
+    return [tuple(found[member] for member in one.members) for one in group.running]
 
 
-def _advance(
-    running: Sequence[Stream | SolvedStream],
-    dev: ScoredSplit,
-    residency: Residency,
-    report: Report,
-) -> KeyboardInterrupt | None:
-    """Solve and train all streams; return the Ctrl-C that left only some members finished."""
-    try:
-        for one in running:
-            if isinstance(one, SolvedStream):
-                one.solve(report)
-        _train([one for one in running if isinstance(one, Stream)], dev, residency, report)
-    except KeyboardInterrupt as interrupt:
-        if not (finished := _finished(running)):
-            raise
-        logger.warning(
-            "interrupted: scoring and recording the finished runs of this group, %d of %d; Ctrl-C "
-            "again drops them",
-            len(finished),
-            sum(len(one.members) for one in running),
+class _Group:
+    """Streams that are trained side by side, and what scores their members.
+
+    Attributes:
+        running: the streams, in their order.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[StreamSpec],
+        dev: FeatureView,
+        metric: Metric,
+        residency: Residency,
+        report: Report,
+    ) -> None:
+        """Open what the streams read, and build their members."""
+        self._specs, self._residency, self._report = specs, residency, report
+        descending = [spec for spec in specs if not spec.solved]
+        dev_sources, sources = residency.share(dev, descending)
+        if len(descending) < len(specs):
+            dev_sources |= residency.sources(dev, specs, once=True)
+        self._dev = ScoredSplit(dev, dev_sources, metric)
+        self._judges = {id(dev): self._dev}
+        ahead = residency.read_ahead(
+            sum(source.resident is None for own in sources for source in own.values())
         )
-        return interrupt
-    return None
+        opened = iter(sources)
+        self.running = [
+            SolvedStream(spec, residency, self._judge_of(spec))
+            if spec.solved
+            else Stream(spec, next(opened), ahead=ahead)
+            for spec in specs
+        ]
 
+    def _judge_of(self, spec: StreamSpec) -> ScoredSplit:
+        """Return what chooses a stream's checkpoints or strengths; one for all of the same rows."""
+        view = self._dev.view if spec.judge is None else spec.judge
+        if id(view) not in self._judges:
+            judged = [one for one in self._specs if one.judge is view]
+            sources = self._residency.sources(view, judged, once=spec.solved)
+            self._judges[id(view)] = ScoredSplit(view, sources, self._dev.metric)
+        return self._judges[id(view)]
 
-def _finished(
-    running: Sequence[Stream | SolvedStream],
-) -> list[tuple[Stream | SolvedStream, Member]]:
-    """Return the members that are finished, each with its stream."""
-    return [(stream, member) for stream in running for member in stream.finished]
+    def close(self) -> None:
+        """End the reading ahead."""
+        for one in self.running:
+            if isinstance(one, Stream):
+                one.close()
 
+    def _finished(self) -> list[tuple[StreamSpec, Member]]:
+        """Return the members that are finished, each with its stream."""
+        return [(stream.spec, member) for stream in self.running for member in stream.finished]
 
-def _train(
-    streams: Sequence[Stream], dev: ScoredSplit, residency: Residency, report: Report
-) -> None:
-    """Advance all streams from evaluation to evaluation; one pass scores all with one judge."""
-    judges = {id(dev.view): dev}
-    for stream in streams:
-        view = stream.spec.judge
-        if view is not None and id(view) not in judges:
-            judged = [one.spec for one in streams if one.spec.judge is view]
-            sources = residency.sources(view, judged)
-            judges[id(view)] = ScoredSplit(view, sources, dev.metric)
-    for point in range(max((len(stream.points) for stream in streams), default=0)):
-        active = [stream for stream in streams if point < len(stream.points)]
-        for stream in active:
-            stream.advance(stream.points[point], report)
-        for name, judge in judges.items():
-            own = [one for one in active if id(_judged_by(one, dev)) == name]
-            _judge(own, judge, report)
-
-
-def _own_judge(spec: StreamSpec, dev: ScoredSplit, residency: Residency) -> ScoredSplit | None:
-    """Return what chooses the strengths of a solved stream, where that is not dev."""
-    if spec.judge is None:
+    def train(self) -> KeyboardInterrupt | None:
+        """Solve and train all streams; return the Ctrl-C that left only some members finished."""
+        try:
+            for one in self.running:
+                if isinstance(one, SolvedStream):
+                    one.solve(self._report)
+            self._descend([one for one in self.running if isinstance(one, Stream)])
+        except KeyboardInterrupt as interrupt:
+            if not (finished := self._finished()):
+                raise
+            logger.warning(
+                "interrupted: scoring and recording the finished runs of this group, %d of %d; "
+                "Ctrl-C again drops them",
+                len(finished),
+                sum(len(one.members) for one in self.running),
+            )
+            return interrupt
         return None
-    sources = residency.sources(spec.judge, [spec], once=True)
-    return ScoredSplit(spec.judge, sources, dev.metric)
 
+    def _descend(self, streams: Sequence[Stream]) -> None:
+        """Advance streams from evaluation to evaluation; one pass scores all with one judge."""
+        judges = [self._judge_of(stream.spec) for stream in streams]
+        for point in range(max((len(stream.points) for stream in streams), default=0)):
+            judged: dict[ScoredSplit, list[Stream]] = {}
+            for stream, judge in zip(streams, judges, strict=True):
+                if point < len(stream.points):
+                    stream.advance(stream.points[point], self._report)
+                    judged.setdefault(judge, []).append(stream)
+            for judge, own in judged.items():
+                self._score(own, judge)
 
-def _judged_by(stream: Stream, dev: ScoredSplit) -> FeatureView:
-    return dev.view if stream.spec.judge is None else stream.spec.judge
+    def _score(self, streams: Sequence[Stream], judge: ScoredSplit) -> None:
+        """Score the members of streams where they are now."""
+        members = [(stream, member) for stream in streams for member in stream.members]
+        found = judge.predict([member for _, member in members])
+        for (stream, member), predicted in zip(members, found, strict=True):
+            member.note(stream.step, judge.scorer.score(predicted), judge.metric, predicted)
+            score = scale_of(judge.metric.name).text(member.last_score)
+            self._report(f"{named(member, stream.spec)}: {score}")
+        for stream in streams:
+            stream.scored_at = stream.step
 
-
-def _judge(streams: Sequence[Stream], judge: ScoredSplit, report: Report) -> None:
-    """Score the members of streams where they are now."""
-    members = [(stream, member) for stream in streams for member in stream.members]
-    found = judge.predict([member for _, member in members])
-    for (stream, member), predicted in zip(members, found, strict=True):
-        member.note(stream.step, judge.scorer.score(predicted), judge.metric, predicted)
-        score = scale_of(judge.metric.name).text(member.last_score)
-        report(f"{named(member, stream.spec)}: {score}")
-    for stream in streams:
-        stream.scored_at = stream.step
-
-
-def _finish(
-    finished: Sequence[tuple[Stream | SolvedStream, Member]],
-    dev: ScoredSplit,
-    others: Mapping[str, ScoredSplit],
-) -> list[Outcome]:
-    """Return members to their best checkpoint, weigh their layers, score the other splits."""
-    members = [member for _, member in finished]
-    for member in members:
-        member.restore_best()
-    unscored = [
-        member for stream, member in finished if stream.spec.solved or stream.spec.judge is not None
-    ]
-    for member, found in zip(unscored, dev.predict(unscored), strict=True):
-        member.settle(dev.scorer.score(found), dev.metric, found)
-    weights = dev.weigh(members)
-    predicted = {name: split.predict(members) for name, split in others.items()}
-    return [
-        Outcome(
-            weights=own,
-            by_class=weights_by_class(own, dev.view),
-            confusion=_confusion(member, dev),
-            predicted={name: found[place] for name, found in predicted.items()},
-            scores={
-                name: others[name].scorer.judge(found[place]) for name, found in predicted.items()
-            },
-        )
-        for place, (member, own) in enumerate(zip(members, weights, strict=True))
-    ]
-
-
-def _confusion(member: Member, dev: ScoredSplit) -> dict[str, Any] | None:
-    assert member.best is not None, "no checkpoint was scored"
-    by_class = dev.metric.consumes == "classes"
-    return confusion_of(dev.view, member.best.predicted) if by_class else None
+    def finish(
+        self, others: Mapping[str, FeatureView], metrics: Mapping[str, Metric], *, keep: bool
+    ) -> dict[Member, FitResult]:
+        """Return members to their best checkpoint, weigh their layers, score the other splits."""
+        splits = {
+            name: ScoredSplit(
+                view,
+                self._residency.sources(view, self._specs, once=True),
+                metrics.get(name, self._dev.metric),
+            )
+            for name, view in others.items()
+        }
+        finished, dev = self._finished(), self._dev
+        members = [member for _, member in finished]
+        for member in members:
+            member.restore_best()
+        unscored = [member for spec, member in finished if spec.solved or spec.judge is not None]
+        for member, found in zip(unscored, dev.predict(unscored), strict=True):
+            member.settle(dev.scorer.score(found), dev.metric, found)
+        weights = dev.weigh(members)
+        predicted = {name: split.predict(members) for name, split in splits.items()}
+        return {
+            member: freeze(
+                member,
+                spec,
+                dev,
+                weights[place],
+                splits,
+                {name: found[place] for name, found in predicted.items()},
+                keep=keep,
+            )
+            for place, (spec, member) in enumerate(finished)
+        }

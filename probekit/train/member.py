@@ -16,12 +16,12 @@ from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.metrics.perplexity import ENDLESS
 from probekit.probe.decoders import DecoderSpec
-from probekit.probe.heads import HeadInput, HeadSpec, LayerWeights
+from probekit.probe.heads import HeadSpec
+from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe, start_from
 from probekit.train.stopwatch import Stopwatch
-from probekit.train.treatment import Treatment
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class MemberSpec:
         head: the head and its hyper-parameters.
         decoder: the decoder and its hyper-parameters.
         layers: layers that the head reads, ascending.
-        normalize: treatment of each layer, one of ``NORMALIZATIONS``.
+        normalize: how each layer is normalised, one of ``NORMALIZATIONS``.
         fitter: name of what fits it, in ``FITTERS``.
         select: what chooses the strength of a solver's L2, or a checkpoint; None where nothing is
             chosen.
@@ -78,6 +78,7 @@ class Member:
     """A head in training, with everything that is its own but the steps it takes.
 
     Attributes:
+        normalization: of the layers that it reads, and perhaps of others.
         dropout: draws its masks; members of one stream begin alike.
         reading: the seconds of reading batches; all that read the same have one together.
         stepping: those of its steps; probes that take them together have one together.
@@ -92,7 +93,7 @@ class Member:
     def __init__(
         self,
         spec: MemberSpec,
-        treatment: Treatment,
+        normalization: Normalization,
         *,
         seed: int,
         train: FeatureView,
@@ -100,7 +101,7 @@ class Member:
     ) -> None:
         """Initialise the modules from the seed and the names of head and decoder alone."""
         self.spec = spec
-        self.treatment = treatment
+        self.normalization = normalization
         head = spec.head.build(
             spec.layers, train.array.dim, torch_generator(seed, "head", spec.head.name)
         )
@@ -134,14 +135,6 @@ class Member:
         """Note the loss of one step, a number without a graph."""
         self._loss += loss
         self._steps += 1
-
-    def train(self) -> None:
-        """Switch to training mode (dropout on)."""
-        self.probe.train()
-
-    def eval(self) -> None:
-        """Switch to evaluation mode."""
-        self.probe.eval()
 
     def note(
         self, step: int, scores: Mapping[str, float], metric: Metric, predicted: np.ndarray
@@ -192,11 +185,30 @@ class Member:
         """Return to the best checkpoint; a solver leaves nothing but its solution."""
         if self.best is not None:
             self.probe.load_state_dict(self.best.state)
-        self.eval()
+        self.probe.eval()
 
-    def weigh(self, z: HeadInput | None) -> LayerWeights:
-        """Return the weight of each layer."""
-        return self.probe.head.layer_weights(z)
+
+def taken_over(
+    name: str, state: Mapping[str, Tensor], layers: tuple[int, ...], device: torch.device
+) -> Normalization | None:
+    """Return the normalisation that a continued run takes over, if it has one that was fitted.
+
+    Args:
+        name: the normalisation.
+        state: what the run starts from; ``normalization.*`` where it is taken over.
+        layers: layers of the head.
+        device: where the rows are.
+
+    Raises:
+        RecordError: the saved tensors are not those of a normalisation of these layers.
+    """
+    prefix = "normalization."
+    own = [value for key, value in state.items() if key.startswith(prefix)]
+    if not own or not NORMALIZATIONS[name].fitted:
+        return None
+    found = normalization_from_json({"name": name}, layers, own[0].shape[-1])
+    start_from(prefix, state, found)
+    return found.to(device)
 
 
 def _all_finite(probe: Probe) -> bool:

@@ -7,7 +7,6 @@ import torch
 from probekit.base.machine.hardware import free_memory
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import Reads
-from probekit.train.cached_rows import Rows
 from probekit.train.source import Source
 from probekit.train.stream import StreamSpec, union
 from probekit.train.token_rows import TokenLayout
@@ -49,7 +48,6 @@ class Residency:
         self.device = device
         self.left = default_memory(device) if memory is None else memory
         self._known: dict[tuple[int, Reads, tuple[int, ...]], Source] = {}
-        self._layouts: dict[int, TokenLayout] = {}
 
     def source(
         self, view: FeatureView, reads: Reads, layers: tuple[int, ...], *, once: bool = False
@@ -65,15 +63,16 @@ class Residency:
         key = (id(view), reads, layers)
         if key in self._known:
             return self._known[key]
-        layout = self._layout(view) if reads == "tokens" else None
+        layout = TokenLayout(view) if reads == "tokens" else None
         read = view if layout is None else layout.view
         stored, decoded = resident_bytes(read, len(layers)), decoded_bytes(read, len(layers))
         decode = self.device.type == "cpu" and stored < decoded <= _DECODED_SHARE * self.left
         size = decoded if decode else stored
         fits = size <= self.left and not once
         self.left -= size if fits else 0
-        rows = Rows(read, layers, device=self.device, resident=fits, decoded=decode)
-        self._known[key] = Source(view, rows, layout)
+        self._known[key] = Source(
+            view, layers, device=self.device, resident=fits, decoded=decode, layout=layout
+        )
         return self._known[key]
 
     def sources(
@@ -101,6 +100,9 @@ class Residency:
         Memory goes to the view that is read most often first: dev once per evaluation, the rows of
         train once per epoch and stream.
         """
+        # Dev is scored five times, and two streams read one view of train for 3 epochs each: train
+        # is read six times and gets memory first. A third stream over a view of its own, for 4
+        # epochs, comes after dev.
         times = {id(dev): max((len(spec.points) for spec in specs), default=0)}
         for spec in specs:
             times[id(spec.train)] = times.get(id(spec.train), 0) + spec.epochs
@@ -108,11 +110,6 @@ class Residency:
         for name in sorted(views, key=lambda name: -times[name]):
             self.sources(views[name], specs if views[name] is dev else _readers(views[name], specs))
         return self.sources(dev, specs), self.streams(specs)
-
-    def _layout(self, view: FeatureView) -> TokenLayout:
-        if id(view) not in self._layouts:
-            self._layouts[id(view)] = TokenLayout(view)
-        return self._layouts[id(view)]
 
     def read_ahead(self, n_sources: int) -> int:
         """Return the bytes that the rows read ahead of each of some sources may take."""

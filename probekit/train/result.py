@@ -1,11 +1,23 @@
 """What training returns: a frozen value, never a half-trained module."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
+
+from probekit.features import FeatureView
+from probekit.probe.heads import LayerWeights
+from probekit.train.member import Member
+from probekit.train.probe import count_parameters
+from probekit.train.sampling import class_counts, type_names
+from probekit.train.scoring import ScoredSplit, confusion_of, weights_by_class
+from probekit.train.stream import StreamSpec
+
+_FALLING = 0.99
+"""The training loss still falls where its last mean is below this share of the one before."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,3 +75,111 @@ class FitResult:
     n_head_params: int
     train_seconds: float
     predictions: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+
+def freeze(
+    member: Member,
+    stream: StreamSpec,
+    dev: ScoredSplit,
+    weighed: LayerWeights,
+    others: Mapping[str, ScoredSplit],
+    predicted: Mapping[str, np.ndarray],
+    *,
+    keep: bool,
+) -> FitResult:
+    """Return the result of a member at its best checkpoint.
+
+    Args:
+        member: trained, and scored on dev.
+        stream: what it was trained on.
+        dev: the dev split.
+        weighed: the layer weights of its dev rows.
+        others: other splits, by name.
+        predicted: what it predicts of each of them.
+        keep: keep what it predicts.
+    """
+    best, metric = member.best, dev.metric.name
+    assert best is not None, "no checkpoint was scored"
+    scores = {name: others[name].scorer.judge(rows) for name, rows in predicted.items()}
+    normalization = member.normalization.cut(member.spec.layers)
+    head, decoder = member.probe.head, member.probe.decoder
+    weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
+    finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
+    return FitResult(
+        state=_state({"head": head, "decoder": decoder, "normalization": normalization}),
+        modules={
+            "head": member.spec.head.to_json(),
+            "decoder": member.spec.decoder.to_json(),
+            "normalization": normalization.to_json(),
+        },
+        layers=member.spec.layers,
+        eval_score=best.scores[metric],
+        eval_last=member.last_score,
+        best_step=best.step,
+        best_epoch=best.step / max(stream.steps_per_epoch, 1),
+        test_score=scores.get("test", {}).get(metric),
+        scores=_by_split({"dev": best.scores, **scores}),
+        curve=tuple(member.curve),
+        # huge values may be finite, and what is computed from them not
+        weights=weights if finite else {},
+        raw_weights=raw_weights if finite else None,
+        class_weights=weights_by_class(weighed, dev.view) if finite else {},
+        diverged=member.diverged or not finite,
+        diagnosis=diagnose(member, stream, dev.view),
+        confusion=confusion_of(dev, best.predicted),
+        n_params=count_parameters(member.probe),
+        n_head_params=count_parameters(head),
+        train_seconds=member.seconds,
+        predictions={"dev": best.predicted, **predicted} if keep else {},
+    )
+
+
+def _by_split(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the scores of some splits as one mapping, by ``SPLIT/NAME``."""
+    return {f"{split}/{name}": one for split, own in scores.items() for name, one in own.items()}
+
+
+def _state(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+    return {
+        f"{name}.{key}": value.detach().cpu().clone()
+        for name, module in modules.items()
+        for key, value in module.state_dict().items()
+    }
+
+
+def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, Any]:
+    """Return what is worth knowing of a fit, by the names that `results.diagnosis` reads.
+
+    Args:
+        member: trained and scored.
+        stream: what it was trained on.
+        dev: the rows that its best state predicted.
+    """
+    found = dict(member.solved) or _descent(member, stream)
+    if member.selection_score is not None:
+        found["selection_score"] = member.selection_score
+    return found | _classes(member, stream.train, dev)
+
+
+def _descent(member: Member, stream: StreamSpec) -> dict[str, Any]:
+    """Return whether more steps might have helped; nothing of a run without steps."""
+    if len(member.curve) < 2 or member.best is None:
+        return {}
+    (_, before, _), (_, last, _) = member.curve[-2:]
+    return {
+        "best_is_last": member.best.step == stream.total_steps,
+        "falling": last < _FALLING * before,
+    }
+
+
+def _classes(member: Member, train: FeatureView, dev: FeatureView) -> dict[str, Any]:
+    """Return which classes the draw lacks, and whether one alone is predicted."""
+    if not len(train.labels) or member.best is None:
+        return {}
+    counts = class_counts(train)
+    names = set(type_names(train.labels.names)) - {"O"}
+    return {
+        "one_class": len(np.unique(member.best.predicted)) == 1 and len(dev) > 1,
+        "absent": sum(counts.get(name, 0) == 0 for name in names),
+        "single": sum(counts.get(name, 0) == 1 for name in names),
+    }

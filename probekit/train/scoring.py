@@ -1,21 +1,23 @@
 """Score many members on one split in one pass: each row is read and normalised once for all."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from probekit.base.machine.buffers import send
 from probekit.features import FeatureView
-from probekit.metrics import AnyGold, Gold, LossGold, Metric, Scorer, ValueGold
+from probekit.metrics import AnyGold, Gold, LossGold, Metric, Scorer, ValueGold, confusion
 from probekit.probe.heads import HeadInput, LayerWeights
 from probekit.probe.heads.contract import Reads
 from probekit.train.contributions import Contributions
 from probekit.train.member import Member
-from probekit.train.source import Source, targets_of
+from probekit.train.sampling import type_names
+from probekit.train.source import Inputs, Source
 
-Predictions = list[np.ndarray]
+MOST_CLASSES = 200
+"""Of more, no record should hold a confusion."""
 
 
 class ScoredSplit:
@@ -35,14 +37,14 @@ class ScoredSplit:
         self.metric = metric
         self.scorer: Scorer = metric.prepare(gold_of(view, metric))
 
-    def predict(self, members: Sequence[Member]) -> Predictions:
+    def predict(self, members: Sequence[Member]) -> list[np.ndarray]:
         """Return what the metric consumes of each member: a class, value or loss per row."""
         parts: dict[Member, list[Tensor]] = {member: [] for member in members}
-        for member, z, targets, offsets in self._visit(members):
+        for member, z, inputs in self._visit(members):
             if self.metric.consumes == "losses":
-                found: Tensor = member.probe.row_losses(z, targets, offsets)
+                found: Tensor = member.probe.row_losses(z, inputs.targets, inputs.offsets)
             else:
-                found = member.probe.predict(z, offsets)
+                found = member.probe.predict(z, inputs.offsets)
             parts[member].append(found)
         return [_numbers(torch.cat(parts[member])) for member in members]
 
@@ -54,34 +56,25 @@ class ScoredSplit:
         parts: dict[Member, list[LayerWeights]] = {member: [] for member in members}
         sums = {member: Contributions(member.probe) for member in members if _is_sum(member)}
         read = [one for one in members if one in sums or one.probe.head.per_row]
-        for member, z, _, _ in self._visit(read):
+        for member, z, _ in self._visit(read):
             if member not in sums:
-                parts[member].append(member.weigh(z))
+                parts[member].append(member.probe.head.layer_weights(z))
             elif isinstance(z, Tensor):
                 sums[member].add(z)
         for member in members:
             if member in sums:
                 parts[member].append(sums[member].weights())
             elif not member.probe.head.per_row:
-                parts[member].append(member.weigh(None))
+                parts[member].append(member.probe.head.layer_weights(None))
         return [LayerWeights.concatenate(parts[member]) for member in members]
 
-    def _visit(
-        self, members: Sequence[Member]
-    ) -> Iterator[tuple[Member, HeadInput, Tensor, Tensor]]:
-        """Yield each block of rows for each member, with targets and the bounds of sentences."""
+    def _visit(self, members: Sequence[Member]) -> Iterator[tuple[Member, HeadInput, Inputs]]:
+        """Yield each block of rows for each member, as it reads them and as they came."""
         for reads, source in self.sources.items():
             chosen = [member for member in members if member.spec.head.reads == reads]
-            if not chosen:
-                continue
-            device, bounds = source.rows.device, self.view.offsets
-            targets = targets_of(self.view, device)
-            for inputs, examples in source.blocks():
-                own = bounds[examples[0] : examples[-1] + 2]
-                offsets = send(torch.from_numpy(own - own[0]), device)
+            for inputs in source.blocks() if chosen else ():
                 for member in chosen:
-                    z = inputs.of(member.treatment, member.spec.layers)
-                    yield member, z, targets[own[0] : own[-1]], offsets
+                    yield member, inputs.of(member.normalization, member.spec.layers), inputs
 
 
 def _is_sum(member: Member) -> bool:
@@ -100,3 +93,38 @@ def gold_of(view: FeatureView, metric: Metric) -> AnyGold:
     if metric.consumes == "values":
         return ValueGold(view.targets, view.offsets)
     return Gold(ids=view.targets, offsets=view.offsets, names=view.all_names)
+
+
+def weights_by_class(weights: LayerWeights, view: FeatureView) -> dict[str, dict[int, float]]:
+    """Return the mean weight of each layer over the rows of each gold class.
+
+    Classes of tags (``B-PER``, ``I-PER``) are their types; ``O`` is one as well.
+
+    Args:
+        weights: of every row of the view, in order.
+        view: the scored rows.
+
+    Returns:
+        Nothing for weights that are the same in all rows, and where there are no classes.
+    """
+    if weights.weights.ndim == 1 or not len(view.labels):
+        return {}
+    types = np.array(type_names(view.all_names))[view.targets]
+    return {
+        str(name): weights.select(torch.from_numpy(types == name)).by_layer()
+        for name in np.unique(types)
+    }
+
+
+def confusion_of(split: ScoredSplit, predicted: np.ndarray) -> dict[str, Any] | None:
+    """Return how often each gold class was predicted as which.
+
+    Returns:
+        None without classes, and with more than ``MOST_CLASSES``.
+    """
+    types = type_names(split.view.all_names)
+    gold = gold_of(split.view, split.metric)
+    if not isinstance(gold, Gold) or not 0 < len(set(types)) <= MOST_CLASSES:
+        return None
+    rows, columns, counts = confusion(gold, predicted, types)
+    return {"rows": list(rows), "columns": list(columns), "counts": counts.tolist()}

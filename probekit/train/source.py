@@ -1,53 +1,289 @@
-"""What members read of a view: its rows, or the subwords that its rows are made of."""
+"""Where a stream reads its inputs: rows held in memory if they fit, else read from the cache.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+Everything here is layer-major: (layers, rows, D), one contiguous block per layer, so that a head
+that reads one layer touches one block and a weighted sum over layers is one product.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
+from torch import Tensor
 
+from probekit.base.machine.buffers import send
+from probekit.base.machine.process import Heap
+from probekit.base.numbers.ragged import block_bounds, bounds_of
+from probekit.base.registry import choose
 from probekit.features import FeatureView
-from probekit.train.cached_rows import Rows
-from probekit.train.feed import Batch
-from probekit.train.inputs import Inputs
+from probekit.probe.heads import HeadInput, TokenStates
+from probekit.probe.normalization import NORMALIZATIONS, Normalization
+from probekit.store import StoredRows
 from probekit.train.token_rows import TokenLayout
 
+Step = Int64[np.ndarray, " _"]
+"""The examples of one training step, as positions in a view."""
 
-@dataclass(frozen=True, eq=False)
+_BLOCK_VALUES = 2**19
+"""Most values per layer: 12 layers and what dwatt makes of them then stay in the last-level cache,
+which is twice as fast as 2**21 values."""
+
+_BLOCK_BYTES = 24 * 2**20
+"""Most bytes of all layers in float32. The C library returns memory of more than 32 MiB to the
+system at once, and to get it again page by page costs more than to fill it
+(``benchmarks/scoring_blocks.py``)."""
+
+_LEAST_BLOCK = 256
+_PART = 256 * 2**20
+"""Bytes that are copied to another device at a time."""
+
+_ALIGNMENT = 64
+
+
+class Inputs:
+    """Rows of the union of layers, from which each member takes what it reads.
+
+    Members that read the same layers share one tensor. It has the same values, strides and
+    alignment whichever other members there are, so that a member's numbers do not depend on them.
+
+    Attributes:
+        z: rows in float32, layer-major, or the subwords of whole windows.
+        targets: class number or value of each row that is predicted.
+        offsets: bounds of the examples in them.
+    """
+
+    def __init__(
+        self,
+        z: Float[Tensor, "layers rows dim"],
+        layers: Sequence[int],
+        targets: Int64[Tensor, " targets"] | Float[Tensor, " targets"],
+        offsets: Int64[Tensor, " bounds"],
+        tokens: TokenStates | None = None,
+    ) -> None:
+        """Keep the rows.
+
+        Args:
+            z: rows, or subwords.
+            layers: the numbers along axis 0.
+            targets: of the rows that are predicted.
+            offsets: bounds of the examples in them.
+            tokens: says of subwords which windows they form and which rows they make.
+        """
+        self.z, self.targets, self.offsets = z, targets, offsets
+        self._layers = tuple(layers)
+        self._tokens = tokens
+        self._normalised: dict[Normalization, Tensor] = {}
+        self._cut: dict[tuple[Normalization, tuple[int, ...]], Tensor] = {}
+
+    def of(self, normalization: Normalization, layers: tuple[int, ...]) -> HeadInput:
+        """Return normalised rows of some layers, layer-major in memory, or the subwords of one."""
+        key = (normalization, layers)
+        if key not in self._cut:
+            normalised = self._normalised.get(normalization)
+            if normalised is None:
+                z = select(self.z, self._layers, normalization.layers)
+                normalised = normalization(z.transpose(0, 1)).transpose(0, 1)
+                self._normalised[normalization] = normalised
+            self._cut[key] = select(normalised, normalization.layers, layers)
+        z = self._cut[key]
+        return z.transpose(0, 1) if self._tokens is None else replace(self._tokens, hidden=z[0])
+
+
+def select(
+    z: Float[Tensor, "layers rows dim"], have: tuple[int, ...], wanted: tuple[int, ...]
+) -> Float[Tensor, "wanted rows dim"]:
+    """Return some layers; a view where they lie side by side, else a copy."""
+    places = [have.index(layer) for layer in wanted]
+    first, last = places[0], places[-1]
+    if places == list(range(first, last + 1)):
+        part = z[first : last + 1]
+        # Products may take another path, and round differently, for unaligned memory.
+        return part if part.data_ptr() % _ALIGNMENT == 0 else part.clone()
+    return z.index_select(0, torch.tensor(places, device=z.device))
+
+
 class Source:
-    """Some layers of a view's rows, or the subwords of its examples.
+    """Some layers of a view's rows, or the subwords of its examples, in memory or on disk.
 
     Attributes:
         view: the rows that are predicted.
-        rows: what is read: those rows, or the subwords.
-        layout: how subwords make rows; ``None`` where rows are read.
+        read_view: the rows that are read: the same, or the subwords that they are made of.
+        layers: which layers, ascending.
+        device: where they are wanted.
+        resident: the rows in memory, or None when they stay on disk.
     """
 
-    view: FeatureView
-    rows: Rows
-    layout: TokenLayout | None = None
+    def __init__(
+        self,
+        view: FeatureView,
+        layers: Sequence[int],
+        *,
+        device: torch.device,
+        resident: bool,
+        decoded: bool = False,
+        layout: TokenLayout | None = None,
+    ) -> None:
+        """Choose rows and layers; load them when ``resident``.
 
-    def inputs(self, batch: Batch) -> Inputs:
-        """Return what a training step gives to heads."""
-        plan = None if self.layout is None else self.layout.plan(batch.step, self.rows.device)
-        return Inputs(batch.z, self.rows.layers, plan)
+        They are held as they are stored, or ``decoded``: int8 as float32, on the host alone.
+        ``layout`` says how subwords make rows; None where rows are read.
+        """
+        self.view, self._layout = view, layout
+        self.read_view = view if layout is None else layout.view
+        self.layers, self.device = tuple(layers), device
+        self.resident: StoredRows | None = None
+        if resident and decoded:
+            rows = self.read_view.array.read(self.read_view.rows, self.layers)
+            self.resident = StoredRows(rows.permute(1, 0, 2))
+        elif resident:
+            on_host = device.type == "cpu"
+            every = np.arange(len(self.read_view))
+            self.resident = self.read(every) if on_host else self.copied()
 
-    def blocks(self) -> Iterator[tuple[Inputs, Int64[np.ndarray, " examples"]]]:
-        """Yield all of the view in order, in blocks of whole examples, with those examples."""
-        bounds = self.rows.view.offsets
-        for block, z in self.rows.blocks():
-            # Examples without rows go with the block after them, and at the end with the last.
-            first = int(np.searchsorted(bounds, block.start, "left")) if block.start else 0
-            last = int(np.searchsorted(bounds, block.stop, "left"))
-            if block.stop == bounds[-1]:
-                last = len(bounds) - 1
-            examples = np.arange(first, last)
-            plan = None if self.layout is None else self.layout.plan(examples, self.rows.device)
-            yield Inputs(z, self.rows.layers, plan), examples
+    def read(self, places: Int64[np.ndarray, " rows"]) -> StoredRows:
+        """Read rows of ``read_view`` from the cache, as stored."""
+        return self.read_view.array.read_stored(self.read_view.rows[places], self.layers)
+
+    def _prefetch(self, places: Int64[np.ndarray, " rows"]) -> None:
+        """Ask for rows that are read next."""
+        self.read_view.array.prefetch(self.read_view.rows[places], self.layers)
+
+    def copied(self) -> StoredRows:
+        """Return all rows on the device, of which the host never holds more than a part."""
+        n_rows, part = len(self.read_view), max(_PART // self._bytes_of_row, 1)
+        out = self.read(np.arange(0)).room(n_rows, self.device)
+        for start in range(0, n_rows, part):
+            stop = min(start + part, n_rows)
+            out = out.put(start, self.read(np.arange(start, stop)))
+        return out
+
+    @property
+    def _bytes_of_row(self) -> int:
+        """Bytes of one row of all layers in memory."""
+        return self.read_view.array.spec.row_nbytes * len(self.layers)
+
+    @cached_property
+    def _targets(self) -> Tensor:
+        """The targets of all rows of the view on the device; numbers in float32."""
+        targets = torch.from_numpy(self.view.targets)
+        return (targets.float() if targets.is_floating_point() else targets).to(self.device)
+
+    def _inputs(
+        self, z: Float[Tensor, "layers rows dim"], examples: Int64[np.ndarray, " some"]
+    ) -> Inputs:
+        """Return what was read of some examples, with their targets."""
+        places = send(torch.from_numpy(self.view.places(examples)), self.device)
+        offsets = send(torch.from_numpy(bounds_of(self.view.lengths[examples])), self.device)
+        tokens = None if self._layout is None else self._layout.states(z[0], examples)
+        return Inputs(z, self.layers, self._targets[places], offsets, tokens)
+
+    def blocks(self) -> Iterator[Inputs]:
+        """Yield all of the view in order, in blocks of whole examples.
+
+        The blocks are a function of the view alone: a block's size may decide the last bits of a
+        product, and nothing that a group of runs shares may change a run's result.
+        """
+        offsets = self.read_view.offsets
+        bounds = block_bounds(offsets, block_rows(self.read_view))
+        after = [*bounds[2:], bounds[-1]]
+        asked = 0
+        for start, stop, next_stop in zip(bounds, bounds[1:], after, strict=False):
+            if self.resident is not None:
+                z = self.resident.block(start, stop)
+            else:
+                self._prefetch(np.arange(asked, next_stop))  # a block ahead
+                asked = next_stop
+                z = self.read(np.arange(start, stop)).to(self.device).float32()
+            yield self._inputs(z, _examples_between(offsets, start, stop))
+
+    def fitted(self, normalization: str) -> Normalization:
+        """Return a normalisation fitted on what is read, for all of its layers.
+
+        Raises:
+            UnknownNameError: no normalisation has this name.
+            OptionError: it cannot be had of these rows, or of the model that made them.
+        """
+        kind = choose("normalization", normalization, NORMALIZATIONS)
+        blocks = (inputs.z.transpose(0, 1) for inputs in self.blocks())
+        return kind.fit(blocks, self.layers, self.read_view.facts).to(self.device)
+
+    def batches(self, steps: Iterator[Step], *, memory: int) -> Generator[Inputs, None, None]:
+        """Yield what each step reads, gathered from memory or read ahead from the cache.
+
+        Args:
+            steps: examples of each step, as positions in the view.
+            memory: bytes that rows read ahead may take; unused when the rows are in memory.
+        """
+        if self.resident is not None:
+            for step in steps:
+                places = send(torch.from_numpy(self.read_view.places(step)), self.device)
+                yield self._inputs(self.resident.gather(places), step)
+            return
+        heap = Heap()
+        for some, wanted, block in self._read_ahead(steps, memory):
+            for step in some:
+                heap.trim()
+                # Two steps of rows 7 9 and 2 9: 2 7 9 are read, in the block at places 1 2 and 0 2.
+                places = torch.from_numpy(np.searchsorted(wanted, self.read_view.places(step)))
+                yield self._inputs(block.gather(send(places, self.device)), step)
+            del block  # while the next one is fetched, a third is being read
+
+    def _read_ahead(self, steps: Iterator[Step], memory: int) -> Iterator["_Loaded"]:
+        """Yield some steps with their rows, reading those of the next ones meanwhile."""
+
+        def load(some: list[Step]) -> _Loaded:
+            wanted = np.unique(np.concatenate([self.read_view.places(step) for step in some]))
+            self._prefetch(wanted)
+            return some, wanted, self.read(wanted).to(self.device)
+
+        with ThreadPoolExecutor(1, thread_name_prefix="probekit-read") as reader:
+            waiting: Future[_Loaded] | None = None
+            for some in self._fitting(steps, memory // 2):
+                loading = reader.submit(load, some)
+                if waiting is not None:
+                    yield waiting.result()
+                waiting = loading
+            if waiting is not None:
+                yield waiting.result()
+
+    def _fitting(self, steps: Iterator[Step], memory: int) -> Iterator[list[Step]]:
+        """Yield runs of steps whose rows fit ``memory``, at least one step each."""
+        lengths = self.read_view.lengths
+        some: list[Step] = []
+        used = 0
+        for step in steps:
+            size = int(lengths[step].sum()) * self._bytes_of_row
+            if some and used + size > memory:
+                yield some
+                some, used = [], 0
+            some.append(step)
+            used += size
+        if some:
+            yield some
 
 
-def targets_of(view: FeatureView, device: torch.device) -> torch.Tensor:
-    """Return a view's targets on a device; numbers in float32."""
-    targets = torch.from_numpy(view.targets)
-    return (targets.float() if targets.is_floating_point() else targets).to(device)
+_Loaded = tuple[list[Step], Int64[np.ndarray, " wanted"], StoredRows]
+
+
+def block_rows(view: FeatureView) -> int:
+    """Return the rows of a scoring block, whichever of the stored layers are read."""
+    array = view.array
+    fitting = _BLOCK_BYTES // (array.dim * len(array.layers) * torch.float32.itemsize)
+    return max(min(_BLOCK_VALUES // array.dim, fitting), _LEAST_BLOCK)
+
+
+def _examples_between(
+    offsets: Int64[np.ndarray, " bounds"], start: int, stop: int
+) -> Int64[np.ndarray, " examples"]:
+    """Return the examples that a block of rows is made of.
+
+    Examples without rows go with the block after them, and at the end with the last.
+    """
+    # Of examples with 3, 0, 2 and 0 rows (bounds 0 3 3 5 5), the rows 0 to 3 are of the first
+    # example alone, and the rows 3 to 5 of the three others.
+    first = int(np.searchsorted(offsets, start, "left")) if start else 0
+    last = len(offsets) - 1 if stop == offsets[-1] else int(np.searchsorted(offsets, stop, "left"))
+    return np.arange(first, last)

@@ -1,18 +1,14 @@
 """A stream: the members that share a sample, an order and therefore every batch."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
-from probekit.base.machine.buffers import send
-from probekit.base.numbers.ragged import bounds_of
 from probekit.features import FeatureView
 from probekit.probe.fitters import SOLVERS
 from probekit.probe.heads.contract import Reads
-from probekit.train.feed import Step, feed
-from probekit.train.member import Member, MemberSpec
+from probekit.train.member import Member, MemberSpec, taken_over
 from probekit.train.option_groups import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_EPOCHS,
@@ -20,10 +16,9 @@ from probekit.train.option_groups import (
     Steps,
 )
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
-from probekit.train.source import Source, targets_of
+from probekit.train.source import Inputs, Source, Step
 from probekit.train.steps import steps_of
 from probekit.train.stopwatch import Stopwatch
-from probekit.train.treatment import fit_treatment, saved_treatment
 
 Report = Callable[[int | str], None]
 """Receives the steps that were just done, or in words what is being fitted, with its score."""
@@ -95,15 +90,14 @@ class Stream:
             ahead: bytes that the rows read ahead of one source may take.
         """
         self.spec = spec
-        self.sources = sources
-        device = next(iter(sources.values())).rows.device
+        device = next(iter(sources.values())).device
         saved = [
-            saved_treatment(member.normalize, member.start or {}, member.layers, device)
+            taken_over(member.normalize, member.start or {}, member.layers, device)
             for member in spec.members
         ]
         pairs = list(zip(spec.members, saved, strict=True))
         fitted = {
-            (reads, name): fit_treatment(name, sources[reads].rows)
+            (reads, name): sources[reads].fitted(name)
             for reads, name in {(m.head.reads, m.normalize) for m, own in pairs if own is None}
         }
         self.members = tuple(
@@ -124,10 +118,8 @@ class Stream:
         self._stepping = {reads: steps_of(own) for reads, own in readers.items()}
         self.points = spec.points
         self.step, self.scored_at = 0, -1
-        self._targets = targets_of(spec.train, device)
-        self._feeds = {
-            reads: feed(source.rows, self._steps(), memory=ahead)
-            for reads, source in sources.items()
+        self._batches: dict[Reads, Generator[Inputs, None, None]] = {
+            reads: source.batches(self._steps(), memory=ahead) for reads, source in sources.items()
         }
 
     @property
@@ -138,31 +130,18 @@ class Stream:
     def advance(self, step: int, report: Report) -> None:
         """Train every member up to ``step``."""
         for member in self.members:
-            member.train()
+            member.probe.train()
         while self.step < step:
             remaining = 1 - self.step / self.spec.total_steps
-            for reads, source in self.sources.items():
-                self._advance_some(reads, source, remaining)
+            for reads, read in self._batches.items():
+                with self._reading[reads].running():
+                    inputs = next(read)
+                for one in self._stepping[reads]:
+                    one.step(inputs, remaining=remaining)
             self.step += 1
             report(len(self.members))
         for member in self.members:
-            member.eval()
-
-    def _advance_some(self, reads: Reads, source: Source, remaining: float) -> None:
-        """Take one step with the members that read the same kind of thing."""
-        with self._reading[reads].running():
-            batch = next(self._feeds[reads])
-            inputs = source.inputs(batch)
-            targets, offsets = self._targets_of(batch.step)
-        for one in self._stepping[reads]:
-            one.step(inputs, targets, offsets, remaining=remaining)
-
-    def _targets_of(self, step: Step) -> tuple[Tensor, Tensor]:
-        """Return the targets of some sentences, and the bounds of the sentences in them."""
-        view, device = self.spec.train, self._targets.device
-        places = send(torch.from_numpy(view.places(step)), device)
-        offsets = send(torch.from_numpy(bounds_of(view.lengths[step])), device)
-        return self._targets[places], offsets
+            member.probe.eval()
 
     def _steps(self) -> Iterator[Step]:
         spec = self.spec
@@ -172,8 +151,8 @@ class Stream:
 
     def close(self) -> None:
         """End the reading ahead."""
-        for source in self._feeds.values():
-            source.close()
+        for read in self._batches.values():
+            read.close()
 
 
 def _time_reading(members: Sequence[Member], device: torch.device) -> Stopwatch:

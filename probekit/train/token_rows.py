@@ -1,13 +1,13 @@
 """Subwords for heads that read whole windows: which ones a batch needs, and what they make up."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.base.kinds import POOLED
+from probekit.base.kinds import ARRAYS
 from probekit.base.machine.buffers import send
 from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
 from probekit.data.places import row_sources
@@ -19,38 +19,11 @@ from probekit.probe.heads import TokenStates
 ARRAY = "tokens"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TokenPlan:
-    """The windows of some examples' subwords, and the rows that they make up.
-
-    Attributes:
-        lengths: subwords of each window.
-        source: positions among the subwords that rows are made of.
-        row: the row that each source belongs to, ascending.
-        n_rows: number of rows.
-    """
-
-    lengths: Int64[Tensor, " windows"]
-    source: Int64[Tensor, " sources"]
-    row: Int64[Tensor, " sources"]
-    n_rows: int
-
-    def states(self, hidden: Float[Tensor, "tokens dim"]) -> TokenStates:
-        """Return the subwords with the plan."""
-        return TokenStates(
-            hidden=hidden,
-            lengths=self.lengths,
-            source=self.source,
-            row=self.row,
-            n_rows=self.n_rows,
-        )
-
-
 class TokenLayout:
     """The subwords of a view's examples: where they lie, and which of them make its rows.
 
     Of an example that was read in several windows, those from the first to the last that its rows
-    are made of: a piece of a long text for language modelling needs no others.
+    are made of: a passage of a long text for language modelling needs no others.
 
     Attributes:
         view: the same examples, with subwords as their rows (and no targets).
@@ -74,7 +47,11 @@ class TokenLayout:
         text_start = tokens[windows.bounds[rows.positions]]
         owner = np.repeat(np.repeat(np.arange(rows.n_examples), rows.lengths), sources.lengths)
         place = sources.values + text_start[owner]
-        first, stop = _needed(windows, rows.positions, owner, _window_of(tokens, place))
+        # A text's two windows of 5 and 4 subwords lie at 10 and 15 of its entry (tokens 10 15 19):
+        # its subword 6 is at place 16, in the second window. If no other makes a row, this window
+        # alone is read, of which it is subword 1.
+        window = np.searchsorted(tokens, place, side="right") - 1
+        first, stop = _needed(windows, rows.positions, owner, window)
         self._windows = Ragged(
             windows.values[ragged_arange(first, stop - first)], bounds_of(stop - first)
         )
@@ -89,26 +66,30 @@ class TokenLayout:
             targets=np.zeros(int(counts.sum()), np.int64),
         )
 
-    def plan(self, examples: Int64[np.ndarray, " some"], device: torch.device) -> TokenPlan:
-        """Return the plan of some examples of the view, in the order given."""
+    def states(
+        self, hidden: Float[Tensor, "tokens dim"], examples: Int64[np.ndarray, " some"]
+    ) -> TokenStates:
+        """Return the subwords of some examples of the view, in the order given.
+
+        Args:
+            hidden: their states.
+            examples: as positions in the view.
+        """
+        # Of two sentences, the first one asked for has 3 subwords and one word, at place 1; the
+        # other one has words at its places 1 and 2, which lie behind those 3: sources 1 4 5.
         places = self._rows.places(examples)
         sources = self._sources.take(places)
         shift = bounds_of(self.view.lengths[examples])[:-1]
         shift = np.repeat(np.repeat(shift, self._rows.lengths[examples]), sources.lengths)
         row = np.repeat(np.arange(len(places)), sources.lengths)
-        return TokenPlan(
+        device = hidden.device
+        return TokenStates(
+            hidden=hidden,
             lengths=send(torch.from_numpy(self._windows.take(examples).values), device),
             source=send(torch.from_numpy(sources.values + shift), device),
             row=send(torch.from_numpy(row), device),
             n_rows=len(places),
         )
-
-
-def _window_of(
-    tokens: Int64[np.ndarray, " bounds"], place: Int64[np.ndarray, " sources"]
-) -> Int64[np.ndarray, " sources"]:
-    """Return the window of each subword of an entry, given the windows' bounds."""
-    return np.searchsorted(tokens, place, side="right") - 1
 
 
 def _needed(
@@ -132,7 +113,7 @@ def _needed(
 def _ordinals(view: FeatureView) -> Int64[np.ndarray, " rows"]:
     """Return the place of each row of a view among all rows of its entry."""
     examples = view.entry.examples
-    if view.array.spec.name in POOLED:
+    if ARRAYS[view.array.spec.name].per == "text":
         return view.positions
     owner = np.repeat(view.positions, view.lengths)
     return bounds_of(examples.n_rows)[owner] + view.rows - examples.row_start[owner]

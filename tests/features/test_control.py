@@ -7,8 +7,7 @@ import pytest
 
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
-from probekit.features.control import control_labels
-from probekit.features.joining import SplitLabels
+from probekit.features.split_labels import SplitLabels, control_labels
 from probekit.store import Entry
 from tests.planted import MODEL, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts

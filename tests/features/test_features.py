@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.errors import DataError, EntryNotFoundError, UnknownNameError
 from probekit.features import LabelMap, Location, load_labels, open_features
-from probekit.features.label_map import join_labels
+from probekit.features.split_labels import join_labels
 from probekit.store.labels import write_labels
 from probekit.store.layout import labels_folder
 from probekit.tasks import Example, Split

@@ -11,7 +11,7 @@ from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.train import fit_group
-from probekit.train.class_facts import confusion_of
+from probekit.train.scoring import ScoredSplit, confusion_of
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
 from tests.train.grouped import member_spec, stream_spec
@@ -114,6 +114,7 @@ def test_whole_texts_have_classes_and_numbers_have_none(tmp_path):
 def test_too_many_classes_make_no_confusion(tmp_path, monkeypatch):
     plant_all(tmp_path)
     view = open_features(MODEL, TASK, "ner", Location(cache=tmp_path)).view("dev")
-    assert len(confusion_of(view, view.targets)["rows"]) == 3
-    monkeypatch.setattr("probekit.train.class_facts.MOST_CLASSES", 2)
-    assert confusion_of(view, view.targets) is None
+    split = ScoredSplit(view, {}, METRICS["accuracy"]())
+    assert len(confusion_of(split, view.targets)["rows"]) == 3
+    monkeypatch.setattr("probekit.train.scoring.MOST_CLASSES", 2)
+    assert confusion_of(split, view.targets) is None

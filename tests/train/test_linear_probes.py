@@ -12,13 +12,17 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.probe.normalization.norms import normalization_from_json
-from probekit.train import fit_group, linear_probes
-from probekit.train.linear_probes import LinearProbes, is_linear_probe, losses_and_gradients
+from probekit.probe.normalization import normalization_from_json
+from probekit.train import fit_group
 from probekit.train.member import Member
 from probekit.train.source import Source
-from probekit.train.steps import OwnSteps, steps_of
-from probekit.train.treatment import Treatment
+from probekit.train.steps import (
+    LinearProbes,
+    OwnSteps,
+    is_linear_probe,
+    losses_and_gradients,
+    steps_of,
+)
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec
 
@@ -48,7 +52,7 @@ def each_depth(**options):
 
 def built(splits, one):
     view = splits.view("train", valid_only=True)
-    none = Treatment(normalization_from_json({"name": "none"}, len(one.layers), DIM), one.layers)
+    none = normalization_from_json({"name": "none"}, one.layers, DIM)
     return Member(one, none, seed=0, train=view, device=torch.device("cpu"))
 
 
@@ -147,11 +151,9 @@ def test_a_decoder_that_multiplies_in_bfloat16_steps_alone(splits):
 
 def test_a_probe_that_diverges_stops_and_leaves_the_others_alone(splits, monkeypatch):
     steps = []
-    real = linear_probes.losses_and_gradients
     monkeypatch.setattr(
-        linear_probes,
-        "losses_and_gradients",
-        lambda logits, targets: steps.append(len(logits)) or real(logits, targets),
+        "probekit.train.steps.losses_and_gradients",
+        lambda logits, targets: steps.append(len(logits)) or losses_and_gradients(logits, targets),
     )
     start = fit(splits, spec())[0].state
     bad = {**start, "decoder.bias": torch.full_like(start["decoder.bias"], torch.inf)}
@@ -174,14 +176,15 @@ def test_seconds_are_shared_out(splits):
 
 
 def test_seconds_of_reading_count(splits, monkeypatch):
-    real = Source.inputs
+    real = Source.batches
 
-    def slowly(source, batch):
-        steps.append(len(batch.step))
-        time.sleep(0.02)
-        return real(source, batch)
+    def slowly(source, *args, **options):
+        for inputs in real(source, *args, **options):
+            steps.append(len(inputs.targets))
+            time.sleep(0.02)
+            yield inputs
 
     steps = []
-    monkeypatch.setattr(Source, "inputs", slowly)
+    monkeypatch.setattr(Source, "batches", slowly)
     results = fit(splits, *each_depth())
     assert sum(result.train_seconds for result in results) >= 0.02 * len(steps) > 0

@@ -12,11 +12,9 @@ from probekit.features import Location, open_features
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.store.codec import TORCH_DTYPES
-from probekit.train.cached_rows import Rows, block_rows
-from probekit.train.feed import feed
-from probekit.train.inputs import select
 from probekit.train.order import batches
 from probekit.train.residency import Residency, decoded_bytes, resident_bytes
+from probekit.train.source import Source, block_rows, select
 from tests.planted import MODEL, TASK, plant
 from tests.train.grouped import member_spec, stream_spec
 
@@ -37,15 +35,16 @@ def expected(view, places, layers):
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_blocks_cover_the_view_in_order(view, resident, monkeypatch):
-    monkeypatch.setattr("probekit.train.cached_rows.block_rows", lambda view: 50)
-    rows = Rows(view, (0, 2), device=CPU, resident=resident)
-    blocks = list(rows.blocks())
+    monkeypatch.setattr("probekit.train.source.block_rows", lambda view: 50)
+    source = Source(view, (0, 2), device=CPU, resident=resident)
+    blocks = list(source.blocks())
     assert len(blocks) > 3
-    assert [place.start for place, _ in blocks[1:]] == [place.stop for place, _ in blocks[:-1]]
-    assert {place.stop for place, _ in blocks} <= set(view.offsets.tolist())
-    found = torch.cat([block for _, block in blocks], dim=1)
+    assert all(block.z.shape[1] == len(block.targets) == block.offsets[-1] for block in blocks)
+    assert np.concatenate([np.diff(one.offsets) for one in blocks]).tolist() == list(view.lengths)
+    assert torch.cat([block.targets for block in blocks]).tolist() == view.targets.tolist()
+    found = torch.cat([block.z for block in blocks], dim=1)
     assert torch.equal(found, expected(view, np.arange(len(view)), (0, 2)))
-    assert all(block.is_contiguous() and block.dtype == torch.float32 for _, block in blocks)
+    assert all(block.z.is_contiguous() and block.z.dtype == torch.float32 for block in blocks)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +63,11 @@ def test_a_block_fits_a_cache_and_the_allocator(view, monkeypatch, layers, dim, 
 
 @pytest.mark.parametrize("part", [1, 3_000, 10**9])
 def test_rows_are_copied_to_a_device_in_parts(view, monkeypatch, part):
-    monkeypatch.setattr("probekit.train.cached_rows._PART", part)
-    rows = Rows(view, (0, 2), device=CPU, resident=False)
-    read, sizes = rows.read, []
-    monkeypatch.setattr(rows, "read", lambda places: sizes.append(len(places)) or read(places))
-    assert torch.equal(rows.copied().float32(), expected(view, np.arange(len(view)), (0, 2)))
+    monkeypatch.setattr("probekit.train.source._PART", part)
+    source = Source(view, (0, 2), device=CPU, resident=False)
+    read, sizes = source.read, []
+    monkeypatch.setattr(source, "read", lambda places: sizes.append(len(places)) or read(places))
+    assert torch.equal(source.copied().float32(), expected(view, np.arange(len(view)), (0, 2)))
     width = view.array.dim + 4 if view.array.spec.dtype == "int8" else 2 * view.array.dim
     most = max(part // (2 * width), 1)
     assert max(sizes) == min(most, len(view)) and sum(sizes) == len(view)
@@ -77,24 +76,25 @@ def test_rows_are_copied_to_a_device_in_parts(view, monkeypatch, part):
 @pytest.mark.parametrize("memory", [0, 20_000, 10**9])
 @pytest.mark.parametrize("resident", [True, False])
 def test_batches_hold_their_sentences_whatever_the_memory(view, resident, memory):
-    rows = Rows(view, (1, 3), device=CPU, resident=resident)
+    source = Source(view, (1, 3), device=CPU, resident=resident)
     steps = list(batches(view.lengths, seed=1, epochs=2, batch_size=7))
-    found = list(feed(rows, iter(steps), memory=memory))
+    found = list(source.batches(iter(steps), memory=memory))
     assert len(found) == len(steps)
     for step, batch in zip(steps, found, strict=True):
         places = view.places(step)
         assert torch.equal(batch.z, expected(view, places, (1, 3)))
-        assert batch.step.tolist() == step.tolist()
+        assert batch.targets.tolist() == view.targets[places].tolist()
+        assert np.diff(batch.offsets).tolist() == view.lengths[step].tolist()
 
 
 def test_a_feed_that_is_closed_early_stops_reading(view, monkeypatch):
-    rows = Rows(view, (1,), device=CPU, resident=False)
-    read, calls = rows.read, []
-    monkeypatch.setattr(rows, "read", lambda places: calls.append(1) or read(places))
+    source = Source(view, (1,), device=CPU, resident=False)
+    read, calls = source.read, []
+    monkeypatch.setattr(source, "read", lambda places: calls.append(1) or read(places))
     steps = list(batches(view.lengths, seed=1, epochs=50, batch_size=7))
-    batch = feed(rows, iter(steps), memory=0)
-    next(batch)
-    batch.close()
+    found = source.batches(iter(steps), memory=0)
+    next(found)
+    found.close()
     assert 0 < len(calls) <= 3 < len(steps)
     assert not [one for one in threading.enumerate() if one.name.startswith("probekit-read")]
 
@@ -119,7 +119,7 @@ def bytes_of(held):
 def test_int8_rows_are_held_decoded_where_that_leaves_room(view, room, decoded):
     memory = int(room * decoded_bytes(view, 2))
     residency = Residency(memory, CPU)
-    held = residency.source(view, "rows", (0, 2)).rows.resident
+    held = residency.source(view, "rows", (0, 2)).resident
     assert memory - residency.left == bytes_of(held)
     stored = TORCH_DTYPES[view.array.spec.dtype]
     assert held.values.dtype == (view.array.dtype if decoded else stored)
@@ -131,12 +131,12 @@ def test_rows_stay_in_memory_while_there_is_room(view):
     size = resident_bytes(view, 2)
     residency = Residency(size, CPU)
     first = residency.source(view, "rows", (0, 1))
-    assert first.rows.resident is not None and residency.left == 0
-    assert bytes_of(first.rows.resident) == size
-    assert first.rows.resident.values.dtype == TORCH_DTYPES[view.array.spec.dtype]
+    assert first.resident is not None and residency.left == 0
+    assert bytes_of(first.resident) == size
+    assert first.resident.values.dtype == TORCH_DTYPES[view.array.spec.dtype]
     assert residency.source(view, "rows", (0, 1)) is first
-    assert residency.source(view, "rows", (2,)).rows.resident is None
-    assert residency.source(view, "tokens", (3,)).rows.view.n_examples == view.n_examples
+    assert residency.source(view, "rows", (2,)).resident is None
+    assert residency.source(view, "tokens", (3,)).read_view.n_examples == view.n_examples
 
 
 @pytest.mark.parametrize(("epochs", "held"), [((5,), "dev"), ((6,), "train"), ((3, 3), "train")])
@@ -148,8 +148,8 @@ def test_memory_goes_to_what_is_read_most_often(view, epochs, held):
     residency = Residency(resident_bytes(view, 2), CPU)
     scored, trained = residency.share(dev, specs)
     in_memory = {
-        "dev": scored["rows"].rows.resident is not None,
-        "train": trained[0]["rows"].rows.resident is not None,
+        "dev": scored["rows"].resident is not None,
+        "train": trained[0]["rows"].resident is not None,
     }
     assert in_memory == {"dev": held == "dev", "train": held == "train"}
     assert all(one["rows"] is trained[0]["rows"] for one in trained)
@@ -166,11 +166,11 @@ def test_rows_read_ahead_keep_to_the_memory(memory):
 @pytest.mark.gpu
 @pytest.mark.parametrize("resident", [True, False])
 def test_rows_on_a_gpu(view, resident):
-    rows = Rows(view, (0, 2), device=torch.device("cuda"), resident=resident)
-    found = torch.cat([block for _, block in rows.blocks()], dim=1)
+    source = Source(view, (0, 2), device=torch.device("cuda"), resident=resident)
+    found = torch.cat([block.z for block in source.blocks()], dim=1)
     assert torch.equal(found.cpu(), expected(view, np.arange(len(view)), (0, 2)))
     steps = list(batches(view.lengths, seed=1, epochs=1, batch_size=7))
-    for step, batch in zip(steps, feed(rows, iter(steps), memory=20_000), strict=True):
+    for step, batch in zip(steps, source.batches(iter(steps), memory=20_000), strict=True):
         assert torch.equal(batch.z.cpu(), expected(view, view.places(step), (0, 2)))
 
 

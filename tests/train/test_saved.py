@@ -75,6 +75,31 @@ def test_missing_and_damaged_files(copy, tmp_path):
         TrainedHead.from_pretrained(copy)
 
 
+def test_a_config_that_lacks_something_is_damaged(copy):
+    config = json.loads((copy / "config.json").read_text())
+    for name, found in (("labels", config), ("dim", config["features"])):
+        kept = found.pop(name)
+        (copy / "config.json").write_text(json.dumps(config))
+        with pytest.raises(RecordError, match=rf"is damaged \(config.json lacks '{name}'\)"):
+            TrainedHead.from_pretrained(copy)
+        found[name] = kept
+    (copy / "config.json").write_text(json.dumps(config | {"features": 3}))
+    with pytest.raises(RecordError, match="the saved head is damaged"):
+        TrainedHead.from_pretrained(copy)
+
+
+def test_the_first_saved_heads_are_read(copy):
+    """They say neither what they predict nor which rows they read: words, labelled."""
+    config = json.loads((copy / "config.json").read_text())
+    for name in ("kind", "text_kind", "array"):
+        del config["features"][name]
+    del config["init"]
+    (copy / "config.json").write_text(json.dumps(config))
+    head = TrainedHead.from_pretrained(copy)
+    assert (head.kind, head.text_kind, head.array) == ("tagging", "tagging", "words")
+    assert head.saved.init is None and head.config["labels"] == tuple(config["labels"])
+
+
 def test_a_head_that_diverged_is_refused(copy):
     state = load_file(copy / "model.safetensors")
     state["head.weight" if "head.weight" in state else next(iter(state))].fill_(torch.nan)

@@ -19,7 +19,7 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters import FITTERS
 from probekit.probe.heads import HEADS, BackboneFacts
 from probekit.train import Interrupted, fit_group
-from probekit.train.parts import make_parts
+from probekit.train.sampling import make_parts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec

@@ -12,10 +12,8 @@ from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS, BackboneFacts
 from probekit.train import fit_group
-from probekit.train.cached_rows import Rows
 from probekit.train.source import Source
 from probekit.train.token_rows import TokenLayout
-from probekit.train.treatment import fit_treatment
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.planted_texts import plant_all_texts, plant_texts
 from tests.train.grouped import member_spec, stream_spec
@@ -105,7 +103,7 @@ def rows_by_hand(view, example):
 
 
 @pytest.mark.parametrize("valid_only", [True, False])
-def test_a_plan_makes_the_rows_of_its_examples(splits, valid_only):
+def test_subwords_make_the_rows_of_their_examples(splits, valid_only):
     whole = splits.view("train", valid_only=valid_only)
     taken = whole.take(np.array([9, 4, 31, 0, 22]))
     for view in (whole, taken):
@@ -114,28 +112,28 @@ def test_a_plan_makes_the_rows_of_its_examples(splits, valid_only):
         some = np.array([3, 1, 4])
         rows = layout.view.rows[layout.view.places(some)]
         stored = layout.view.array.read(torch.from_numpy(rows))[:, 0]
-        plan = layout.plan(some, CPU)
-        assert plan.n_rows == sum(int(view.lengths[n]) for n in some)
-        assert int(plan.lengths.sum()) == len(stored)
-        tokens = plan.states(stored)
+        tokens = layout.states(stored, some)
+        assert tokens.n_rows == sum(int(view.lengths[n]) for n in some)
+        assert int(tokens.lengths.sum()) == len(stored)
         found = tokens.pool(tokens.hidden)
         assert_close(found, torch.cat([rows_by_hand(view, n) for n in some]))
 
 
 @pytest.mark.parametrize("resident", [True, False])
 def test_blocks_of_subwords_cover_every_row_once(splits, resident, monkeypatch):
-    monkeypatch.setattr("probekit.train.cached_rows.block_rows", lambda view: 20)
+    monkeypatch.setattr("probekit.train.source.block_rows", lambda view: 20)
     view = splits.view("dev")
-    layout = TokenLayout(view)
-    source = Source(view, Rows(layout.view, (3,), device=CPU, resident=resident), layout)
-    treatment = fit_treatment("none", source.rows)
-    seen, parts = [], []
-    for inputs, examples in source.blocks():
-        tokens = inputs.of(treatment, (3,))
+    source = Source(view, (3,), device=CPU, resident=resident, layout=TokenLayout(view))
+    normalization = source.fitted("none")
+    lengths, targets, parts = [], [], []
+    for inputs in source.blocks():
+        tokens = inputs.of(normalization, (3,))
         parts.append(tokens.pool(tokens.hidden))
-        seen += examples.tolist()
+        assert int(inputs.offsets[0]) == 0 and len(parts[-1]) == len(inputs.targets)
+        lengths += np.diff(inputs.offsets).tolist()
+        targets += inputs.targets.tolist()
     assert len(parts) > 5
-    assert seen == list(range(view.n_examples))
+    assert lengths == view.lengths.tolist() and targets == view.targets.tolist()
     expected = torch.cat([rows_by_hand(view, n) for n in range(view.n_examples)])
     assert_close(torch.cat(parts), expected)
 

@@ -23,3 +23,16 @@ def draw_parameters(module: nn.Module, fan_in: int, generator: torch.Generator) 
     for name, parameter in list(module.named_parameters(recurse=False)):
         drawn = linear_uniform(*parameter.shape, fan_in=fan_in, generator=generator)
         setattr(module, name, drawn)
+
+
+def linear_layer(width: int, out: int, generator: torch.Generator) -> nn.Linear:
+    """Return a linear layer drawn as ``torch.nn.Linear`` would, from U(-1/sqrt(width), ...).
+
+    Args:
+        width: width of the input.
+        out: width of the output.
+        generator: draws the weight, then the bias.
+    """
+    layer = nn.Linear(width, out, device="meta")  # where nn.Linear draws nothing
+    draw_parameters(layer, width, generator)
+    return layer

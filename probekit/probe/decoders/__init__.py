@@ -53,17 +53,11 @@ def check_decoder(name: str, kind: str) -> None:
 
 
 __all__ = [
-    "CRF",
     "DECODERS",
     "IGNORED",
-    "MLP",
     "UNSEEN_LOSS",
     "Decoder",
     "DecoderSpec",
-    "Linear",
-    "Pooler",
-    "Regression",
-    "Vocabulary",
     "check_decoder",
     "decoder_from_json",
 ]

@@ -2,7 +2,7 @@
 
 A path y_1..y_T of tags scores ``start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t,
 y_t+1] + end[y_T]`` (Lafferty et al. 2001). One Python loop runs over the words of the longest
-sentence, with all sentences side by side.
+sentence, with all sentences side by side, word by word, without padding.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
-
-from probekit.probe.decoders.packing import Packing
 
 LARGEST = 60.0
 """Transitions up to this size have exponentials that float32 holds and can sum."""
@@ -30,6 +28,46 @@ class Chain:
     transitions: Float[Tensor, "tags tags"]
     start: Float[Tensor, " tags"]
     end: Float[Tensor, " tags"]
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """The rows of some sentences in the order in which a recursion over words wants them.
+
+    Sentences are sorted by falling length, so those that have a word t are the first
+    ``sizes[t]``; packed rows hold word 0 of these, then word 1, and so on. Empty sentences have no
+    place.
+
+    Attributes:
+        rows: row of each packed place.
+        sizes: number of sentences that have a word t; falling, none is 0.
+        sentences: number of each packed sentence, longest first.
+    """
+
+    rows: Int64[Tensor, " rows"]
+    sizes: tuple[int, ...]
+    sentences: Int64[Tensor, " packed"]
+
+
+def pack(offsets: Int64[Tensor, " bounds"]) -> Packing:
+    """Return the packing of sentences that own rows ``offsets[s]:offsets[s + 1]``."""
+    # Sentences of 2, 0 and 3 words, offsets 0 2 2 5, whose rows are 0 1 | 2 3 4:
+    #
+    #   order     2 0              the longest first, without the empty one
+    #   present   word 0: 1 1      two sentences have a word 0, so sizes[0] is 2
+    #             word 1: 1 1      sizes[1] is 2
+    #             word 2: 1 0      sizes[2] is 1: sentence 0 has ended, and is the last of the two
+    #   rows      2 0 | 3 1 | 4    word by word
+    #
+    # The state of a recursion is one row per sentence, and at word t the first sizes[t] go on.
+    lengths = offsets.diff()
+    order = lengths.argsort(descending=True, stable=True)
+    order = order[lengths[order] > 0]
+    lengths = lengths[order]
+    words = torch.arange(int(lengths[0]) if len(lengths) else 0, device=offsets.device)
+    present = words[:, None] < lengths
+    rows = (offsets[order] + words[:, None])[present]
+    return Packing(rows, tuple(present.sum(1).tolist()), order)
 
 
 def log_partition(
@@ -99,6 +137,9 @@ def _join(state: Tensor, done: list[Tensor]) -> Tensor:
 
 def _follow(back: list[Tensor], last: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """Return packed tags: from each sentence's last tag along the pointers to the word before."""
+    # Backwards through 2 0 | 3 1 | 4 of `pack`, sizes 2 2 1: from the last tag of sentence 2 alone
+    # (size 1) to word 1, where its pointer gives one tag and sentence 0, which ends there, begins
+    # with its own last tag; then both follow their pointers to word 0.
     tag = last[: sizes[-1]]
     tags = [tag]
     for before, size in zip(reversed(back), reversed(sizes[:-1]), strict=True):

@@ -8,13 +8,25 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
+from torch.nn import functional
 
 from probekit.probe.parameter_groups import Groups, divide
 
 Objective = Literal["cross-entropy", "chain", "squares"]
 """Losses that a solver knows: of rows by class, of paths of tags, of numbers."""
+
+Fused = Float[Tensor, "rows width"]
+"""The rows h that a head gives."""
+
+Logits = Float[Tensor, "rows classes"]
+
+Targets = Int64[Tensor, " rows"] | Float[Tensor, " rows"]
+"""Class ids, or numbers."""
+
+Offsets = Int64[Tensor, " bounds"] | None
+"""Example e owns rows ``offsets[e]:offsets[e + 1]``; None is one example."""
 
 IGNORED = -100
 """Target of a row that takes no part in the loss, where targets are class ids."""
@@ -23,12 +35,29 @@ UNSEEN_LOSS = -math.log(1e-12)
 """Loss in nats of a row whose class the decoder does not know (its label is not in train)."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """What a solver found for a decoder.
+
+    Attributes:
+        weight: of the logits of h.
+        bias: of the same.
+        present: the class of each of these logits; a class that was not drawn has no score. Empty
+            for numbers.
+        chain: transitions, first and last scores of these classes, of a chain.
+    """
+
+    weight: Float[Tensor, "k width"]
+    bias: Float[Tensor, " k"]
+    present: Shaped[Tensor, " drawn"]
+    chain: Sequence[Tensor] = ()
+
+
 class Decoder(nn.Module, ABC):
     """Turns fused rows h into logits, a training loss and predictions.
 
-    ``offsets`` (examples + 1) says that example e owns rows ``offsets[e]:offsets[e + 1]``; None is
-    one example. Decoders that score each row alone ignore it; those that score whole sentences
-    need it.
+    Decoders that score each row alone ignore ``offsets``; those that score whole sentences need
+    them.
 
     Targets are class ids, -100 for a row that does not count; a decoder of numbers takes floats,
     NaN for a row that does not count.
@@ -52,7 +81,7 @@ class Decoder(nn.Module, ABC):
         """
         return None
 
-    def fit_targets(self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]) -> None:
+    def fit_targets(self, targets: Targets) -> None:
         """Learn what the decoder must know of the train targets before the first step.
 
         Called once, with all of them; most decoders need nothing.
@@ -66,27 +95,12 @@ class Decoder(nn.Module, ABC):
         """
         return divide(self)
 
-    def load(
-        self,
-        weight: Float[Tensor, "k width"],
-        bias: Float[Tensor, " k"],
-        present: Int64[Tensor, " k"],
-        chain: Sequence[Tensor] = (),
-    ) -> None:
-        """Take the values that a solver found; only for decoders with an objective.
-
-        Args:
-            weight: of the logits of h.
-            bias: of the same.
-            present: the class of each of these logits; a class that was not drawn has no score.
-            chain: transitions, first and last scores of these classes, of a chain.
-        """
+    def load(self, found: Solution) -> None:
+        """Take the values that a solver found; only for decoders with an objective."""
         raise NotImplementedError(f"{type(self).__name__} is not solved")
 
     @abstractmethod
-    def forward(
-        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
-    ) -> Float[Tensor, "rows classes"]:
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits in float32 (float64 for float64 input).
 
         Args:
@@ -98,10 +112,7 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def row_losses(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
+        self, logits: Logits, targets: Targets, offsets: Offsets = None
     ) -> Float[Tensor, " rows"]:
         """Return each row's share of the loss; it is 0 for rows that do not count.
 
@@ -112,18 +123,11 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def predict(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
+        self, logits: Logits, offsets: Offsets = None
     ) -> Int64[Tensor, " rows"] | Float[Tensor, " rows"]:
         """Return one class id per row, or one number."""
 
-    def loss(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
-    ) -> Float[Tensor, ""]:
+    def loss(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Float[Tensor, ""]:
         """Return the training loss: the mean of `row_losses` over rows that count, 0 without any.
 
         All targets must be below ``n_classes``.
@@ -131,11 +135,31 @@ class Decoder(nn.Module, ABC):
         total = self.row_losses(logits, targets, offsets).sum()
         return total / self.counted(targets).sum().clamp(min=1)
 
-    def counted(
-        self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]
-    ) -> Bool[Tensor, " rows"]:
+    def counted(self, targets: Targets) -> Bool[Tensor, " rows"]:
         """Return which rows count."""
         return targets != IGNORED
+
+
+class Classifier(Decoder):
+    """A decoder whose rows are independent: softmax over the logits."""
+
+    def loss(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Float[Tensor, ""]:
+        """Return the mean cross entropy over the rows whose target is not -100, 0 without any."""
+        total = functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
+        return total / (targets != IGNORED).sum().clamp(min=1)
+
+    def row_losses(
+        self, logits: Logits, targets: Targets, offsets: Offsets = None
+    ) -> Float[Tensor, " rows"]:
+        """Return the cross entropy of each row in nats."""
+        unseen = targets >= self.n_classes
+        known = targets.masked_fill(unseen, IGNORED)
+        losses = functional.cross_entropy(logits, known, ignore_index=IGNORED, reduction="none")
+        return losses.masked_fill(unseen, UNSEEN_LOSS)
+
+    def predict(self, logits: Logits, offsets: Offsets = None) -> Int64[Tensor, " rows"]:
+        """Return the class with the largest logit in each row."""
+        return logits.argmax(1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """CRF decoder: a linear-chain conditional random field over the tags of a sentence."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,12 +10,21 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from probekit.errors import OptionError
-from probekit.probe.decoders.chain import Chain, best_paths, log_partition
-from probekit.probe.decoders.contract import UNSEEN_LOSS, Decoder, DecoderSpec, Objective
-from probekit.probe.decoders.dense import check_rate
+from probekit.probe.decoders.chain import Chain, best_paths, log_partition, pack
+from probekit.probe.decoders.contract import (
+    UNSEEN_LOSS,
+    Decoder,
+    DecoderSpec,
+    Fused,
+    Logits,
+    Objective,
+    Offsets,
+    Solution,
+    Targets,
+)
+from probekit.probe.decoders.dropout import check_rate
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.decoders.mlp import MLP
-from probekit.probe.decoders.packing import pack
 from probekit.probe.parameter_groups import Groups, divide
 
 
@@ -87,33 +96,22 @@ class CRFDecoder(Decoder):
         return divide(self, transitions=own)
 
     @torch.no_grad()
-    def load(
-        self,
-        weight: Float[Tensor, "k width"],
-        bias: Float[Tensor, " k"],
-        present: Int64[Tensor, " k"],
-        chain: Sequence[Tensor] = (),
-    ) -> None:
+    def load(self, found: Solution) -> None:
         """Take emissions and transitions; a tag that was not drawn is the last to follow."""
-        self.emission.load(weight, bias, present)
-        transitions, start, end = chain
+        self.emission.load(found)
+        (transitions, *ends), present = found.chain, found.present
         self.transitions.fill_(float(transitions.min()))
         self.transitions[present.unsqueeze(1), present] = transitions.to(self.transitions)
-        for own, found in ((self.start, start), (self.end, end)):
-            own.fill_(float(found.min()))
-            own[present] = found.to(own)
+        for own, scores in zip((self.start, self.end), ends, strict=True):
+            own.fill_(float(scores.min()))
+            own[present] = scores.to(own)
 
-    def forward(
-        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
-    ) -> Float[Tensor, "rows classes"]:
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return the emissions; the products run in the autocast dtype."""
         return self.emission(h, generator)
 
     def row_losses(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        targets: Int64[Tensor, " rows"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
+        self, logits: Logits, targets: Targets, offsets: Offsets = None
     ) -> Float[Tensor, " rows"]:
         """Return each sentence's negative log-likelihood in nats on its first row."""
         offsets = _bounds(logits, offsets)
@@ -131,11 +129,7 @@ class CRFDecoder(Decoder):
         here = lengths > 0
         return torch.zeros_like(logits[:, 0]).index_put((first[here],), losses[here])
 
-    def predict(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
-    ) -> Int64[Tensor, " rows"]:
+    def predict(self, logits: Logits, offsets: Offsets = None) -> Int64[Tensor, " rows"]:
         """Return the tags of each sentence's best path."""
         packing = pack(_bounds(logits, offsets))
         tags = torch.empty(len(logits), dtype=torch.int64, device=logits.device)

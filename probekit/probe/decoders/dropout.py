@@ -2,7 +2,7 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from probekit.errors import OptionError
 
@@ -41,3 +41,19 @@ def dropout_mask(
     dropped = min(round(rate * _STEPS), _STEPS - 1)
     keep = bits.view(like.shape) >= dropped - _STEPS // 2
     return keep.to(like.dtype).mul_(_STEPS / (_STEPS - dropped))
+
+
+def drop(
+    module: nn.Module,
+    x: Float[Tensor, "rows width"],
+    rate: float,
+    generator: torch.Generator | None,
+) -> Float[Tensor, "rows width"]:
+    """Return x after dropout if the module is in training mode, else x itself."""
+    return dropout(x, rate, generator) if module.training else x
+
+
+def check_rate(decoder: str, rate: float) -> None:
+    """Raise OptionError unless a dropout rate lies in [0, 1)."""
+    if not 0 <= rate < 1:
+        raise OptionError(f"{decoder}: dropout must be in [0, 1), found {rate}.")

@@ -1,18 +1,24 @@
 """Linear decoder: dropout, then one linear layer; the default for tagging."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
+from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
-from probekit.probe.decoders.classifier import Classifier
-from probekit.probe.decoders.contract import UNSEEN_LOSS, DecoderSpec, Objective
-from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+from probekit.probe.decoders.contract import (
+    UNSEEN_LOSS,
+    Classifier,
+    DecoderSpec,
+    Fused,
+    Logits,
+    Objective,
+    Solution,
+)
+from probekit.probe.decoders.dropout import check_rate, drop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,22 +69,14 @@ class LinearDecoder(Classifier):
         return self.weight, self.bias
 
     @torch.no_grad()
-    def load(
-        self,
-        weight: Float[Tensor, "k width"],
-        bias: Float[Tensor, " k"],
-        present: Int64[Tensor, " k"],
-        chain: Sequence[Tensor] = (),
-    ) -> None:
+    def load(self, found: Solution) -> None:
         """Take weight and bias; a class that was not drawn has about the loss ``UNSEEN_LOSS``."""
         self.weight.zero_()
-        self.bias.fill_(float(bias.mean()) - UNSEEN_LOSS)
-        self.weight[present] = (weight - weight.mean(0)).to(self.weight)
-        self.bias[present] = bias.to(self.bias)
+        self.bias.fill_(float(found.bias.mean()) - UNSEEN_LOSS)
+        self.weight[found.present] = (found.weight - found.weight.mean(0)).to(self.weight)
+        self.bias[found.present] = found.bias.to(self.bias)
 
-    def forward(
-        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
-    ) -> Float[Tensor, "rows classes"]:
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the product runs in the autocast dtype."""
         h = drop(self, h, self.dropout, generator)
         return full(functional.linear(h, self.weight, self.bias))

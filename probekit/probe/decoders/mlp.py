@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 from torch.nn import functional
 
+from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
 from probekit.errors import OptionError
-from probekit.probe.decoders.classifier import Classifier
-from probekit.probe.decoders.contract import DecoderSpec
-from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
+from probekit.probe.decoders.dropout import check_rate, drop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +57,7 @@ class MLPDecoder(Classifier):
         self.second = linear_layer(hidden, hidden, generator)
         self.out = linear_layer(hidden, n_classes, generator)
 
-    def forward(
-        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
-    ) -> Float[Tensor, "rows classes"]:
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the products run in the autocast dtype."""
         for layer in (self.first, self.second):
             h = functional.relu(layer(drop(self, h, self.dropout, generator)))

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
+from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
-from probekit.probe.decoders.classifier import Classifier
-from probekit.probe.decoders.contract import DecoderSpec
-from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
+from probekit.probe.decoders.dropout import check_rate, drop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +47,7 @@ class PoolerDecoder(Classifier):
         self.dense = linear_layer(width, width, generator)
         self.out = linear_layer(width, n_classes, generator)
 
-    def forward(
-        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
-    ) -> Float[Tensor, "rows classes"]:
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the products run in the autocast dtype."""
         pooled = full(self.dense(h)).tanh()
         return full(self.out(drop(self, pooled, self.dropout, generator)))

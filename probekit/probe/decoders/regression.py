@@ -1,16 +1,25 @@
 """Regression decoder: dropout, then one linear layer to a number, trained by squared error."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int64, Shaped
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.probe.decoders.contract import Decoder, DecoderSpec, Objective
-from probekit.probe.decoders.dense import check_rate, drop, linear_layer
+from probekit.base.numbers.initialization import linear_layer
+from probekit.probe.decoders.contract import (
+    Decoder,
+    DecoderSpec,
+    Fused,
+    Logits,
+    Objective,
+    Offsets,
+    Solution,
+    Targets,
+)
+from probekit.probe.decoders.dropout import check_rate, drop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +69,7 @@ class RegressionDecoder(Decoder):
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("deviation", torch.ones(()))
 
-    def fit_targets(self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]) -> None:
+    def fit_targets(self, targets: Targets) -> None:
         """Keep mean and standard deviation; equal targets have deviation 1, so that it divides."""
         known = targets[self.counted(targets)].double()
         if len(known) == 0:
@@ -70,20 +79,12 @@ class RegressionDecoder(Decoder):
         self.deviation.fill_(1.0 if equal else float(known.std(correction=0)))
 
     @torch.no_grad()
-    def load(
-        self,
-        weight: Float[Tensor, "k width"],
-        bias: Float[Tensor, " k"],
-        present: Shaped[Tensor, " none"],
-        chain: Sequence[Tensor] = (),
-    ) -> None:
+    def load(self, found: Solution) -> None:
         """Take weight and bias of numbers in standard units."""
-        self.weight.copy_(weight)
-        self.bias.copy_(bias)
+        self.weight.copy_(found.weight)
+        self.bias.copy_(found.bias)
 
-    def forward(
-        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
-    ) -> Float[Tensor, "rows classes"]:
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return values, shape (rows, 1); in full precision even under autocast.
 
         In bfloat16 values near 4 would lie 0.016 apart, and ties move a rank correlation.
@@ -94,26 +95,17 @@ class RegressionDecoder(Decoder):
         return self.mean + self.deviation * standard
 
     def row_losses(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
+        self, logits: Logits, targets: Targets, offsets: Offsets = None
     ) -> Float[Tensor, " rows"]:
         """Return the squared error of each row, 0 where the target is NaN."""
         values = logits[:, 0]
         known = torch.where(self.counted(targets), targets.to(values.dtype), values)
         return (values - known).square()
 
-    def predict(
-        self,
-        logits: Float[Tensor, "rows classes"],
-        offsets: Int64[Tensor, " bounds"] | None = None,
-    ) -> Float[Tensor, " rows"]:
+    def predict(self, logits: Logits, offsets: Offsets = None) -> Float[Tensor, " rows"]:
         """Return the value of each row."""
         return logits[:, 0]
 
-    def counted(
-        self, targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"]
-    ) -> Bool[Tensor, " rows"]:
+    def counted(self, targets: Targets) -> Bool[Tensor, " rows"]:
         """Return which rows have a number (-100 is one)."""
         return ~targets.isnan()

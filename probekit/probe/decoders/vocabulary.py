@@ -11,11 +11,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
 from probekit.errors import OptionError
-from probekit.probe.decoders.classifier import Classifier
-from probekit.probe.decoders.contract import DecoderSpec
-from probekit.probe.decoders.dense import linear_layer
+from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import ACTIVATIONS, OutputHead
 
@@ -131,9 +130,7 @@ class VocabularyDecoder(Classifier):
             self._buffers["weight"] = moved[key]
         return self
 
-    def forward(
-        self, h: Float[Tensor, "rows width"], generator: torch.Generator | None = None
-    ) -> Float[Tensor, "rows classes"]:
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the products run in the autocast dtype."""
         if self.transform is not None:
             h = self.transform(h)
@@ -156,7 +153,7 @@ class OwnTransform(nn.Module):
         for name in ("dense_weight", "dense_bias", "norm_weight", "norm_bias"):
             _hold(self, name, getattr(head, name), trained)
 
-    def forward(self, h: Float[Tensor, "rows width"]) -> Float[Tensor, "rows inside"]:
+    def forward(self, h: Fused) -> Float[Tensor, "rows inside"]:
         """Return what W reads."""
         if self.activation is not None:
             h = ACTIVATIONS[self.activation](
@@ -176,7 +173,7 @@ class NewTransform(nn.Module):
         self.dense = linear_layer(width, inside, generator)
         self.norm = nn.LayerNorm(inside)
 
-    def forward(self, h: Float[Tensor, "rows width"]) -> Float[Tensor, "rows inside"]:
+    def forward(self, h: Fused) -> Float[Tensor, "rows inside"]:
         """Return what W reads."""
         return self.norm(functional.gelu(full(self.dense(h))))
 

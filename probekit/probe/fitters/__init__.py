@@ -3,14 +3,11 @@
 To add a fitter, write one file with a `Fitter`, and one line in ``FITTERS``.
 """
 
-from probekit.probe.fitters.adam import Adam
-from probekit.probe.fitters.contract import Fitter
-from probekit.probe.fitters.lbfgs import LBFGS
-from probekit.probe.fitters.ridge import Ridge
+from probekit.probe.fitters.contract import LBFGS, Adam, Fitter, Ridge
 
 FITTERS: dict[str, Fitter] = {"adam": Adam(), "lbfgs": LBFGS(), "ridge": Ridge()}
 
 SOLVERS = tuple(name for name, fitter in FITTERS.items() if fitter.solves)
 """Those that solve for the optimum."""
 
-__all__ = ["FITTERS", "LBFGS", "SOLVERS", "Adam", "Fitter", "Ridge"]
+__all__ = ["FITTERS", "SOLVERS", "Fitter"]

@@ -109,6 +109,9 @@ class BasisBuilder:
         if not self._short:
             spectrum, rotation = torch.linalg.eigh(self._gram / self._n_rows)
             return Basis(self._scale, rotation, spectrum.clamp(min=0))
+        # Fewer rows than channels: Z Z' is the smaller matrix, with the same eigenvalues as Z'Z.
+        # With Z Z' u = n s u the component is Z'u / sqrt(n s), of length 1; there are as many of
+        # them as eigenvalues above rounding, and the rows lie in their span.
         z = torch.cat(self._rows).double()
         spectrum, left = torch.linalg.eigh(z @ z.t() / self._n_rows)
         kept = spectrum > 1e-10 * spectrum[-1].clamp(min=1e-300)

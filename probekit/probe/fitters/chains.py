@@ -8,22 +8,28 @@ import itertools
 from collections.abc import Iterable
 
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.base.numbers.ragged import block_bounds
-from probekit.probe.decoders.chain import Chain, best_paths
-from probekit.probe.decoders.packing import Packing, pack
-from probekit.probe.fitters.losses import MOST_CURVED, Derivatives, log_shares
+from probekit.probe.decoders.chain import Chain, Packing, best_paths, pack
+from probekit.probe.fitters.losses import (
+    MOST_CURVED,
+    Biases,
+    Derivatives,
+    Extra,
+    Logits,
+    Loss,
+    Weights,
+    log_shares,
+)
 
 LEAST_ROWS = 2048
 """Words that are worth a loop over the words of the longest sentence."""
 
 
-class ChainLoss:
+class ChainLoss(Loss):
     """Negative log-likelihood of sentences' tags; a row's weight stands for its sentence's."""
-
-    even = False
 
     def __init__(
         self, targets: Int64[Tensor, " n"], n_tags: int, offsets: Int64[Tensor, " bounds"]
@@ -39,24 +45,18 @@ class ChainLoss:
         self._targets, self._offsets = targets, offsets
         self._packings: dict[tuple[int, int], tuple[Packing, Tensor]] = {}
 
-    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
+    def slices(self, rows: slice, most: int) -> Iterable[slice]:
         """Yield whole sentences: about ``LEAST_ROWS`` rows of them, or more."""
         inside = (self._offsets >= rows.start) & (self._offsets <= rows.stop)
         offsets = (self._offsets[inside] - rows.start).cpu().numpy()
         for start, stop in itertools.pairwise(block_bounds(offsets, max(most, LEAST_ROWS))):
             yield slice(rows.start + start, rows.start + stop)
 
-    def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
+    def start(self, weights: Weights) -> Biases:
         """Return the logarithms of the tags' shares."""
         return log_shares(self._targets, weights, self.n_logits)
 
-    def derive(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        weights: Float[Tensor, "problems n"],
-        rows: slice,
-    ) -> Derivatives:
+    def derive(self, logits: Logits, extra: Extra, weights: Weights, rows: slice) -> Derivatives:
         """Return the likelihood of the sentences that the rows make up, and its derivatives."""
         packing, bounds = self._packed(rows)
         targets = self._targets[rows]
@@ -80,10 +80,7 @@ class ChainLoss:
         return transitions.view(-1, n_tags, n_tags), start, end
 
     def predict(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        offsets: Int64[Tensor, " bounds"],
+        self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
     ) -> Int64[Tensor, "problems n"]:
         """Return the best paths of sentences, problem by problem."""
         packing = pack(offsets)
@@ -95,6 +92,13 @@ class ChainLoss:
         return found
 
     def _packed(self, rows: slice) -> tuple[Packing, Tensor]:
+        # Sentences of 3, 0 and 2 words, whose rows are 4 to 8 of a split:
+        #
+        #   _offsets  ... 4 7 7 9 ...      and rows is slice(4, 9)
+        #   bounds    0 3 3 5              from the first row of the slice on
+        #   bounds    0 3 5                the empty sentence has no path, and goes
+        #
+        # Packed, rows are 0 3 | 1 4 | 2: word 0 of both sentences, then word 1, then word 2.
         key = rows.start, rows.stop
         if key not in self._packings:
             inside = (self._offsets >= rows.start) & (self._offsets <= rows.stop)
@@ -110,6 +114,8 @@ class ChainLoss:
         transitions, start, end = self.split(extra)
         index = targets.expand(len(emissions), -1).unsqueeze(2)
         total = (emissions.gather(2, index).squeeze(2) * weights).sum(1)
+        # Of rows 0 1 2 | 3 4 (bounds 0 3 5) a sentence begins in 0 and 3, so rows 1, 2 and 4 follow
+        # another: `after` is 1 2 4, and the steps go from tags 0 1 3 to tags 1 2 4.
         follows = torch.ones(len(targets), dtype=torch.bool, device=targets.device)
         follows[bounds[:-1]] = False
         after = follows.nonzero().squeeze(1)

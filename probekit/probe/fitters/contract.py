@@ -1,4 +1,4 @@
-"""What a fitter is: how the trained values of a head and its decoder are found."""
+"""What a fitter is, a way to find the trained values of a head and its decoder; and three."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -34,3 +34,53 @@ class Fitter(ABC):
             decoder: the decoder.
             frozen: whether the head is kept as it is, so that the decoder alone is fitted.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam(Fitter):
+    """AdamW or Adam, for every head and decoder; what it finds depends on rate and steps."""
+
+    name: ClassVar[str] = "adam"
+    summary: ClassVar[str] = "AdamW for a number of steps, at a rate; the best checkpoint is kept"
+    numerics: ClassVar[int] = 1
+    solves: ClassVar[bool] = False
+
+    def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
+        """Return None: it suits everything."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LBFGS(Fitter):
+    """Full-batch L-BFGS: convex for a decoder alone, from several starts with a mixture."""
+
+    name: ClassVar[str] = "lbfgs"
+    summary: ClassVar[str] = "L-BFGS to the optimum, the strength of L2 chosen on a path"
+    numerics: ClassVar[int] = 2
+    solves: ClassVar[bool] = True
+
+    def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
+        """Return why, unless the decoder's loss is convex and the head at most a mixture."""
+        if decoder.objective is None:
+            return f"the decoder {decoder.name} is not convex in its weights"
+        if not frozen and head.trains == "maps":
+            return f"the head {head.name} trains maps of its own"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ridge(Fitter):
+    """Least squares with L2 by one eigendecomposition of the rows' covariance."""
+
+    name: ClassVar[str] = "ridge"
+    summary: ClassVar[str] = "least squares in closed form, for numbers"
+    numerics: ClassVar[int] = 1
+    solves: ClassVar[bool] = True
+
+    def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
+        """Return why, unless numbers are fitted and nothing but the decoder is trained."""
+        if decoder.objective != "squares":
+            return f"the decoder {decoder.name} predicts no numbers"
+        if not frozen and head.trains != "nothing":
+            return f"the head {head.name} trains values of its own"
+        return None

@@ -1,18 +1,20 @@
 """A linear layer over rows, fitted for many strengths of L2 and many parts of the rows at once.
 
 f(W, b) = sum_i v_i loss(W z_i + b, y_i) + l2 / 2 |W|^2, the weights v of the rows summing to 1; the
-bias is not penalised.
+bias is not penalised. Rows are standardised, so that one path of strengths suits every layer: at
+the strongest end only the shares of the classes are left, at the weakest the rows of a small sample
+are told apart by heart. Where the weakest one is the best, the path goes on.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.probe.fitters.losses import Loss, bends
+from probekit.probe.fitters.losses import Derivatives, Loss, bends
 from probekit.probe.fitters.minimise import (
     TOLERANCE,
     Evaluation,
@@ -23,8 +25,8 @@ from probekit.probe.fitters.minimise import (
 )
 from probekit.probe.fitters.preconditioner import BlockInverse, KroneckerInverse
 
-_PIECE_VALUES, _PIECE_ROWS = 2**21, 4096
-"""Logits of all problems, and rows, of one piece: they stay in a processor's cache between the two
+_SLICE_VALUES, _SLICE_ROWS = 2**21, 4096
+"""Logits of all problems, and rows, of one slice: they stay in a processor's cache between the two
 products of an evaluation."""
 
 _DRAWN = 20
@@ -32,6 +34,28 @@ _DRAWN = 20
 
 _FLAT = 1e-12
 """Curvature by a logit below which rows are not told apart."""
+
+_FIRST, _STEP, _COUNT = 1.0, -0.75, 6
+"""Decade of the strongest strength, decades from one to the next, and how many are tried first:
+the weak ones beyond take most of the time, and are seldom the best."""
+
+_MORE, _WEAKEST = 2, -5.75
+"""How many weaker ones are added at a time, and the decade below which none is."""
+
+TRANSITIONS = 1e-3
+"""Strength of L2 on a chain's transitions and on the scores of first and last tags."""
+
+
+def first_strengths() -> tuple[float, ...]:
+    """Return the strengths that are always tried, falling."""
+    return tuple(10.0 ** (_FIRST + _STEP * place) for place in range(_COUNT))
+
+
+def weaker_strengths(tried: Sequence[float]) -> tuple[float, ...]:
+    """Return the strengths that come after those tried; none at the end of the path."""
+    places = range(len(tried), len(tried) + _MORE)
+    decades = [_FIRST + _STEP * place for place in places]
+    return tuple(10.0**decade for decade in decades if decade >= _WEAKEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +75,20 @@ class Problems:
     @classmethod
     def of(cls, strengths: Iterable[float], parts: Float[Tensor, "parts n"]) -> "Problems":
         """Return all strengths, in their order, for every part."""
+        # Two strengths, and four rows in two folds: fold 1 judges rows 0 and 2, fold 2 the others.
+        #
+        #   parts    1 1 1 1        all of the rows, as shares 1/4 each
+        #            0 1 0 1        what is fitted to be judged by fold 1: 0 1/2 0 1/2
+        #            1 0 1 0        by fold 2
+        #
+        #   problem    0    1     2    3     4    5
+        #   l2       10.0  1.8  10.0  1.8  10.0  1.8
+        #   part       0    0     1    1     2    2
+        #
+        # Part by part, and strength by strength in each: the first two problems see all rows, and
+        # `points.view(3, 2, -1)` has one part's solutions side by side. A block of rows is
+        # multiplied with the weights of all six at once; `parts[:, rows][part]` is then the weight
+        # of each of its rows in each problem.
         l2 = torch.tensor(list(strengths), dtype=torch.float64, device=parts.device)
         part = torch.arange(len(parts), device=parts.device)
         shares = (parts / parts.double().sum(1, keepdim=True)).float()
@@ -76,25 +114,29 @@ class LinearObjective:
             extra_l2: strength of L2 on the loss's own values.
         """
         self.loss, self.problems = loss, problems
-        self._spectrum, self._extra_l2 = spectrum, extra_l2
+        self.spectrum, self.extra_l2 = spectrum, extra_l2
         self._width = len(spectrum) + 1
         self._n_weights = loss.n_logits * self._width
+        self.n_values = self._n_weights + loss.n_extra
+
+    def start(self) -> Float64[Tensor, "problems values"]:
+        """Return points without weights, with the biases of the classes' shares."""
+        problems = self.problems
+        points = problems.l2.new_zeros(len(problems.l2), self.n_values)
+        self.unpack(points)[1].copy_(self.loss.start(problems.parts)[problems.part])
+        return points
 
     def minimise(self, tolerance: float = TOLERANCE) -> Minimisation:
         """Return the minimisation of all problems, which asks for evaluations.
 
         A chain's is judged more strictly: along transitions the curvature is known less well.
         """
-        loss, problems = self.loss, self.problems
+        loss = self.loss
         tolerance = tolerance / 100 if loss.n_extra else tolerance
-        n_problems = len(problems.l2)
-        start = problems.l2.new_zeros(n_problems, self._n_weights + loss.n_extra)
-        weights, _, _ = self._split(start)
-        weights[:, :, -1] = loss.start(problems.parts)[problems.part]
         beside = [loss.n_extra] if loss.n_extra else []
         kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
-        inverse = kind(self._spectrum, problems.l2, loss.n_logits, beside=beside)
-        return minimise(start, inverse, tolerance=tolerance)
+        inverse = kind(self.spectrum, self.problems.l2, loss.n_logits, beside=beside)
+        return minimise(self.start(), inverse, tolerance=tolerance)
 
     def unpack(
         self, points: Float64[Tensor, "some values"]
@@ -103,13 +145,9 @@ class LinearObjective:
         Float64[Tensor, "some logits"],
         Float64[Tensor, "some extra"],
     ]:
-        """Return weights, biases and the loss's own values of some points."""
-        weights, _, extra = self._split(points)
-        return weights[:, :, :-1], weights[:, :, -1], extra
-
-    def _split(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return weights, biases and the loss's own values of some points, all of them views."""
         weights = points[:, : self._n_weights].view(len(points), self.loss.n_logits, self._width)
-        return weights, weights[:, :, :-1], points[:, self._n_weights :]
+        return weights[:, :, :-1], weights[:, :, -1], points[:, self._n_weights :]
 
     def predict(
         self,
@@ -133,68 +171,79 @@ class LinearObjective:
         """Return an evaluation to which rows can be added."""
         return Pass(self, request)
 
-    def evaluate(
-        self, request: Request, blocks: Iterable[tuple[slice, Float[Tensor, "n r"]]]
-    ) -> Evaluation:
-        """Return the evaluation over all rows, given in blocks."""
-        found = self.begin(request)
-        for rows, z in blocks:
-            found.add(rows, z)
-        return found.finish()
+
+class Sums:
+    """What is summed up over rows of some problems' losses and gradients.
+
+    Attributes:
+        l2: strength of each problem.
+        weights: of the logits.
+        bias: of the same.
+        extra: the loss's own values.
+    """
+
+    def __init__(self, objective: LinearObjective, request: Request) -> None:
+        """Start before any row."""
+        self.l2 = objective.problems.l2[request.which]
+        self.weights, self.bias, self.extra = objective.unpack(request.points)
+        self._extra_l2 = objective.extra_l2
+        self._value = torch.zeros_like(self.l2)
+        self._by_weights = torch.zeros_like(self.weights)
+        self._by_bias, self._by_extra = torch.zeros_like(self.bias), torch.zeros_like(self.extra)
+        self._curvature: Tensor | None = None
+
+    def add(self, found: Derivatives, by_weights: Tensor, by_bias: Tensor) -> None:
+        """Add what was found of some rows, and the gradients by weights and biases."""
+        self._value += found.value
+        self._by_weights += by_weights.view_as(self._by_weights)
+        self._by_bias += by_bias.view_as(self._by_bias)
+        self._by_extra += found.by_extra
+        before = self._curvature
+        self._curvature = found.curvature if before is None else before + found.curvature
+
+    def finish(self) -> Evaluation:
+        """Return the sums with the penalty, laid out as points are."""
+        value = self._value + self.l2 / 2 * self.weights.square().sum((1, 2))
+        value = value + self._extra_l2 / 2 * self.extra.square().sum(1)
+        by_weights = self._by_weights + self.l2.view(-1, 1, 1) * self.weights
+        joined = torch.cat([by_weights, self._by_bias.unsqueeze(2)], 2).flatten(1)
+        by_extra = self._by_extra + self._extra_l2 * self.extra
+        return Evaluation(value, torch.cat([joined, by_extra], 1), self._curvature)
 
 
 class Pass:
     """One evaluation of some problems, row block by row block."""
 
     def __init__(self, objective: LinearObjective, request: Request) -> None:
-        """Start with the penalty, before any row."""
-        self._objective = objective
-        self._loss, problems = objective.loss, objective.problems
-        self._l2 = problems.l2[request.which]
-        self._part = problems.part[request.which]
-        self._n = len(request.which)
-        self._points = request.points
-        weights, self._penalised, self._extra = objective._split(request.points)
-        n_logits, width = weights.shape[1:]
-        self._matrix = weights[:, :, :-1].reshape(self._n * n_logits, width - 1).float()
-        self._bias = weights[:, :, -1].reshape(-1, 1).float()
-        self._value = torch.zeros_like(self._l2)
-        self._by_weights = weights.new_zeros(self._n * n_logits, width)
-        self._by_extra = torch.zeros_like(self._extra)
-        self._curvature: Tensor | None = None
-        self._blocks = None if request.curvature is None else _Blocks(request.curvature, width)
+        """Start before any row."""
+        self._loss, self._parts = objective.loss, objective.problems.parts
+        self._part = objective.problems.part[request.which]
+        self._sums = Sums(objective, request)
+        self._matrix = self._sums.weights.flatten(0, 1).float()
+        self._bias = self._sums.bias.reshape(-1, 1).float()
+        self._blocks: _Blocks | None = None
+        if request.curvature is not None:
+            self._blocks = _Blocks(request.curvature, len(objective.spectrum) + 1)
 
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
-        most = min(max(_PIECE_VALUES // max(len(self._matrix), 1), 64), _PIECE_ROWS)
-        for piece in self._loss.pieces(rows, most):
-            self._add(piece, z[piece.start - rows.start : piece.stop - rows.start])
+        most = min(max(_SLICE_VALUES // max(len(self._matrix), 1), 64), _SLICE_ROWS)
+        for part in self._loss.slices(rows, most):
+            self._add(part, z[part.start - rows.start : part.stop - rows.start])
 
     def _add(self, rows: slice, z: Tensor) -> None:
-        logits = torch.addmm(self._bias, self._matrix, z.t())
-        weights = self._objective.problems.parts[:, rows][self._part]
-        found = self._loss.derive(logits.view(self._n, -1, len(z)), self._extra, weights, rows)
+        logits = torch.addmm(self._bias, self._matrix, z.t()).view(len(self._part), -1, len(z))
+        weights = self._parts[:, rows][self._part]
+        found = self._loss.derive(logits, self._sums.extra, weights, rows)
         if self._blocks is not None:
             self._blocks.add(bends(found.by_logits, weights), z)
         by_logits = found.by_logits.reshape(len(self._matrix), len(z))
-        self._by_weights[:, :-1] += by_logits @ z
-        self._by_weights[:, -1] += by_logits.double().sum(1)
-        self._value += found.value
-        self._by_extra += found.by_extra
-        before = self._curvature
-        self._curvature = found.curvature if before is None else before + found.curvature
+        self._sums.add(found, by_logits @ z, by_logits.double().sum(1))
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""
-        own, extra_l2 = self._penalised, self._objective._extra_l2
-        value = self._value + self._l2 / 2 * own.square().sum((1, 2))
-        value = value + extra_l2 / 2 * self._extra.square().sum(1)
-        by_weights = self._by_weights.view(self._n, own.shape[1], -1)
-        by_weights[:, :, :-1] += self._l2.view(-1, 1, 1) * own
-        by_extra = self._by_extra + extra_l2 * self._extra
-        gradient = torch.cat([by_weights.flatten(1), by_extra], 1)
         blocks = None if self._blocks is None else self._blocks.found
-        return Evaluation(value, gradient, self._curvature, blocks)
+        return replace(self._sums.finish(), blocks=blocks)
 
 
 class _Blocks:
@@ -225,12 +274,59 @@ class _Blocks:
             sums.addmm_(rows.t(), rows)
 
 
-def solve(minimisation: Minimisation, evaluate: Callable[[Request], Evaluation]) -> Minimum:
-    """Run one minimisation to its end."""
-    try:
-        request = next(minimisation)
-        while True:
-            request = minimisation.send(evaluate(request))
-    except StopIteration as end:
-        minimum: Minimum = end.value
-        return minimum
+class RidgeSums:
+    """Ridge regression of all problems, in closed form once the rows are summed up.
+
+    min over w, b of sum_i v_i (t_i - w z_i - b)^2 / 2 + l2 / 2 |w|^2: with rows and numbers
+    centred, w = (Z'VZ + l2)^-1 Z'Vt (Hoerl & Kennard 1970).
+    """
+
+    def __init__(self, problems: Problems, targets: Float64[Tensor, " n"]) -> None:
+        """Keep strengths and parts, and the number of each row."""
+        self._problems, self._targets = problems, targets
+        self._joined: list[Tensor] = []
+
+    def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
+        """Add some rows."""
+        numbers = self._targets[rows].unsqueeze(1)
+        own = torch.cat([z.double(), numbers, torch.ones_like(numbers)], 1)
+        weights = self._problems.parts[:, rows].double()
+        products = [own.t() @ (own * one.unsqueeze(1)) for one in weights]
+        before = self._joined or [torch.zeros_like(one) for one in products]
+        self._joined = [one + two for one, two in zip(before, products, strict=True)]
+
+    def finish(self) -> Minimum:
+        """Return weights and bias of every problem, laid out as `LinearObjective` does."""
+        strengths = [self._problems.l2[self._problems.part == n] for n in range(len(self._joined))]
+        found = [_solve_part(*pair) for pair in zip(self._joined, strengths, strict=True)]
+        points, values = (torch.cat(parts) for parts in zip(*found, strict=True))
+        zero = torch.zeros_like(values)
+        return Minimum(
+            points=points,
+            value=values,
+            gradient=zero,
+            tolerance=zero,
+            iterations=zero.long(),
+            converged=torch.ones_like(zero, dtype=torch.bool),
+        )
+
+
+def _solve_part(
+    product: Float64[Tensor, "r2 r2"], strengths: Float64[Tensor, " strengths"]
+) -> tuple[Float64[Tensor, "strengths r1"], Float64[Tensor, " strengths"]]:
+    """Return weights with the bias behind them, and objectives, of all strengths.
+
+    Args:
+        product: weighted products of rows, numbers and ones, in this order, among each other.
+        strengths: of L2.
+    """
+    product = product / product[-1, -1]  # the weights sum to 1 but for rounding
+    means = product[-1, :-1]
+    centred = product[:-1, :-1] - torch.outer(means, means)
+    spectrum, vectors = torch.linalg.eigh(centred[:-1, :-1])
+    target = vectors.t() @ centred[:-1, -1]
+    turned = target / (spectrum.clamp(min=0) + strengths.unsqueeze(1))
+    weights = turned @ vectors.t()
+    bias = means[-1] - weights @ means[:-1]
+    values = (centred[-1, -1] - turned @ target) / 2
+    return torch.cat([weights, bias.unsqueeze(1)], 1), values

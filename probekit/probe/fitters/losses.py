@@ -3,9 +3,9 @@
 Everything is laid out (problems, logits, rows): a sum over the logits then runs along the rows.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Float64, Int64
@@ -14,6 +14,17 @@ from torch.nn import functional
 
 MOST_CURVED = 64
 """Logits up to which their whole curvature is kept; beyond, its diagonal."""
+
+
+Logits = Float[Tensor, "problems logits n"]
+
+Extra = Float64[Tensor, "problems extra"]
+"""A loss's own values, such as the transitions of a chain."""
+
+Weights = Float[Tensor, "problems n"]
+"""Of each row in each problem."""
+
+Biases = Float64[Tensor, "problems logits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +40,12 @@ class Derivatives:
     """
 
     value: Float64[Tensor, " problems"]
-    by_logits: Float[Tensor, "problems logits n"]
-    by_extra: Float64[Tensor, "problems extra"]
+    by_logits: Logits
+    by_extra: Extra
     curvature: Float64[Tensor, "problems logits *more"]
 
 
-@runtime_checkable
-class Loss(Protocol):
+class Loss(ABC):
     """A loss by the logits of rows.
 
     Attributes:
@@ -45,22 +55,20 @@ class Loss(Protocol):
     """
 
     n_logits: int
-    n_extra: int
-    even: bool
+    n_extra: int = 0
+    even: bool = False
 
-    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
-        """Yield a block of whole sentences in pieces of about so many rows at most."""
+    def slices(self, rows: slice, most: int) -> Iterable[slice]:
+        """Yield a block of rows in slices of so many at most, or of whole sentences."""
+        for start in range(rows.start, rows.stop, most):
+            yield slice(start, min(start + most, rows.stop))
 
-    def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
+    @abstractmethod
+    def start(self, weights: Weights) -> Biases:
         """Return the biases to begin with."""
 
-    def derive(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        weights: Float[Tensor, "problems n"],
-        rows: slice,
-    ) -> Derivatives:
+    @abstractmethod
+    def derive(self, logits: Logits, extra: Extra, weights: Weights, rows: slice) -> Derivatives:
         """Return the loss over some rows, and its derivatives.
 
         Args:
@@ -70,12 +78,8 @@ class Loss(Protocol):
             rows: which of all rows these are.
         """
 
-    def predict(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        offsets: Int64[Tensor, " bounds"],
-    ) -> Tensor:
+    @abstractmethod
+    def predict(self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]) -> Tensor:
         """Return the class or number of each row in each problem, shape (problems, n).
 
         Args:
@@ -85,18 +89,7 @@ class Loss(Protocol):
         """
 
 
-class RowLoss:
-    """A loss that is a sum over rows."""
-
-    n_extra, even = 0, False
-
-    def pieces(self, rows: slice, most: int) -> Iterable[slice]:
-        """Yield pieces of equal length."""
-        for start in range(rows.start, rows.stop, most):
-            yield slice(start, min(start + most, rows.stop))
-
-
-class Softmax(RowLoss):
+class Softmax(Loss):
     """Cross entropy of K classes."""
 
     def __init__(self, targets: Int64[Tensor, " n"], n_classes: int) -> None:
@@ -104,17 +97,11 @@ class Softmax(RowLoss):
         self._targets = targets
         self.n_logits = n_classes
 
-    def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
+    def start(self, weights: Weights) -> Biases:
         """Return the logarithms of the classes' shares."""
         return log_shares(self._targets, weights, self.n_logits)
 
-    def derive(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        weights: Float[Tensor, "problems n"],
-        rows: slice,
-    ) -> Derivatives:
+    def derive(self, logits: Logits, extra: Extra, weights: Weights, rows: slice) -> Derivatives:
         """Return the cross entropy, and softmax - one-hot."""
         targets = self._targets[rows].expand(len(logits), 1, -1)
         p = logits.sub_(logits.amax(1, keepdim=True))
@@ -133,10 +120,7 @@ class Softmax(RowLoss):
         return Derivatives(value, weighted, extra.new_zeros(len(logits), 0), curvature)
 
     def predict(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        offsets: Int64[Tensor, " bounds"],
+        self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
     ) -> Int64[Tensor, "problems n"]:
         """Return the class with the largest logit."""
         return logits.argmax(1)
@@ -148,7 +132,7 @@ class Softmax(RowLoss):
         return torch.diag_embed(mean) - (weighted @ p.transpose(1, 2)).double()
 
 
-class Binary(RowLoss):
+class Binary(Loss):
     """Cross entropy of two classes by one logit, that of the second against the first."""
 
     n_logits = 1
@@ -157,19 +141,13 @@ class Binary(RowLoss):
         """Keep the sign of each row."""
         self._signs = (2 * targets - 1).float()
 
-    def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
+    def start(self, weights: Weights) -> Biases:
         """Return the log odds of the second class."""
         second = ((self._signs > 0) * weights.double()).sum(1, keepdim=True)
         total = weights.double().sum(1, keepdim=True)
         return (second.clamp(min=1e-12) / (total - second).clamp(min=1e-12)).log()
 
-    def derive(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        weights: Float[Tensor, "problems n"],
-        rows: slice,
-    ) -> Derivatives:
+    def derive(self, logits: Logits, extra: Extra, weights: Weights, rows: slice) -> Derivatives:
         """Return the logistic loss, and its derivatives."""
         signs = self._signs[rows]
         margins = logits.squeeze(1) * signs
@@ -181,16 +159,13 @@ class Binary(RowLoss):
         return Derivatives(value, by_logits.unsqueeze(1), none, curvature.view(-1, 1, 1))
 
     def predict(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        offsets: Int64[Tensor, " bounds"],
+        self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
     ) -> Int64[Tensor, "problems n"]:
         """Return 1 where the logit is above 0, else 0."""
         return (logits.squeeze(1) > 0).long()
 
 
-class Squares(RowLoss):
+class Squares(Loss):
     """Half the squared error of one number."""
 
     n_logits, even = 1, True
@@ -199,18 +174,12 @@ class Squares(RowLoss):
         """Keep the number of each row."""
         self._targets = targets
 
-    def start(self, weights: Float[Tensor, "problems n"]) -> Float64[Tensor, "problems logits"]:
+    def start(self, weights: Weights) -> Biases:
         """Return the means."""
         total = weights.double().sum(1, keepdim=True)
         return (self._targets * weights.double()).sum(1, keepdim=True) / total
 
-    def derive(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        weights: Float[Tensor, "problems n"],
-        rows: slice,
-    ) -> Derivatives:
+    def derive(self, logits: Logits, extra: Extra, weights: Weights, rows: slice) -> Derivatives:
         """Return half the squared errors, and the errors."""
         errors = logits.squeeze(1) - self._targets[rows].float()
         weighted = errors * weights
@@ -220,18 +189,13 @@ class Squares(RowLoss):
         return Derivatives(value, weighted.unsqueeze(1), none, curvature)
 
     def predict(
-        self,
-        logits: Float[Tensor, "problems logits n"],
-        extra: Float64[Tensor, "problems extra"],
-        offsets: Int64[Tensor, " bounds"],
+        self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
     ) -> Float[Tensor, "problems n"]:
         """Return the numbers."""
         return logits.squeeze(1)
 
 
-def bends(
-    by_logits: Float[Tensor, "problems logits n"], weights: Float[Tensor, "problems n"]
-) -> Float[Tensor, "problems logits n"]:
+def bends(by_logits: Logits, weights: Weights) -> Float[Tensor, "problems logits n"]:
     """Return every row's second derivative by each logit, of losses by probabilities.
 
     With a row's weight w the gradient is w p or -w (1 - p), and the second derivative w p (1 - p).
@@ -241,7 +205,7 @@ def bends(
 
 
 def log_shares(
-    targets: Int64[Tensor, " n"], weights: Float[Tensor, "problems n"], n_classes: int
+    targets: Int64[Tensor, " n"], weights: Weights, n_classes: int
 ) -> Float64[Tensor, "problems classes"]:
     """Return the logarithm of each class's share in the rows, centred over the classes."""
     shares = weights.new_zeros(len(weights), n_classes, dtype=torch.float64)

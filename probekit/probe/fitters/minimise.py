@@ -6,9 +6,9 @@ minimisations can wait for one and the same pass (Liu & Nocedal 1989; the line s
 Lewis & Overton 2013 for the weak Wolfe conditions).
 """
 
-from collections.abc import Generator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
@@ -24,6 +24,13 @@ _ARMIJO, _WOLFE = 1e-4, 0.9
 _MOST_TRIALS = 20
 _NOISE = 2e-7
 """Relative rounding error of an objective; a step that changes it by less is judged by slopes."""
+
+
+Which = Int64[Tensor, " some"]
+"""Numbers of some of the problems, ascending."""
+
+Points = Float64[Tensor, "some values"]
+"""Values of these problems, or gradients by them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,42 +60,37 @@ class Request:
     """Points at which some of the problems are to be evaluated.
 
     Attributes:
-        which: number of each problem, ascending.
+        which: number of each problem.
         points: one per problem.
         curvature: by each logit, summed over the rows, where blocks of the Hessian are wanted.
     """
 
-    which: Int64[Tensor, " some"]
-    points: Float64[Tensor, "some values"]
+    which: Which
+    points: Points
     curvature: Float64[Tensor, "some logits"] | None = None
 
 
-@runtime_checkable
-class Preconditioner(Protocol):
-    """An approximation of each problem's inverse Hessian."""
+class Preconditioner(ABC):
+    """An approximation of each problem's inverse Hessian, which may learn on the way."""
 
-    def update(
-        self,
-        which: Int64[Tensor, " some"],
-        points: Float64[Tensor, "some values"],
-        found: Evaluation,
-    ) -> None:
+    @abstractmethod
+    def update(self, which: Which, points: Points, found: Evaluation) -> None:
         """Take in the newest points of some problems, and what was found there."""
 
-    def wanted(
-        self, which: Int64[Tensor, " some"], points: Float64[Tensor, "some values"]
-    ) -> Request | None:
+    def wanted(self, which: Which, points: Points) -> Request | None:
         """Return where blocks of the Hessian are worth another pass, if anywhere."""
+        return None
 
-    def sharpen(self, which: Int64[Tensor, " some"], found: Evaluation) -> None:
-        """Take in blocks of the Hessian."""
+    def sharpen(self, which: Which, found: Evaluation) -> None:
+        """Take in the blocks of the Hessian that were wanted."""
+        raise NotImplementedError(f"{type(self).__name__} wants no blocks")
 
-    def reset(self, which: Int64[Tensor, " some"]) -> None:
+    @abstractmethod
+    def reset(self, which: Which) -> None:
         """Forget what was learned from the steps of some problems."""
 
-    def apply(
-        self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
-    ) -> Float64[Tensor, "some values"]:
+    @abstractmethod
+    def apply(self, which: Which, gradient: Points) -> Points:
         """Return the approximate inverse Hessian times a vector, problem by problem."""
 
 
@@ -115,6 +117,7 @@ class Minimum:
 
 
 Minimisation = Generator[Request, Evaluation, Minimum]
+Product = Callable[[Tensor], Tensor]
 
 
 def minimise(
@@ -256,8 +259,10 @@ class _Memory:
     def keep(self, going: Tensor) -> None:
         self._pairs = [(s[going], y[going], inverse[going]) for s, y, inverse in self._pairs]
 
-    def apply(self, gradient: Tensor, initial: "_Product") -> Tensor:
+    def apply(self, gradient: Tensor, initial: Product) -> Tensor:
         """Return the inverse Hessian times the gradient, of each problem."""
+        # The two loops of Nocedal (1980), from the newest pair to the oldest and back; a pair whose
+        # 1 / (s . y) is 0, that of a problem which forgot it, leaves both as they are.
         shares = []
         for steps, changes, inverse in reversed(self._pairs):
             share = inverse * (steps * gradient).sum(1)
@@ -269,18 +274,13 @@ class _Memory:
             out = out + (share - back).unsqueeze(1) * steps
         return out
 
-    def _scale(self, initial: "_Product") -> Float64[Tensor, "problems 1"] | float:
+    def _scale(self, initial: Product) -> Float64[Tensor, "problems 1"] | float:
         """Return what fits the initial inverse Hessian to the last step (Shanno & Phua 1978)."""
         if not self._pairs:
             return 1.0
         _, changes, inverse = self._pairs[-1]
         scale = 1 / (inverse * (changes * initial(changes)).sum(1))
         return torch.where((scale > 0) & scale.isfinite(), scale, 1.0).unsqueeze(1)
-
-
-@runtime_checkable
-class _Product(Protocol):
-    def __call__(self, gradient: Tensor) -> Tensor: ...
 
 
 class _LineSearch:
@@ -343,6 +343,10 @@ class _LineSearch:
         self, here: Tensor, step: Tensor, new: Tensor, value: Tensor, slope: Tensor
     ) -> Tensor:
         """Return the next step lengths: twice as far, or inside the interval that is known."""
+        # While every step was good and the slope still steep, high is infinite: 1, 2, 4, ... A step
+        # that was too long sets high. If no shorter one is known to be good (low is 0), value and
+        # slope at 0 and the value at the step give a parabola, whose minimum is taken unless it is
+        # within a tenth of either end; else the interval is halved.
         low, high = self._low[here], self._high[here]
         middle = torch.where(high.isinf(), 2 * step, (low + high) / 2)
         parabola = -slope * step.square() / (2 * (new - value - slope * step))

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from probekit.probe.fitters.linear_problems import Problems
+from probekit.probe.fitters.linear_problems import LinearObjective, Problems, Sums
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Evaluation, Minimisation, Request, minimise
 from probekit.probe.fitters.preconditioner import KroneckerInverse
@@ -27,6 +27,15 @@ _LONGEST = 10.0
 
 _NEAR, _LEAST = 0.9, 1e-35
 """Weight of a layer in the start near its vertex, and the least that a gradient is told by."""
+
+
+Layers = Float[Tensor, "layers n dim"]
+
+Mixed = Float[Tensor, "problems n dim"]
+"""Every problem's h."""
+
+Values = Float[Tensor, "problems values"]
+"""What decides every problem's mixture."""
 
 
 class Mixture(ABC):
@@ -45,18 +54,11 @@ class Mixture(ABC):
         """Return where fits begin: the uniform mixture, then one near each layer's vertex."""
 
     @abstractmethod
-    def forward(
-        self, values: Float[Tensor, "problems values"], z: Float[Tensor, "layers n dim"]
-    ) -> tuple[Float[Tensor, "problems n dim"], Tensor]:
+    def forward(self, values: Values, z: Layers) -> tuple[Mixed, Tensor]:
         """Return every problem's h, and what `backward` needs."""
 
     @abstractmethod
-    def backward(
-        self,
-        kept: Tensor,
-        z: Float[Tensor, "layers n dim"],
-        by_h: Float[Tensor, "problems n dim"],
-    ) -> Float[Tensor, "problems values"]:
+    def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
         """Return the gradient by the values, given that by h."""
 
     def residual(
@@ -81,19 +83,12 @@ class SharedMixture(Mixture):
         top = torch.tensor(_NEAR * (self.n_values - 1) / (1 - _NEAR)).log()
         return [uniform, *(top * torch.eye(self.n_values, dtype=torch.float64))]
 
-    def forward(
-        self, values: Float[Tensor, "problems values"], z: Float[Tensor, "layers n dim"]
-    ) -> tuple[Float[Tensor, "problems n dim"], Tensor]:
+    def forward(self, values: Values, z: Layers) -> tuple[Mixed, Tensor]:
         """Return the weighted sums, and the weights."""
         weights = values.softmax(1)
         return (weights @ z.flatten(1)).view(len(values), *z.shape[1:]), weights
 
-    def backward(
-        self,
-        kept: Tensor,
-        z: Float[Tensor, "layers n dim"],
-        by_h: Float[Tensor, "problems n dim"],
-    ) -> Float[Tensor, "problems values"]:
+    def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
         """Return the gradient through the softmax."""
         by_weights = by_h.flatten(1) @ z.flatten(1).t()
         return kept * (by_weights - (kept * by_weights).sum(1, keepdim=True))
@@ -138,9 +133,7 @@ class RowMixture(Mixture):
                 found.append(query * (wanted / lead))
         return found
 
-    def forward(
-        self, values: Float[Tensor, "problems values"], z: Float[Tensor, "layers n dim"]
-    ) -> tuple[Float[Tensor, "problems n dim"], Tensor]:
+    def forward(self, values: Values, z: Layers) -> tuple[Mixed, Tensor]:
         """Return the weighted sums, and the weights of every row (problems, layers, n)."""
         n_layers, n_rows, _ = z.shape
         scores = (values @ z.flatten(0, 1).t()).view(len(values), n_layers, n_rows)
@@ -150,12 +143,7 @@ class RowMixture(Mixture):
             h.addcmul_(weights[:, layer].unsqueeze(2), z[layer])
         return h, weights
 
-    def backward(
-        self,
-        kept: Tensor,
-        z: Float[Tensor, "layers n dim"],
-        by_h: Float[Tensor, "problems n dim"],
-    ) -> Float[Tensor, "problems values"]:
+    def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
         """Return the gradient through every row's softmax."""
         by_weights = torch.stack([(by_h * layer).sum(2) for layer in z], 1)
         by_scores = kept * (by_weights - (kept * by_weights).sum(1, keepdim=True))
@@ -164,6 +152,8 @@ class RowMixture(Mixture):
 
 def onto_simplex(points: Float64[Tensor, "some values"]) -> Float64[Tensor, "some values"]:
     """Return the nearest points whose values are not negative and sum to 1 (Duchi et al. 2008)."""
+    # 0.9 0.5 -0.2: sums of the falling values less 1, each by its count, are -0.1 0.2 0.067; two of
+    # the values are above their level, the second of which is 0.2: 0.7 0.3 0.0.
     falling = points.sort(1, descending=True).values
     count = torch.arange(1, points.shape[1] + 1, device=points.device)
     level = (falling.cumsum(1) - 1) / count
@@ -197,38 +187,41 @@ class MixtureObjective:
             extra_l2: strength of L2 on the loss's own values.
         """
         self.loss, self.mixture, self.problems = loss, mixture, problems
-        self._spectrum, self.extra_l2 = spectrum, extra_l2
-        width = len(spectrum) + 1
-        self._sizes = [loss.n_logits * width, loss.n_extra, mixture.n_values]
+        self.linear = LinearObjective(loss, problems, spectrum, extra_l2)
 
     def start(self, mixtures: Float64[Tensor, "problems values"]) -> Float64[Tensor, "problems _"]:
         """Return points with these mixtures, no weights, and the biases of the classes' shares."""
-        problems, loss = self.problems, self.loss
-        weights = mixtures.new_zeros(len(mixtures), loss.n_logits, len(self._spectrum) + 1)
-        weights[:, :, -1] = loss.start(problems.parts)[problems.part]
-        extra = mixtures.new_zeros(len(mixtures), loss.n_extra)
-        return torch.cat([weights.flatten(1), extra, mixtures], 1)
+        return torch.cat([self.linear.start(), mixtures], 1)
 
     def minimise(
         self, start: Float64[Tensor, "problems _"], most: int, tolerance: float
     ) -> Minimisation:
         """Return the minimisation of all problems from some points, which asks for evaluations."""
-        beside = [size for size in self._sizes[1:] if size]
+        loss, n_values = self.loss, self.mixture.n_values
         inverse = KroneckerInverse(
-            self._spectrum, self.problems.l2, self.loss.n_logits, beside=beside
+            self.linear.spectrum,
+            self.problems.l2,
+            loss.n_logits,
+            beside=[size for size in (loss.n_extra, n_values) if size],
         )
         return minimise(start, inverse, most=most, tolerance=tolerance)
 
+    def split(self, points: Float64[Tensor, "some _"]) -> tuple[Tensor, Tensor]:
+        """Return what the linear layer and the loss own of some points, and mixtures."""
+        # Two logits, rows of width 2, a chain's extra values e and three layers' values m:
+        #
+        #   w00 w01 b0  w10 w11 b1  e e .. | m0 m1 m2
+        #
+        # so that weights with the bias behind them are (some, logits, width + 1), as gradients are
+        # for the preconditioner, and each group beside them has a curvature of its own there.
+        return points[:, : self.linear.n_values], points[:, self.linear.n_values :]
+
     def unpack(self, points: Float64[Tensor, "some _"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return weights (some, logits, dim), biases, the loss's own values, and mixtures."""
-        weights, extra, mixture = torch.split(points, self._sizes, 1)
-        width = len(self._spectrum) + 1
-        weights = weights.view(len(points), self.loss.n_logits, width)
-        return weights[:, :, :-1], weights[:, :, -1], extra, mixture
+        own, mixture = self.split(points)
+        return *self.linear.unpack(own), mixture
 
-    def predict(
-        self, points: Float64[Tensor, "some _"], z: Float[Tensor, "layers n dim"], offsets: Tensor
-    ) -> Tensor:
+    def predict(self, points: Float64[Tensor, "some _"], z: Layers, offsets: Tensor) -> Tensor:
         """Return what some problems predict of rows, shape (some, n)."""
         weights, bias, extra, mixture = self.unpack(points)
         most = max(_BLOCK_VALUES // (len(points) * z.shape[2]), 64)
@@ -248,53 +241,39 @@ class MixturePass:
     """One evaluation of some problems, row block by row block."""
 
     def __init__(self, objective: MixtureObjective, request: Request, *, fixed: bool) -> None:
-        """Start with the penalty, before any row."""
+        """Start before any row."""
         self._objective, self._fixed = objective, fixed
-        problems = objective.problems
-        self._l2, self._part = problems.l2[request.which], problems.part[request.which]
-        self._weights, bias, self._extra, mixture = objective.unpack(request.points)
-        self._matrix, self._bias = self._weights.float(), bias.float().unsqueeze(2)
-        self._values, self._mixture = mixture, mixture.float()
-        self._value = torch.zeros_like(self._l2)
-        self._by_weights = torch.zeros_like(self._weights)
-        self._by_bias = torch.zeros_like(bias)
-        self._by_extra = torch.zeros_like(self._extra)
-        self._by_mixture = torch.zeros_like(mixture)
-        self._curvature: Tensor | None = None
+        own, self._values = objective.split(request.points)
+        self._part = objective.problems.part[request.which]
+        self._sums = Sums(objective.linear, Request(request.which, own))
+        self._matrix = self._sums.weights.float()
+        self._bias = self._sums.bias.float().unsqueeze(2)
+        self._mixture = self._values.float()
+        self._by_mixture = torch.zeros_like(self._values)
 
-    def add(self, rows: slice, z: Float[Tensor, "layers n dim"]) -> None:
+    def add(self, rows: slice, z: Layers) -> None:
         """Add some rows."""
-        most = max(_BLOCK_VALUES // (len(self._l2) * z.shape[2]), 64)
-        for piece in self._objective.loss.pieces(rows, most):
-            self._add(piece, z[:, piece.start - rows.start : piece.stop - rows.start])
+        most = max(_BLOCK_VALUES // (len(self._part) * z.shape[2]), 64)
+        for part in self._objective.loss.slices(rows, most):
+            self._add(part, z[:, part.start - rows.start : part.stop - rows.start])
 
     def _add(self, rows: slice, z: Tensor) -> None:
         objective = self._objective
         h, kept = objective.mixture.forward(self._mixture, z)
         logits = torch.baddbmm(self._bias, self._matrix, h.transpose(1, 2))
         weights = objective.problems.parts[:, rows][self._part]
-        found = objective.loss.derive(logits, self._extra, weights, rows)
-        self._by_weights += found.by_logits @ h
-        self._by_bias += found.by_logits.double().sum(2)
-        self._value += found.value
-        self._by_extra += found.by_extra
-        before = self._curvature
-        self._curvature = found.curvature if before is None else before + found.curvature
+        found = objective.loss.derive(logits, self._sums.extra, weights, rows)
+        self._sums.add(found, found.by_logits @ h, found.by_logits.double().sum(2))
         if not self._fixed:
             by_h = found.by_logits.transpose(1, 2) @ self._matrix
             self._by_mixture += objective.mixture.backward(kept, z, by_h)
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""
-        extra_l2 = self._objective.extra_l2
-        value = self._value + self._l2 / 2 * self._weights.square().sum((1, 2))
-        value = value + extra_l2 / 2 * self._extra.square().sum(1)
-        by_weights = self._by_weights + self._l2.view(-1, 1, 1) * self._weights
-        joined = torch.cat([by_weights, self._by_bias.unsqueeze(2)], 2).flatten(1)
-        by_extra = self._by_extra + extra_l2 * self._extra
-        by_mixture = self._by_mixture
+        found, by_mixture = self._sums.finish(), self._by_mixture
+        value = found.value
         if self._objective.mixture.penalised:
-            value = value + self._l2 / 2 * self._values.square().sum(1)
-            by_mixture = by_mixture + self._l2.unsqueeze(1) * self._values * (not self._fixed)
-        gradient = torch.cat([joined, by_extra, by_mixture], 1)
-        return Evaluation(value, gradient, self._curvature)
+            l2 = self._sums.l2
+            value = value + l2 / 2 * self._values.square().sum(1)
+            by_mixture = by_mixture + l2.unsqueeze(1) * self._values * (not self._fixed)
+        return Evaluation(value, torch.cat([found.gradient, by_mixture], 1), found.curvature)

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from probekit.probe.fitters.losses import MOST_CURVED
-from probekit.probe.fitters.minimise import Evaluation, Request
+from probekit.probe.fitters.minimise import Evaluation, Points, Preconditioner, Request, Which
 
 _FLOOR = 1e-9
 """Eigenvalues of a curvature below this share of the largest are those of its null space."""
 
-_LEAST, _MOST = 1e-8, 1e3
-"""Bounds of the curvature that is assumed along values beside weights and biases."""
+_START, _LEAST, _MOST = 0.1, 1e-8, 1e3
+"""The curvature that is assumed along values beside weights and biases at first, and its bounds."""
 
 _FIRST, _LATER = 40, 3
 """Steps after which a problem's blocks are worth their cost, and how many times as many there are
@@ -26,7 +26,7 @@ _RIDGE = 1e-5
 """Share of each block's diagonal that is added to it, since its rows are a sample."""
 
 
-class KroneckerInverse:
+class KroneckerInverse(Preconditioner):
     """Inverse of A x diag(spectrum) + L2, A the mean curvature by the logits of each problem.
 
     It is the Hessian where every row has the same curvature, as at the start of a fit. Groups of
@@ -41,7 +41,6 @@ class KroneckerInverse:
         n_logits: int,
         *,
         beside: Sequence[int] = (),
-        curvature: float = 0.1,
     ) -> None:
         """Start with the identity for A.
 
@@ -50,7 +49,6 @@ class KroneckerInverse:
             l2: strength of each problem; the bias has none.
             n_logits: K.
             beside: sizes of the groups of values beside weights and biases.
-            curvature: of these, at the start.
         """
         self._spectrum = torch.cat([spectrum, spectrum.new_ones(1)])
         self._l2 = torch.cat([l2.unsqueeze(1).expand(-1, len(spectrum)), 0 * l2.unsqueeze(1)], 1)
@@ -60,17 +58,11 @@ class KroneckerInverse:
             eye = torch.eye(n_logits, dtype=torch.float64, device=spectrum.device)
             self._vectors = eye.expand(len(l2), -1, -1).clone()
         self._beside = list(beside)
-        self._first = curvature
-        self._own = [l2.new_full((len(l2),), curvature) for _ in beside]
+        self._own = [l2.new_full((len(l2),), _START) for _ in beside]
         self._last: tuple[Tensor, Tensor] | None = None
         self._n_weights = n_logits * len(self._spectrum)
 
-    def update(
-        self,
-        which: Int64[Tensor, " some"],
-        points: Float64[Tensor, "some values"],
-        found: Evaluation,
-    ) -> None:
+    def update(self, which: Which, points: Points, found: Evaluation) -> None:
         """Take in A of some problems, and the curvature along the steps to their points."""
         if not len(which):
             return
@@ -103,23 +95,16 @@ class KroneckerInverse:
         for kept, one in zip(self._last, here, strict=True):
             kept[which] = one
 
-    def wanted(
-        self, which: Int64[Tensor, " some"], points: Float64[Tensor, "some values"]
-    ) -> Request | None:
-        """Return None: what `update` is given is all that is used."""
-
-    def sharpen(self, which: Int64[Tensor, " some"], found: Evaluation) -> None:
-        """Take in nothing."""
-
-    def reset(self, which: Int64[Tensor, " some"]) -> None:
+    def reset(self, which: Which) -> None:
         """Return to the first curvature along values beside weights and biases."""
         for own in self._own:
-            own[which] = self._first
+            own[which] = _START
 
-    def apply(
-        self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
-    ) -> Float64[Tensor, "some values"]:
+    def apply(self, which: Which, gradient: Points) -> Points:
         """Return the inverse times the gradients, whose weights have a bias behind each logit's."""
+        # With A = V diag(a) V' the inverse of A x diag(s) + l2 is V (./(a s' + l2)) V': turn the
+        # logits, divide each value by its own curvature, turn back. What no row bends (a s = 0,
+        # without l2) stays where it is.
         n_logits, width = self._values.shape[1], len(self._spectrum)
         own = gradient[:, : self._n_weights].view(len(which), n_logits, width)
         vectors = None if self._vectors is None else self._vectors[which]
@@ -158,12 +143,7 @@ class BlockInverse(KroneckerInverse):
         self._total = self._values.clone()
         self._blocks: dict[int, Float[Tensor, "logits width width"]] = {}
 
-    def update(
-        self,
-        which: Int64[Tensor, " some"],
-        points: Float64[Tensor, "some values"],
-        found: Evaluation,
-    ) -> None:
+    def update(self, which: Which, points: Points, found: Evaluation) -> None:
         """Take in how each logit bends the loss; forget problems that have left."""
         super().update(which, points, found)
         self._steps[which] += 1
@@ -173,9 +153,7 @@ class BlockInverse(KroneckerInverse):
         going = set(which.tolist())
         self._blocks = {n: block for n, block in self._blocks.items() if n in going}
 
-    def wanted(
-        self, which: Int64[Tensor, " some"], points: Float64[Tensor, "some values"]
-    ) -> Request | None:
+    def wanted(self, which: Which, points: Points) -> Request | None:
         """Return the points of the problems that have taken so long, as many as there is room for.
 
         Those with the weakest strengths come first.
@@ -189,7 +167,7 @@ class BlockInverse(KroneckerInverse):
             return None
         return Request(which[chosen], points[chosen], self._total[which[chosen]])
 
-    def sharpen(self, which: Int64[Tensor, " some"], found: Evaluation) -> None:
+    def sharpen(self, which: Which, found: Evaluation) -> None:
         """Invert the blocks, in units of their diagonals."""
         assert found.blocks is not None, "asked for blocks"
         for n, blocks in zip(which.tolist(), found.blocks, strict=True):
@@ -199,15 +177,13 @@ class BlockInverse(KroneckerInverse):
                 block.copy_(_inverse(block, self._l2[n].float(), floor))
         self._next[which] = _LATER * self._steps[which]
 
-    def reset(self, which: Int64[Tensor, " some"]) -> None:
+    def reset(self, which: Which) -> None:
         """Return to the first curvature along values beside weights and biases; drop blocks."""
         super().reset(which)
         for n in which.tolist():
             self._blocks.pop(n, None)
 
-    def apply(
-        self, which: Int64[Tensor, " some"], gradient: Float64[Tensor, "some values"]
-    ) -> Float64[Tensor, "some values"]:
+    def apply(self, which: Which, gradient: Points) -> Points:
         """Return the inverse times the gradients."""
         found = super().apply(which, gradient)
         n_logits, width = self._total.shape[1], len(self._spectrum)

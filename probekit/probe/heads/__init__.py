@@ -15,26 +15,17 @@ from probekit.probe.heads.contract import (
     FusionHead,
     HeadInput,
     HeadSpec,
-    Reads,
-    RowHead,
-    TokenHead,
+    LayerWeights,
 )
 from probekit.probe.heads.depth_lstm import DepthLSTM
 from probekit.probe.heads.dwatt import DWAtt
 from probekit.probe.heads.extra_layers import ExtraLayers
 from probekit.probe.heads.last import Last
 from probekit.probe.heads.laya import LAYA
-from probekit.probe.heads.layer_weights import LayerWeights
 from probekit.probe.heads.mean import Mean
 from probekit.probe.heads.p32 import P32
 from probekit.probe.heads.scalar_mix import ScalarMix
 from probekit.probe.heads.tokens import TokenStates
-from probekit.probe.normalization.norms import (
-    NORMALIZATIONS,
-    Normalization,
-    fit_normalization,
-    normalization_from_json,
-)
 
 HEADS: dict[str, type[HeadSpec]] = {
     "last": Last,
@@ -63,29 +54,11 @@ def head_from_json(value: Mapping[str, Any]) -> HeadSpec:
 
 __all__ = [
     "HEADS",
-    "LAYA",
-    "NORMALIZATIONS",
-    "P32",
-    "AttentionFusion",
     "BackboneFacts",
-    "Concat",
-    "ConcatFFN",
-    "DWAtt",
-    "DepthLSTM",
-    "ExtraLayers",
     "FusionHead",
     "HeadInput",
     "HeadSpec",
-    "Last",
     "LayerWeights",
-    "Mean",
-    "Normalization",
-    "Reads",
-    "RowHead",
-    "ScalarMix",
-    "TokenHead",
     "TokenStates",
-    "fit_normalization",
     "head_from_json",
-    "normalization_from_json",
 ]

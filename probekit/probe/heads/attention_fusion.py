@@ -8,9 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from probekit.base.numbers.precision import row_scores, row_sum
-from probekit.probe.heads.contract import HeadSpec, RowHead, Trains
-from probekit.probe.heads.layer_weights import LayerWeights
+from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
+from probekit.probe.heads.sums import row_scores, row_sum
 from probekit.probe.parameter_groups import Groups, divide
 
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from probekit.base.numbers.initialization import linear_uniform
 from probekit.base.numbers.precision import full, no_autocast, operand
-from probekit.probe.heads.contract import HeadInput, HeadSpec, RowHead
-from probekit.probe.heads.layer_weights import LayerWeights
+from probekit.probe.heads.contract import HeadInput, HeadSpec, LayerWeights, RowHead
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What every head promises: a spec that is a value, a fusing module, layer weights."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,22 +12,8 @@ from torch.nn import functional
 
 from probekit.base.numbers.precision import full
 from probekit.errors import OptionError
-from probekit.probe.heads.layer_weights import LayerWeights
 from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.parameter_groups import Groups, divide
-
-__all__ = [
-    "BackboneFacts",
-    "FusionHead",
-    "HeadInput",
-    "HeadSpec",
-    "LayerWeights",
-    "Reads",
-    "RowHead",
-    "TokenHead",
-    "TokenStates",
-    "Trains",
-]
 
 Reads = Literal["rows", "tokens"]
 Trains = Literal["nothing", "mixture", "maps"]
@@ -48,6 +34,51 @@ class BackboneFacts:
     n_blocks: int
     dim: int
     config: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """How much each layer counts in a head's output.
+
+    Attributes:
+        layers: layer numbers, one per column.
+        weights: shape (layers,) when the head gives every row the same weights, else
+            (rows, layers); they sum to 1 over the layers (after softmax, where there is one).
+        raw: the same before softmax, or None for a head without one.
+    """
+
+    layers: tuple[int, ...]
+    weights: Float[Tensor, "*rows layers"]
+    raw: Float[Tensor, "*rows layers"] | None = None
+
+    def by_layer(self) -> dict[int, float]:
+        """Return ``{layer: weight}``, averaged over the rows where weights differ by row."""
+        return self._average(self.weights)
+
+    def raw_by_layer(self) -> dict[int, float] | None:
+        """Return ``{layer: raw weight}`` like `by_layer`, or None for a head without softmax."""
+        return None if self.raw is None else self._average(self.raw)
+
+    def select(self, rows: Tensor) -> "LayerWeights":
+        """Return the weights of some rows (a mask or indices); unchanged when all rows agree."""
+        if self.weights.ndim == 1:
+            return self
+        raw = None if self.raw is None else self.raw[rows]
+        return LayerWeights(self.layers, self.weights[rows], raw)
+
+    @staticmethod
+    def concatenate(parts: Sequence["LayerWeights"]) -> "LayerWeights":
+        """Join the weights of consecutive batches of one head; the rows keep their order."""
+        first = parts[0]
+        if first.weights.ndim == 1:
+            return first
+        raws = [part.raw for part in parts if part.raw is not None]
+        weights = torch.cat([part.weights for part in parts])
+        return LayerWeights(first.layers, weights, torch.cat(raws) if raws else None)
+
+    def _average(self, values: Tensor) -> dict[int, float]:
+        means = values.double().reshape(-1, len(self.layers)).mean(0)
+        return dict(zip(self.layers, means.tolist(), strict=True))
 
 
 class FusionHead(nn.Module, ABC):

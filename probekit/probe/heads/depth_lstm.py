@@ -13,8 +13,7 @@ from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.numbers.initialization import draw_parameters
 from probekit.base.numbers.precision import full, no_autocast
 from probekit.errors import OptionError
-from probekit.probe.heads.contract import HeadSpec, RowHead
-from probekit.probe.heads.layer_weights import LayerWeights
+from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +98,8 @@ class DepthLSTMHead(RowHead):
             kept.append(f.sigmoid())
             cell = kept[-1] * cell + added[-1]
             state = o.sigmoid() * cell.tanh()
+        # Of three layers the last cell state is f_3 f_2 i_1 g_1 + f_3 i_2 g_2 + i_3 g_3: from the
+        # last term backwards, `left` is 1, f_3, f_3 f_2.
         left, norms = torch.ones_like(cell), []
         for term, keep in zip(reversed(added), reversed(kept), strict=True):
             norms.append((left * term).norm(dim=-1))

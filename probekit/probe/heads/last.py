@@ -8,8 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.base.numbers.precision import full
-from probekit.probe.heads.contract import HeadSpec, RowHead, Trains
-from probekit.probe.heads.layer_weights import LayerWeights
+from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
 
 
 @dataclass(frozen=True, kw_only=True)

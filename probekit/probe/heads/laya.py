@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from probekit.base.numbers.initialization import linear_uniform
-from probekit.base.numbers.precision import full, operand, row_sum
+from probekit.base.numbers.precision import full, operand
 from probekit.errors import OptionError
-from probekit.probe.heads.contract import HeadSpec, RowHead
-from probekit.probe.heads.layer_weights import LayerWeights
+from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
+from probekit.probe.heads.sums import row_sum
 from probekit.probe.parameter_groups import Groups, divide
 
 

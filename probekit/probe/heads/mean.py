@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.base.numbers.precision import full, static_sum
-from probekit.probe.heads.contract import HeadSpec, RowHead, Trains
-from probekit.probe.heads.layer_weights import LayerWeights
+from probekit.base.numbers.precision import full
+from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
+from probekit.probe.heads.sums import static_sum
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,7 @@
 """The subwords of whole windows, for heads that look at a word's neighbours."""
 
 from dataclasses import dataclass
-from typing import Self
 
-import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
@@ -29,18 +27,14 @@ class TokenStates:
     row: Int64[Tensor, " P"]
     n_rows: int
 
-    def to(self, device: torch.device | str) -> Self:
-        """Return the same on another device."""
-        return type(self)(
-            hidden=self.hidden.to(device),
-            lengths=self.lengths.to(device),
-            source=self.source.to(device),
-            row=self.row.to(device),
-            n_rows=self.n_rows,
-        )
-
     def pool(self, states: Float[Tensor, "T width"]) -> Float[Tensor, "{self.n_rows} width"]:
         """Return one row per word of ``states``, which lie as ``hidden`` does; in float32."""
+        # The words "un|likely" and "." and one that the tokenizer deletes, in the window
+        # [CLS] un likely . [SEP], which is subwords 0 to 4:
+        #
+        #   source  1 2 3        subwords that rows are made of: no specials
+        #   row     0 0 1        "un" and "likely" make row 0, "." row 1; nothing makes row 2
+        #   total   s1+s2, s3, 0       count  2 1 0, at least 1
         picked = full(states.index_select(0, self.source))
         if not len(self.source):
             return picked.new_zeros(self.n_rows, states.shape[1])

@@ -1,1 +1,41 @@
-"""How rows are normalised before a head reads them."""
+"""How rows are normalised, layer by layer, before a head reads them.
+
+To add a normalisation, write one file with a `Normalization`, and one line in ``NORMALIZATIONS``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from probekit.base.registry import choose
+from probekit.probe.normalization.contract import Normalization, RowFacts
+from probekit.probe.normalization.final_normalization import FinalNormalization
+from probekit.probe.normalization.no_normalization import NoNormalization
+from probekit.probe.normalization.row_normalization import RowNormalization
+from probekit.probe.normalization.standardization import Standardization
+
+NORMALIZATIONS: dict[str, type[Normalization]] = {
+    "none": NoNormalization,
+    "layernorm": RowNormalization,
+    "standardize": Standardization,
+    "final-norm": FinalNormalization,
+}
+
+
+def normalization_from_json(
+    value: Mapping[str, Any], layers: tuple[int, ...], dim: int
+) -> Normalization:
+    """Return the normalisation that ``to_json`` described, ready for ``load_state_dict``.
+
+    Args:
+        value: what `Normalization.to_json` returned.
+        layers: layer numbers along axis 1.
+        dim: width d.
+
+    Raises:
+        UnknownNameError: no normalisation has this name.
+    """
+    kind = choose("normalization", str(value.get("name", "")), NORMALIZATIONS)
+    return kind.from_json(value, layers, dim)
+
+
+__all__ = ["NORMALIZATIONS", "Normalization", "RowFacts", "normalization_from_json"]

@@ -1,20 +1,22 @@
-"""Saved heads: a folder with model.safetensors and config.json."""
+"""Saved heads: a folder with model.safetensors and config.json, and what the latter says."""
 
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from probekit.data.pooling import Pooling
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError, reason_of
+from probekit.store.arrays import FeatureDtype
 from probekit.store.files import nearest
 from probekit.tasks import folder_name
-from probekit.train.result import FitResult
 from probekit.version import __version__
 
 FORMAT_VERSION = 1
@@ -23,34 +25,149 @@ WEIGHTS = "model.safetensors"
 MOST_LISTED = 20
 
 
-def save_head(folder: Path, result: FitResult, about: Mapping[str, Any]) -> Path:
+class _Form:
+    """A value with the form of a JSON object, of which it needs the fields without a default."""
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Self:
+        """Return the value of such an object.
+
+        Raises:
+            KeyError: a field is missing.
+        """
+        known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+        needed = {name for name, field in known.items() if field.default is MISSING}
+        if missing := needed - set(found):
+            raise KeyError(sorted(missing)[0])
+        return cls(**{name: found[name] for name in known if name in found})
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadFeatures(_Form):
+    """How the rows of a saved head are made of text.
+
+    Attributes:
+        dim: width of a row.
+        n_blocks: blocks of the backbone.
+        kind: what the head predicts, in ``KINDS``; the first saved heads do not say that it is
+            labels of words.
+        text_kind: kind of the texts that it reads; that of a regression says how many they are,
+            which the first ones do not.
+        array: the cache's array that its rows come from.
+        pooling: of a word's subwords.
+        dtype: of the stored rows.
+        compute_dtype: of the backbone.
+        max_length: tokens of a window; None is the model's most.
+        overlong: what becomes of longer texts.
+        entry: key of the cache entry of train.
+    """
+
+    dim: int
+    n_blocks: int
+    kind: str = "tagging"
+    text_kind: str | None = None
+    array: str = "words"
+    pooling: Pooling
+    dtype: FeatureDtype
+    compute_dtype: str
+    max_length: int | None
+    overlong: str
+    entry: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedHead(_Form):
+    """What is known of a saved head besides its tensors: its config.json.
+
+    Attributes:
+        format_version: of the folder.
+        probekit: the version that wrote it.
+        head: dict form.
+        decoder: dict form.
+        normalization: dict form.
+        layers: layers that the head reads, ascending.
+        n_params: trained values, head and decoder together.
+        model: the backbone: name and hashes.
+        features: how its rows are made of text.
+        task: as the user names it.
+        label: label column.
+        labels: name of each class.
+        metric: name of the metric.
+        eval_score: dev score.
+        test_score: test score, where there is one.
+        options: of the run.
+        init: what the head that the run started from was trained on, if there is one.
+        key: of the run's record.
+    """
+
+    format_version: int = FORMAT_VERSION
+    probekit: str = __version__
+    head: Mapping[str, Any]
+    decoder: Mapping[str, Any]
+    normalization: Mapping[str, Any]
+    layers: tuple[int, ...]
+    n_params: int
+    model: Mapping[str, Any]
+    features: HeadFeatures
+    task: str
+    label: str | None
+    labels: tuple[str, ...]
+    metric: str
+    eval_score: float
+    test_score: float | None
+    options: Mapping[str, Any]
+    init: str | None = None
+    key: str
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Self:
+        """Return what a config.json says.
+
+        Raises:
+            KeyError: it lacks something.
+            TypeError: it is of another form.
+        """
+        return super().of(
+            {
+                **found,
+                "layers": tuple(found["layers"]),
+                "labels": tuple(found["labels"]),
+                "features": HeadFeatures.of(found["features"]),
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``of`` reads."""
+        return {**vars(self), "features": vars(self.features)}
+
+    @property
+    def text_kind(self) -> str:
+        """What it reads: words (tagging), running texts (sentence), or pairs.
+
+        The first saved regressions do not tell which of the last two: regression.
+        """
+        return self.features.text_kind or self.features.kind
+
+
+def save_head(folder: Path, head: SavedHead, state: Mapping[str, Tensor]) -> Path:
     """Write a trained head to a folder, config.json last.
 
     Args:
         folder: created when it does not exist; a head in it is replaced.
-        result: what training returned.
-        about: the rest of config.json (``describe_training``); it must hold ``labels`` and
-            ``features`` with ``dim``.
+        head: what is known of it.
+        state: its tensors: ``head.*``, ``decoder.*``, ``normalization.*``.
 
     Raises:
         StorageError: the folder cannot be written.
     """
-    config = {
-        "format_version": FORMAT_VERSION,
-        "probekit": __version__,
-        **{name: dict(form) for name, form in result.modules.items()},
-        "layers": list(result.layers),
-        "n_params": result.n_params,
-        **about,
-    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f"{WEIGHTS}.partial"
-        save_file(dict(result.state), beside)
+        save_file(dict(state), beside)
         (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
         os.replace(beside, folder / WEIGHTS)
         beside = folder / f"{CONFIG}.partial"
-        text = json.dumps(config, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        text = json.dumps(head.to_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         beside.write_text(text, "utf-8")
         os.replace(beside, folder / CONFIG)
     except (OSError, SafetensorError) as error:
@@ -118,17 +235,19 @@ def saved_key(folder: Path) -> str | None:
         return None
 
 
-def read_saved(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return a saved head's config and tensors, without building its modules.
+def read_saved(folder: Path) -> tuple[SavedHead, dict[str, Tensor]]:
+    """Return what is known of a saved head and its tensors, without building its modules.
 
     Raises:
         MissingFileError: the folder holds no saved head.
         RecordError: its files are damaged, or of a newer format, or its run diverged.
     """
-    config = _read_config(folder)
-    missing = {"head", "decoder", "normalization", "layers", "labels", "features"} - set(config)
-    if missing:
-        raise RecordError(damaged(folder, f"{CONFIG} lacks {sorted(missing)[0]!r}"))
+    try:
+        head = SavedHead.of(_read_config(folder))
+    except KeyError as error:
+        raise RecordError(damaged(folder, f"{CONFIG} lacks {error}")) from None
+    except (TypeError, ValueError) as error:
+        raise RecordError(damaged(folder, reason_of(error))) from None
     try:
         state = load_file(folder / WEIGHTS)
     except FileNotFoundError:
@@ -141,7 +260,7 @@ def read_saved(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{folder}: {endless[0]} of the saved head is not finite, so its run diverged. Train "
             "it again with a lower --lr or with --normalize."
         )
-    return config, state
+    return head, state
 
 
 def damaged(folder: Path, reason: str) -> str:

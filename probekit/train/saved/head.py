@@ -9,38 +9,36 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from probekit.base.kinds import KINDS
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import decoder_from_json
 from probekit.probe.heads import HeadInput, TokenStates, head_from_json
 from probekit.probe.heads.contract import Reads
-from probekit.probe.normalization.norms import Normalization, normalization_from_json
+from probekit.probe.normalization import normalization_from_json
 from probekit.train.probe import Probe, load_under
-from probekit.train.saved.folder import damaged, read_saved
+from probekit.train.saved.folder import SavedHead, damaged, read_saved
 
 
 class TrainedHead:
     """A trained head with its decoder and normalisation, ready to predict.
 
     Attributes:
-        config: everything in ``config.json``.
+        saved: what is known of it.
         state: the saved tensors: ``head.*``, ``decoder.*``, ``normalization.*``.
         layers: layers that ``predict`` wants along axis 1, ascending.
         labels: name of each class.
     """
 
-    def __init__(self, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
+    def __init__(self, saved: SavedHead, state: Mapping[str, Tensor]) -> None:
         """Rebuild the modules and load their tensors."""
-        self.config = dict(config)
+        self.saved = saved
         self.state = dict(state)
-        self.layers = tuple(config["layers"])
-        self.labels = tuple(config["labels"])
-        dim, seed = int(config["features"]["dim"]), torch.Generator()
-        head = head_from_json(config["head"]).build(self.layers, dim, seed)
-        decoder = decoder_from_json(config["decoder"]).build(head.width, len(self.labels), seed)
+        self.layers, self.labels = saved.layers, saved.labels
+        dim, seed = saved.features.dim, torch.Generator()
+        head = head_from_json(saved.head).build(self.layers, dim, seed)
+        decoder = decoder_from_json(saved.decoder).build(head.width, len(self.labels), seed)
         self._probe = Probe(head, decoder)
-        self._normalization: Normalization = normalization_from_json(
-            config["normalization"], len(self.layers), dim
-        )
+        self._normalization = normalization_from_json(saved.normalization, self.layers, dim)
         load_under("head.", state, head)
         load_under("decoder.", state, decoder)
         load_under("normalization.", state, self._normalization)
@@ -56,15 +54,15 @@ class TrainedHead:
             RecordError: its files are damaged, or of a newer format.
         """
         path = Path(folder)
-        config, state = read_saved(path)
-        if config["features"].get("kind") == "language-modelling":
+        saved, state = read_saved(path)
+        if KINDS[saved.features.kind].targets == "vocabulary":
             raise OptionError(
                 f"{path}: this head predicts tokens with its backbone's output head, which stays "
                 "in the cache; a run can start from it (--fusion-from, --init-from), but it labels "
                 "no text."
             )
         try:
-            return cls(config, state)
+            return cls(saved, state)
         except ProbekitError:
             raise
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -73,20 +71,22 @@ class TrainedHead:
     @property
     def kind(self) -> str:
         """What it predicts: labels of words, of whole texts, of pairs, or a number."""
-        return str(self.config["features"].get("kind", "tagging"))
+        return self.saved.features.kind
 
     @property
     def text_kind(self) -> str:
-        """What it reads: words (tagging), running texts (sentence), or pairs.
-
-        The first saved regressions do not tell which of the last two: regression.
-        """
-        return str(self.config["features"].get("text_kind", self.kind))
+        """What it reads, see `SavedHead.text_kind`."""
+        return self.saved.text_kind
 
     @property
     def array(self) -> str:
-        """The cache's array that its rows come from; ``words`` in the first saved heads."""
-        return str(self.config["features"].get("array", "words"))
+        """The cache's array that its rows come from."""
+        return self.saved.features.array
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Everything in ``config.json``."""
+        return self.saved.to_json()
 
     @property
     def reads(self) -> Reads:

@@ -1,12 +1,32 @@
-"""What a saved head is given to label: sentences in words, running texts, or pairs of texts."""
+"""What a saved head is given to label: sentences in words, running texts, or pairs of texts.
 
-from collections.abc import Sequence
+It comes as values, as lines of running text, or in a table that ``extract`` reads too.
+"""
 
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from probekit.base.kinds import KINDS, Kind
 from probekit.errors import DataError
-from probekit.tasks import Example
+from probekit.tasks import Example, TextOptions
+from probekit.tasks.assemble import check_text
+from probekit.tasks.formats.file_names import RUNNING, format_of
+from probekit.tasks.formats.text_lines import decode_lines, known_encoding, read_bytes
+from probekit.tasks.formats.word_columns import DOCUMENT_START
+from probekit.tasks.own.user_files import FORMATS, read_own
+from probekit.tasks.schemes import is_tag
+from probekit.tasks.sentences import Sentence
+from probekit.tasks.text_options import Choice
+from probekit.train.saved.head import TrainedHead
 
 Item = str | Sequence[str]
 _MIXED = "single texts and pairs are mixed; a head labels the one or the other, as it was trained."
+
+_CELLS = re.compile(r"[,;|\t]")
+
+COLUMNS = {"text", "separator", "sentences"}
+"""Options that say that a file has columns."""
 
 
 def as_examples(texts: Sequence[Item], kind: str) -> list[Example]:
@@ -21,22 +41,22 @@ def as_examples(texts: Sequence[Item], kind: str) -> list[Example]:
         DataError: a text is no pair where one is expected, is a pair or a list of words where a
             running text is, or single texts and pairs are mixed.
     """
-    examples = [_example(f"text-{n}", text, kind) for n, text in enumerate(texts, 1)]
+    examples = [_example(f"text-{n}", text, KINDS[kind]) for n, text in enumerate(texts, 1)]
     odd = _first_other([example.text_pair is None for example in examples])
     if odd is not None:
         raise DataError(f"{examples[odd].id}: {_MIXED}")
     return examples
 
 
-def _example(name: str, item: Item, kind: str) -> Example:
-    if kind == "tagging":
+def _example(name: str, item: Item, kind: Kind) -> Example:
+    if kind.per == "word":
         words = [word for word in item.split(" ") if word] if isinstance(item, str) else item
         return Example(id=name, words=tuple(words))
     if isinstance(item, str):
-        if kind == "pair":
+        if 1 not in kind.texts:
             raise DataError(f"{name}: this head labels pairs of texts; found one text, {item!r}.")
         return Example(id=name, text=item)
-    if kind == "sentence":
+    if 2 not in kind.texts:
         raise DataError(
             f"{name}: this head labels single texts; found {len(item)} in a list. Give a string."
         )
@@ -61,28 +81,28 @@ def read_items(lines: Sequence[str], kind: str) -> list[Item]:
         DataError: there is no text at all, a line of a pair has no TAB or several, a line of a
             single text has one, or single texts and pairs are mixed.
     """
-    if kind == "tagging":
+    if KINDS[kind].per == "word":
         return list(read_sentences(lines))
     numbered = [(n, line.strip("\r\n")) for n, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise DataError("there is no text to label; give one per line.")
     split = [text.split("\t") for _, text in numbered]
     for (number, _), texts in zip(numbered, split, strict=True):
-        _check_line(number, len(texts), kind)
+        _check_line(number, len(texts), KINDS[kind].texts)
     odd = _first_other([len(texts) == 1 for texts in split])
     if odd is not None:
         raise DataError(f"line {numbered[odd][0]}: {_MIXED}")
     return [texts[0] if len(texts) == 1 else tuple(texts) for texts in split]
 
 
-def _check_line(number: int, n_texts: int, kind: str) -> None:
+def _check_line(number: int, n_texts: int, possible: tuple[int, ...]) -> None:
     """Refuse a line with more or fewer texts than the head reads."""
-    if kind == "sentence" and n_texts > 1:
+    if n_texts > 1 and 2 not in possible:
         raise DataError(
             f"line {number}: this head labels single texts, and a TAB stands between two; found "
             f"{n_texts}. Give one text per line, without TABs."
         )
-    if n_texts > 2 or (kind == "pair" and n_texts == 1):
+    if n_texts not in possible:
         raise DataError(
             f"line {number}: expected two texts with one TAB between them; found {n_texts}."
         )
@@ -105,3 +125,92 @@ def read_sentences(lines: Sequence[str]) -> list[list[str]]:
     if not sentences:
         raise DataError("there is no text to label; give one sentence per line.")
     return sentences
+
+
+def file_items(path: Path, head: TrainedHead, options: TextOptions) -> list[Item]:
+    """Return what a file holds, as ``predict`` takes it.
+
+    What ``extract`` reads as a table is read so here, and its labels are left out. A ``.txt`` file
+    is running text, unless an option says that it has columns; any other file is running text.
+
+    Args:
+        path: the file.
+        head: what labels it.
+        options: how the user's own data is read.
+
+    Raises:
+        MissingFileError: there is no such file.
+        DataError: it holds no text of the kind that the head reads.
+        OptionError: it is not clear which column holds the text.
+    """
+    if format_of(path) in FORMATS - {RUNNING} or COLUMNS & options.given.keys():
+        return _table_items(path, head, options)
+    return line_items(read_bytes(path), str(path), head, options)
+
+
+def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) -> list[Item]:
+    """Return a text per line, as ``predict`` takes it.
+
+    Args:
+        raw: the text, encoded.
+        where: what it is, for messages.
+        head: what labels it.
+        options: how it is encoded; UTF-8 if they do not say.
+
+    Raises:
+        DataError: it is not of that encoding, is no text of the kind that the head reads, or looks
+            like a table of words and labels.
+        OptionError: an option is for columns.
+    """
+    options.refuse(COLUMNS, f"{where}, which has a text per line")
+    encoding = options.encoding
+    lines = decode_lines(raw, where, encoding and known_encoding(encoding))
+    _check_running(lines, where, KINDS[head.text_kind], head.labels)
+    return read_items(lines, head.text_kind)
+
+
+def _table_items(path: Path, head: TrainedHead, options: TextOptions) -> list[Item]:
+    kind = KINDS[head.text_kind].name
+    asked = {**vars(options), "kind": kind}
+    choice = Choice(texts_alone=True, label=head.saved.label, **asked)
+    found = read_own([path], choice)
+    if not found.sentences:
+        raise DataError(f"{path}: there is no text to label.")
+    for sentence in found.sentences:
+        check_text(found, sentence, kind)
+    return [_item(sentence) for sentence in found.sentences]
+
+
+def _item(sentence: Sentence) -> Item:
+    if sentence.text is None:
+        return list(sentence.words)
+    return sentence.text if sentence.text_pair is None else (sentence.text, sentence.text_pair)
+
+
+def _check_running(lines: Sequence[str], where: str, kind: Kind, labels: Collection[str]) -> None:
+    """Refuse lines that hold their labels already, or JSON: each would be taken for a text."""
+    filled = [line for line in lines if line.strip() and not line.startswith(("#", DOCUMENT_START))]
+    if filled and all(line.startswith("{") and line.rstrip().endswith("}") for line in filled):
+        raise DataError(f"{where}: JSON objects, and running text is expected; name it .jsonl.")
+    if len(filled) > 1 and _ends_in_labels(filled, kind, labels):
+        remedy = (
+            ".conll file, or --text 0 with this one" if kind.per == "word" else ".csv or .tsv file"
+        )
+        raise DataError(
+            f"{where}: every line ends in a label, so that this is a table, and running text is "
+            f"expected. To have it read as `probekit extract` reads it, give a {remedy}."
+        )
+
+
+def _ends_in_labels(lines: Sequence[str], kind: Kind, labels: Collection[str]) -> bool:
+    """Say whether the last cell of each line, but perhaps a header, is a label.
+
+    Words are as many in each line, beside a label of letters; a full stop may be a label as well.
+    """
+    body = lines[1:] if len(lines) > 2 else lines
+    rows = [line.split() if kind.per == "word" else _CELLS.split(line) for line in body]
+    named = {row[-1].strip(' "') for row in rows}
+    if kind.per == "word" and not any(map(str.isalpha, "".join(named))):
+        return False
+    known = all(name in labels or (kind.per == "word" and is_tag(name)) for name in named)
+    return known and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from probekit.backbone import load_again
+from probekit.base.kinds import KINDS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import bounds_of
 from probekit.errors import OptionError
@@ -53,22 +54,22 @@ def predict(
         StateRangeError: a hidden state is not finite in the dtype that the cache stored.
     """
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
-    if trained.kind == "language-modelling":
+    saved, kind = trained.saved, KINDS[trained.kind]
+    if kind.targets == "vocabulary":
         raise OptionError(
             "this head predicts tokens at positions that its extraction chose; it labels no text."
         )
-    features = trained.config["features"]
     backbone = load_again(
-        trained.config["model"],
+        saved.model,
         model=model,
         device=device,
-        compute_dtype=features["compute_dtype"],
+        compute_dtype=saved.features.compute_dtype,
         made="the head",
     )
     encoded = backbone.inspection.encode(
         as_examples(texts, trained.text_kind),
-        max_length=features["max_length"],
-        overlong=features["overlong"],
+        max_length=saved.features.max_length,
+        overlong=saved.features.overlong,
     )
     bounds = torch.from_numpy(bounds_of(encoded.rows[trained.array]))
     reader = HeadReader(trained, backbone, encoded)
@@ -79,7 +80,7 @@ def predict(
             offsets = bounds[start : stop + 1] - bounds[start]
             found += trained.predict(reader.read(start, stop), offsets)
             bar.update(stop - start)
-    if trained.kind != "tagging":
+    if kind.per == "text":
         return found
     pairs = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     return [found[first:last] for first, last in pairs]

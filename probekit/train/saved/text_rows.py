@@ -28,8 +28,8 @@ class HeadReader:
         self._head = head
         self._backbone = backbone
         self._encoded = encoded
-        self._features = head.config["features"]
-        self._bounds = bounds_of(encoded.rows[head.array])
+        self._features = head.saved.features
+        self._bounds = bounds_of(encoded.rows[self._features.array])
 
     def read(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the examples ``start`` to ``stop`` (excluded).
@@ -39,7 +39,7 @@ class HeadReader:
         """
         if self._head.reads == "tokens":
             return self._tokens(start, stop, self._rows("tokens", start, stop)[:, 0])
-        return self._rows(self._head.array, start, stop)
+        return self._rows(self._features.array, start, stop)
 
     def _rows(self, array: str, start: int, stop: int) -> Float[Tensor, "rows layers dim"]:
         rows = read_arrays(
@@ -48,9 +48,9 @@ class HeadReader:
             start,
             stop,
             layers={array: self._head.layers},
-            pooling=self._features["pooling"],
+            pooling=self._features.pooling,
             batch_tokens=BATCH_TOKENS,
-            dtype=read_dtype(self._features["dtype"]),
+            dtype=read_dtype(self._features.dtype),
         )[array]
         if not rows.isfinite().all():
             self._refuse(array, start, stop, rows)
@@ -63,7 +63,7 @@ class HeadReader:
         bounds = bounds_of(self._encoded.rows[array][start:stop])
         row = int((~rows.isfinite()).flatten(1).any(1).nonzero()[0])
         name = self._encoded.ids[start + int(np.searchsorted(bounds, row, side="right")) - 1]
-        stored, computed = self._features["dtype"], self._features["compute_dtype"]
+        stored, computed = self._features.dtype, self._features.compute_dtype
         remedy = "--dtype bfloat16" if stored == "float16" else "--compute-dtype float32"
         raise StateRangeError(
             f"{name}: a hidden state is not finite, computed in {computed} and stored in {stored} "
@@ -88,4 +88,4 @@ class HeadReader:
     @cached_property
     def _sources(self) -> Ragged:
         """The subwords that make up each row, by the rule that training used."""
-        return row_sources(self._encoded, self._head.array, self._features["pooling"])
+        return row_sources(self._encoded, self._features.array, self._features.pooling)

@@ -1,49 +1,37 @@
 """Solve along the path of strengths, and choose one of them: what all fits to the optimum share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64, Int64, Shaped
 from torch import Tensor
 
 from probekit.features import FeatureView
-from probekit.metrics import Metric, Scorer
+from probekit.probe.decoders.contract import Solution
 from probekit.probe.decoders.regression import RegressionDecoder
 from probekit.probe.fitters.chains import ChainLoss
-from probekit.probe.fitters.linear_problems import Problems
+from probekit.probe.fitters.linear_problems import (
+    TRANSITIONS,
+    LinearObjective,
+    Pass,
+    Problems,
+    first_strengths,
+    weaker_strengths,
+)
 from probekit.probe.fitters.losses import Binary, Loss, Softmax, Squares
-from probekit.probe.fitters.minimise import Evaluation, Minimisation, Minimum, Request
-from probekit.probe.fitters.path import TRANSITIONS, first_strengths, weaker_strengths
+from probekit.probe.fitters.minimise import Minimisation, Minimum, Request
+from probekit.probe.fitters.mixtures import MixtureObjective, MixturePass
 from probekit.train.member import Member
-from probekit.train.parts import Parts, check_two_classes, make_parts
+from probekit.train.sampling import check_two_classes, make_parts
 from probekit.train.scoring import ScoredSplit, gold_of
-from probekit.train.solving.solver import SplitRows, Visit, Visits, offsets_of
+from probekit.train.solving.split_rows import SplitName, SplitRows, Visit, Visits
+from probekit.train.source import Inputs, Source
 
-
-@runtime_checkable
-class Sums(Protocol):
-    """An evaluation that is summed up over blocks of rows."""
-
-    def add(self, rows: slice, z: Tensor, /) -> None:
-        """Add some rows."""
-
-    def finish(self) -> Evaluation:
-        """Return the evaluation over all rows that were added."""
-
-
-@runtime_checkable
-class Objective(Protocol):
-    """What is minimised."""
-
-    def begin(self, request: Request) -> Sums:
-        """Return an evaluation to which rows can be added."""
-
-    def predict(self, points: Tensor, z: Tensor, offsets: Tensor) -> Tensor:
-        """Return what some problems predict of rows, shape (some, n)."""
+Objective = LinearObjective | MixtureObjective
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +57,12 @@ class Target:
         values: number of each row's class among those that were drawn, or its number.
     """
 
-    def __init__(self, member: Member, rows: SplitRows) -> None:
+    def __init__(self, member: Member, view: FeatureView, device: torch.device) -> None:
         """Look at the drawn targets.
 
         Raises:
             OptionError: one class was drawn.
         """
-        view, device = rows.view("train"), rows.device
         self._decoder = member.probe.decoder
         targets = torch.from_numpy(view.targets).to(device)
         self._present = targets[:0]
@@ -130,7 +117,8 @@ class Target:
         chain: Sequence[Tensor] = ()
         if isinstance(self.loss, ChainLoss):
             chain = [part[0] for part in self.loss.split(extra.unsqueeze(0))]
-        self._decoder.load(weight, bias, self._present, chain)
+        found = Solution(weight=weight, bias=bias, present=self._present, chain=chain)
+        self._decoder.load(found)
 
 
 class PathFit(ABC):
@@ -140,31 +128,49 @@ class PathFit(ABC):
         member: what is fitted.
         rows: what it reads of train and of what judges.
         target: what is predicted.
-        row_parts: the part that judges each drawn row.
+        row_axis: of the rows in what it reads.
     """
 
+    row_axis: ClassVar[int]
+
     def __init__(
-        self, member: Member, rows: SplitRows, *, metric: Metric, judge: ScoredSplit
+        self,
+        member: Member,
+        sources: Mapping[SplitName, Source],
+        *,
+        judge: ScoredSplit,
+        memory: int,
     ) -> None:
         """Prepare the problems.
 
         Args:
             member: what is fitted.
-            rows: what it reads of train and of what judges.
-            metric: chooses among the strengths.
-            judge: the split that chooses where the member's selection says that one does.
+            sources: what its head reads of train and of what judges.
+            judge: the split that chooses where the member's selection says that one does; with the
+                metric that chooses in any case.
+            memory: bytes that the rows may take.
 
         Raises:
             OptionError: there is nothing to tell apart, or nothing that can choose.
         """
-        self.member, self.rows = member, rows
-        self._metric, self._judge = metric, judge
-        self.target = Target(member, rows)
-        view = rows.view("train")
-        self._parts: Parts = make_parts(view, member.spec.select)
-        self.row_parts = torch.from_numpy(np.repeat(self._parts.judged, view.lengths))
+        self.member, self._judge, self._metric = member, judge, judge.metric
+        self.rows = SplitRows(
+            sources, self.read, axis=self.row_axis, width=self.width, memory=memory
+        )
+        view = self.rows.view("train")
+        self.target = Target(member, view, self.rows.device)
+        self._parts = make_parts(view, member.spec.select)
         self._scores: list[float] = []
         self._stretches: list[Solved] = []
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Values of a row."""
+
+    @abstractmethod
+    def read(self, inputs: Inputs) -> Tensor:
+        """Return what is fitted to: the rows of a block, as they are."""
 
     @abstractmethod
     def prepare(self) -> Visits:
@@ -236,16 +242,38 @@ class PathFit(ABC):
             return [0.0] * len(solved.strengths)
         if self._metric.consumes == "losses":
             return (yield from self._losses(solved))
-        if select.by_split:
-            found = _Predicted(self, solved, self.rows.view("judge"))
-            yield Visit("judge", found.add_all)
-            return found.scores(self._judge.scorer, self._metric)
-        view = self.rows.view("train")
-        judges = np.flatnonzero(self._parts.judged)
-        found = _Predicted(self, solved, view)
-        yield Visit("train", found.add_judged)
-        scorer = self._metric.prepare(gold_of(view.take(judges), self._metric))
-        return found.scores(scorer, self._metric, view.places(judges))
+        predicted = yield from self._predict(solved, "judge" if select.by_split else "train")
+        scorer = self._judge.scorer
+        if not select.by_split:
+            view, judges = self.rows.view("train"), np.flatnonzero(self._parts.judged)
+            scorer = self._metric.prepare(gold_of(view.take(judges), self._metric))
+            predicted = predicted[:, torch.from_numpy(view.places(judges))]
+        return [scorer.score(self.target.named(own))[self._metric.name] for own in predicted]
+
+    def _predict(
+        self, solved: Solved, split: SplitName
+    ) -> Generator[Visit, None, Shaped[Tensor, "strengths n"]]:
+        """Return what each solution predicts of a split; of a drawn row, that which did not see it.
+
+        Rows that no part judges are predicted by the fit to all of them.
+        """
+        view, n_strengths = self.rows.view(split), len(solved.strengths)
+        # Three strengths and two folds are nine problems: those that see all rows are 0 to 2, those
+        # without the first fold 3 to 5. A row of the second fold, part 2, is predicted by 6 to 8.
+        parts = self._parts.judged if split == "train" else np.zeros(view.n_examples, np.int64)
+        row_parts = torch.from_numpy(np.repeat(parts, view.lengths))
+        points = solved.minimum.points
+        points = points if split == "train" else points[:n_strengths]
+        found: list[Tensor] = []
+
+        def add(rows: slice, z: Tensor) -> None:
+            predicted = solved.objective.predict(points, z, _offsets_of(view, rows, z.device))
+            judged = row_parts[rows].to(predicted.device).expand(1, n_strengths, -1)
+            by_part = predicted.view(-1, n_strengths, predicted.shape[1])
+            found.append(by_part.gather(0, judged).squeeze(0))
+
+        yield Visit(split, add)
+        return torch.cat(found, 1)
 
     def _losses(self, solved: Solved) -> Generator[Visit, None, list[float]]:
         """Return the mean loss of what judges under each solution."""
@@ -294,41 +322,15 @@ class PathFit(ABC):
         return found | scores | {"selection_score": self._scores[best]}
 
 
-class _Predicted:
-    """What the solutions of a stretch predict of a split, block by block."""
-
-    def __init__(self, fit: PathFit, solved: Solved, view: FeatureView) -> None:
-        self._fit, self._solved, self._view = fit, solved, view
-        self._parts: list[Tensor] = []
-
-    def add_all(self, rows: slice, z: Tensor) -> None:
-        """Add rows of a split that no part saw."""
-        points = self._solved.minimum.points[: len(self._solved.strengths)]
-        self._parts.append(self._predict(points, rows, z))
-
-    def add_judged(self, rows: slice, z: Tensor) -> None:
-        """Add drawn rows: each is predicted by the part that did not see it."""
-        n_strengths = len(self._solved.strengths)
-        found = self._predict(self._solved.minimum.points, rows, z)
-        judged = self._fit.row_parts[rows].to(found.device)
-        by_part = found.view(-1, n_strengths, found.shape[1])
-        self._parts.append(by_part.gather(0, judged.expand(1, n_strengths, -1)).squeeze(0))
-
-    def _predict(self, points: Tensor, rows: slice, z: Tensor) -> Tensor:
-        offsets = offsets_of(self._view, rows, z.device)
-        return self._solved.objective.predict(points, z, offsets)
-
-    def scores(
-        self, scorer: Scorer, metric: Metric, places: Int64[np.ndarray, " some"] | None = None
-    ) -> list[float]:
-        """Return the score of every strength, over some of the rows that were added."""
-        predicted = torch.cat(self._parts, 1)
-        chosen = predicted if places is None else predicted[:, torch.from_numpy(places)]
-        return [scorer.score(self._fit.target.named(own))[metric.name] for own in chosen]
+def _offsets_of(view: FeatureView, rows: slice, device: torch.device) -> Tensor:
+    """Return the bounds of the examples that a block of rows is made of, from 0 on."""
+    first, last = np.searchsorted(view.offsets, [rows.start, rows.stop])
+    bounds = view.offsets[first : last + 1] - rows.start
+    return torch.from_numpy(bounds).to(device)
 
 
 def drive(
-    minimisation: Minimisation, begin: Callable[[Request], Sums]
+    minimisation: Minimisation, begin: Callable[[Request], Pass | MixturePass]
 ) -> Generator[Visit, None, Minimum]:
     """Run a minimisation, each of its evaluations a visit to the rows of train.
 

@@ -1,4 +1,10 @@
-"""A stream whose members are solved: each reads its own layers, and takes no steps."""
+"""A stream whose members are solved: each reads its own layers, and takes no steps.
+
+Fits whose rows are in memory run one after the other; those whose rows are not wait for each
+other, so that one pass over the disk serves all of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 
 from probekit.features import FeatureView
 from probekit.metrics.scale import scale_of
@@ -6,12 +12,12 @@ from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.scoring import ScoredSplit
-from probekit.train.solving.linear_fit import LinearFit
-from probekit.train.solving.mixture_fit import MixtureFit
-from probekit.train.solving.solver import Fit, HeadRows, LayerRows, SplitName, run_fits
+from probekit.train.solving.path_fit import PathFit
+from probekit.train.solving.solved_fits import LinearFit, MixtureFit
+from probekit.train.solving.split_rows import SplitName
 from probekit.train.source import Source
+from probekit.train.stopwatch import Stopwatch
 from probekit.train.stream import Report, StreamSpec, named, union
-from probekit.train.treatment import fit_treatment
 
 SOLVER_STEPS = 100
 """What a solved member counts on a progress bar."""
@@ -40,7 +46,7 @@ class SolvedStream:
         self.members = tuple(
             Member(
                 member,
-                fit_treatment(member.normalize, sources["train"].rows),
+                sources["train"].fitted(member.normalize),
                 seed=spec.seed,
                 train=spec.train,
                 device=residency.device,
@@ -66,33 +72,86 @@ class SolvedStream:
             self._fit(member, sources)
             for member, sources in zip(self.members, self._sources, strict=True)
         ]
-        layers = union([self.spec])
-        for reads, own in layers.items():
-            some = [fit for fit in fits if fit.rows.member.spec.head.reads == reads]
+        for reads, layers in union([self.spec]).items():
             run_fits(
-                some,
-                self._open(own, reads),
+                [fit for fit in fits if fit.member.spec.head.reads == reads],
+                self._open(layers, reads),
                 done=lambda: report(SOLVER_STEPS),
                 at=lambda fit: self._say(fit, report),
             )
 
-    def _say(self, fit: Fit, report: Report) -> None:
+    def _say(self, fit: PathFit, report: Report) -> None:
         """Report which member is being fitted, and the best score so far on what chooses."""
-        text, score = named(fit.rows.member, self.spec), fit.best_score
+        text, score = named(fit.member, self.spec), fit.best_score
         if score is not None:
             text = f"{text}: {scale_of(self._judge.metric.name).text(score)}"
         if text != self._said:
             self._said = text
             report(text)
 
-    def _fit(self, member: Member, sources: dict[SplitName, Source]) -> Fit:
-        """Return what fits a member."""
-        memory = self._residency.left
-        trains_nothing = not any(value.requires_grad for value in member.probe.head.parameters())
-        if trains_nothing:
-            width = member.probe.head.width
-            own = HeadRows(member, sources, width=width, memory=memory)
-            return LinearFit(member, own, metric=self._judge.metric, judge=self._judge)
-        width = len(member.spec.layers) * member.probe.head.dim
-        layers = LayerRows(member, sources, width=width, memory=memory)
-        return MixtureFit(member, layers, metric=self._judge.metric, judge=self._judge)
+    def _fit(self, member: Member, sources: dict[SplitName, Source]) -> PathFit:
+        """Return what fits a member: its decoder, or the mixture of its layers as well."""
+        trains_head = any(value.requires_grad for value in member.probe.head.parameters())
+        kind = MixtureFit if trains_head else LinearFit
+        return kind(member, sources, judge=self._judge, memory=self._residency.left)
+
+
+def run_fits(
+    fits: Sequence[PathFit],
+    shared: Mapping[SplitName, Source],
+    *,
+    done: Callable[[], None],
+    at: Callable[[PathFit], None],
+) -> None:
+    """Run all fits to their end.
+
+    Args:
+        fits: of one stream, which read the same kind of thing.
+        shared: sources with all the layers that fits without room in memory read.
+        done: called when a fit is done.
+        at: called with a fit between its passes over rows.
+    """
+    for fit in fits:
+        if fit.rows.held:
+            with fit.member.stepping.running():
+                for visit in fit.visits():
+                    at(fit)
+                    for rows, block in fit.rows.blocks(visit.split):
+                        visit.take(rows, block)
+            at(fit)
+            fit.rows.release()
+            done()
+    apart = [fit for fit in fits if not fit.rows.held]
+    if not apart:
+        return
+    stopwatch = Stopwatch(apart[0].rows.device, among=len(apart))
+    for fit in apart:
+        fit.member.stepping = stopwatch
+    with stopwatch.running():
+        _run_together(apart, shared, at)
+    for _ in apart:
+        done()
+
+
+def _run_together(
+    fits: Sequence[PathFit], shared: Mapping[SplitName, Source], at: Callable[[PathFit], None]
+) -> None:
+    """Run fits whose rows stay on the disk: one pass over a split serves all that wait for it."""
+    running = {id(fit): (fit, fit.visits()) for fit in fits}
+    waiting = {key: next(visits) for key, (_, visits) in running.items()}
+    while waiting:
+        split = next(iter(waiting.values())).split
+        served = {key: visit for key, visit in waiting.items() if visit.split == split}
+        start = 0
+        for inputs in shared[split].blocks():
+            rows = slice(start, start + len(inputs.targets))
+            start = rows.stop
+            for key, visit in served.items():
+                visit.take(rows, running[key][0].rows.of(inputs))
+        for key in served:
+            at(running[key][0])
+            found = next(running[key][1], None)
+            if found is None:
+                del waiting[key]
+            else:
+                waiting[key] = found

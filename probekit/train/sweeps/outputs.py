@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,13 @@ from probekit.results import Record
 from probekit.results.predictions import About, Predicted, write_predicted
 from probekit.tasks.task import slugify
 from probekit.train.result import FitResult
-from probekit.train.saved.folder import check_replaceable, save_head, saved_key
+from probekit.train.saved.folder import (
+    HeadFeatures,
+    SavedHead,
+    check_replaceable,
+    save_head,
+    saved_key,
+)
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_views import scored_views
 
@@ -64,7 +69,7 @@ class Outputs:
         """
         key = run.options.key
         if key in self.heads:
-            save_head(self.heads[key], result, _training(run, result, splits))
+            save_head(self.heads[key], _described(run, result, splits), result.state)
         if key in self.predictions:
             write_predictions(
                 self.predictions[key],
@@ -91,38 +96,41 @@ def _name(run: Run) -> str:
     return "-".join([*(part for part in parts if part), run.options.key[:8]])
 
 
-def _training(run: Run, result: FitResult, splits: Splits) -> dict[str, Any]:
-    """Return what a saved head's config says of where it comes from.
-
-    That is the model (name and hashes), features (how rows are made of text), task, label, labels,
-    the metric and its scores, and all options of the run.
-    """
+def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
+    """Return what is known of a trained head besides its tensors."""
     options, manifest = run.options, splits.manifest
-    return {
-        "model": dict(manifest.model_info),
-        "features": {
-            "dim": manifest.dim,
-            "n_blocks": manifest.n_blocks,
-            "kind": splits.kind,
-            "text_kind": _text_kind(splits),
-            "array": settled_array(splits.kind, options.spec.pooling),
-            "pooling": manifest.pooling,
-            "dtype": manifest.dtype,
-            "compute_dtype": manifest.compute_dtype,
-            "max_length": manifest.request.get("max_length"),
-            "overlong": manifest.request.get("overlong", "stride"),
-            "entry": manifest.key,
-        },
-        "task": splits.task.name,
-        "label": splits.column,
-        "labels": list(splits.label_map.names),
-        "metric": splits.metric,
-        "eval_score": result.eval_score,
-        "test_score": result.test_score,
-        "options": options.to_json(),
-        "init": run.init,
-        "key": options.key,
-    }
+    return SavedHead(
+        head=result.modules["head"],
+        decoder=result.modules["decoder"],
+        normalization=result.modules["normalization"],
+        layers=result.layers,
+        n_params=result.n_params,
+        model=manifest.model_info,
+        features=HeadFeatures.of(
+            {
+                "dim": manifest.dim,
+                "n_blocks": manifest.n_blocks,
+                "kind": splits.kind,
+                "text_kind": _text_kind(splits),
+                "array": settled_array(splits.kind, options.spec.pooling),
+                "pooling": manifest.pooling,
+                "dtype": manifest.dtype,
+                "compute_dtype": manifest.compute_dtype,
+                "max_length": manifest.request.get("max_length"),
+                "overlong": manifest.request.get("overlong", "stride"),
+                "entry": manifest.key,
+            }
+        ),
+        task=splits.task.name,
+        label=splits.column,
+        labels=splits.label_map.names,
+        metric=splits.metric,
+        eval_score=result.eval_score,
+        test_score=result.test_score,
+        options=options.to_json(),
+        init=run.init,
+        key=options.key,
+    )
 
 
 def _text_kind(splits: Splits) -> str:
@@ -191,7 +199,7 @@ def _predicted(view: FeatureView, rows: np.ndarray) -> Predicted:
 
 
 def _whole_texts(view: FeatureView) -> tuple[tuple[str, ...], np.ndarray]:
-    """Join the pieces of each text, and its readings under other masks (``ID#PASS``).
+    """Join the passages of each text, and its readings under other masks (``ID#PASS``).
 
     They depend on one another, so a bootstrap must draw them together.
     """

@@ -26,8 +26,8 @@ from probekit.tasks import is_own
 from probekit.train import MemberSpec
 from probekit.train.option_groups import Descent
 from probekit.train.order import steps_per_epoch
-from probekit.train.parts import check_two_classes, class_counts
 from probekit.train.probe import count_parameters
+from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import settle_fit
 from probekit.train.sweeps.run_views import (

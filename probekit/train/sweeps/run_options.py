@@ -52,7 +52,7 @@ class ProbeOptions(Group):
         layers: layers instead of the head's published ones, in the language of
             ``probekit.base.layers``.
         depth: the largest layer the head may see; ``None`` is all of them.
-        normalize: treatment of each layer before the head, one of ``NORMALIZATIONS``; ``None`` is
+        normalize: normalisation of each layer, one of ``NORMALIZATIONS``; ``None`` is
             ``standardize`` for a mixture of layers that is solved (L2 favours layers with large
             rows), else ``none``.
         pooling: which row stands for a whole text, ``cls``, ``mean`` or ``last``; ``None`` is the

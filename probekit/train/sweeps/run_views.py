@@ -10,8 +10,7 @@ from probekit.base.selection import HELD_OUT, Selection
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.probe.fitters import SOLVERS
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE
-from probekit.train.parts import held_out
-from probekit.train.sampling import count_classes, draw, hold_out
+from probekit.train.sampling import count_classes, draw, held_out, hold_out
 from probekit.train.sweeps.run_options import Data
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import saved_classes

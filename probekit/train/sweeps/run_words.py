@@ -1,9 +1,15 @@
 """What is said of a run: in its record, and while it is trained."""
 
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
+from importlib.metadata import version
 from typing import Any
 
+import torch
+
+from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.notices import short_time
 from probekit.base.registry import parse
 from probekit.features import Splits
@@ -14,7 +20,6 @@ from probekit.results import Record
 from probekit.results.claims import Owner
 from probekit.results.summaries.wording import options_text, rates_text
 from probekit.train import FitResult
-from probekit.train.environment import describe_environment
 from probekit.train.option_groups import DEFAULT_EVALS
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run
@@ -23,6 +28,8 @@ from probekit.version import __version__
 
 _APART = ("head", "seed", "trial", "rate_from")
 """What is said of every run, and what follows from the rest."""
+
+_LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "transformers")
 
 _SOLVERS = {"lbfgs": "L-BFGS"}
 """Solvers whose names are written in another way."""
@@ -57,6 +64,24 @@ def make_record(
         version=__version__,
         key=run.options.key,
     )
+
+
+@lru_cache
+def describe_environment(device: str) -> dict[str, Any]:
+    """Return what computed a run, which is no part of its key: device, threads, dtypes, versions.
+
+    Args:
+        device: what computes, such as ``cpu`` or ``cuda:0``.
+    """
+    of_cuda = device.startswith("cuda")
+    return {
+        "device": torch.cuda.get_device_name(device) if of_cuda else device,
+        "threads": torch.get_num_threads(),
+        "dtype": "float32",
+        "large_heads": "bfloat16" if native_bfloat16(device) else "float32",
+        "python": platform.python_version(),
+        **{name: version(name) for name in _LIBRARIES},
+    }
 
 
 def _seen(run: Run, splits: Splits) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from probekit.errors import OptionError
 from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters import FITTERS, SOLVERS
 from probekit.probe.heads import HEADS
-from probekit.probe.normalization.norms import NORMALIZATIONS
+from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent, Group, Steps
 from probekit.train.sweeps.run_options import (

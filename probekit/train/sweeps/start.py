@@ -16,7 +16,7 @@ from probekit.features import Splits, settled_array
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.heads import HeadSpec, head_from_json
 from probekit.probe.model_parts.kept import differing_entries
-from probekit.train.saved.folder import CONFIG, WEIGHTS, read_saved
+from probekit.train.saved.folder import CONFIG, WEIGHTS, SavedHead, read_saved
 from probekit.train.sweeps.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
@@ -58,38 +58,38 @@ def open_start(
     Raises:
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
-        OptionError: it was saved for another head, width, depth or treatment of the layers; or,
+        OptionError: it was saved for another head, width, depth or normalisation; or,
             under ``init_from``, for other rows or another decoder, or without one of the labels
             of train, or with more than two where the metric scores two.
     """
     folder = spec.fusion_from or spec.init_from
     if folder is None:
         return None
-    config, saved, fingerprint = _open(folder)
+    saved, tensors, fingerprint = _open(folder)
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
         # Settings that came after a head was saved have their default.
-        "head": (_without_config(head_from_json(config["head"])), _without_config(head)),
-        "backbone configuration": _differing(config["head"], head.to_json()),
-        "width of the states": (config["features"]["dim"], splits.manifest.dim),
-        "blocks of the backbone": (config["features"]["n_blocks"], splits.n_blocks),
-        "layers": (list(config["layers"]), list(layers)),
-        "normalization": (config["normalization"]["name"], spec.normalize),
+        "head": (_without_config(head_from_json(saved.head)), _without_config(head)),
+        "backbone configuration": _differing(saved.head, head.to_json()),
+        "width of the states": (saved.features.dim, splits.manifest.dim),
+        "blocks of the backbone": (saved.features.n_blocks, splits.n_blocks),
+        "layers": (list(saved.layers), list(layers)),
+        "normalization": (saved.normalization["name"], spec.normalize),
     }
     if spec.init_from is not None:
         own = settled_array(splits.kind, spec.pooling)
-        asked["rows"] = (config["features"].get("array", "words"), own)
-        asked["decoder"] = (config["decoder"], decoder.to_json())
+        asked["rows"] = (saved.features.array, own)
+        asked["decoder"] = (saved.decoder, decoder.to_json())
     for what, (found, wanted) in asked.items():
         if found != wanted:
             raise OptionError(_mismatch(option, folder, what, found, wanted))
     if spec.init_from is not None:
-        _check_labels(folder, config["labels"], splits)
-    _warn_other_model(folder, config, splits)
+        _check_labels(folder, saved.labels, splits)
+    _warn_other_model(folder, saved, splits)
     wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)
-    state = {name: value for name, value in saved.items() if name.startswith(wanted_parts)}
+    state = {name: value for name, value in tensors.items() if name.startswith(wanted_parts)}
     return SavedStart(
-        name=_name(config) + (" with decoder" if spec.init_from else ""),
+        name=_name(saved) + (" with decoder" if spec.init_from else ""),
         fingerprint=fingerprint,
         state=state,
     )
@@ -102,18 +102,18 @@ def saved_classes(spec: TrainSpec) -> tuple[str, ...]:
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
     """
-    return () if spec.init_from is None else tuple(_open(spec.init_from)[0]["labels"])
+    return () if spec.init_from is None else _open(spec.init_from)[0].labels
 
 
 def saved_normalization(spec: TrainSpec) -> str | None:
-    """Return the treatment of layers of the saved head that a run starts from; None without one.
+    """Return the normalisation of the saved head that a run starts from; None without one.
 
     Raises:
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
     """
     folder = spec.fusion_from or spec.init_from
-    return None if folder is None else str(_open(folder)[0]["normalization"]["name"])
+    return None if folder is None else str(_open(folder)[0].normalization["name"])
 
 
 def _without_config(head: HeadSpec) -> dict[str, Any]:
@@ -129,11 +129,11 @@ def _differing(
     return {name: one[name] for name in names}, {name: two[name] for name in names}
 
 
-def _name(config: Mapping[str, Any]) -> str:
-    options = {name: value for name, value in config["options"].items() if name != "seed"}
+def _name(saved: SavedHead) -> str:
+    options = {name: value for name, value in saved.options.items() if name != "seed"}
     if options.get("start") is not None:  # that one may be of this seed as well: its name is not
-        options |= {"start": config.get("init"), "fusion_from": None, "init_from": None}
-    return f"{config['task']} {config['label']} {digest(options)[:8]}"
+        options |= {"start": saved.init, "fusion_from": None, "init_from": None}
+    return f"{saved.task} {saved.label} {digest(options)[:8]}"
 
 
 def _mismatch(option: str, folder: str, what: str, found: object, wanted: object) -> str:
@@ -166,23 +166,23 @@ def _short(value: object) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def _warn_other_model(folder: str, config: Mapping[str, Any], splits: Splits) -> None:
-    if config["model"].get("identity") != splits.manifest.model_info.get("identity"):
-        name = str(config["model"].get("name", "unknown"))
+def _warn_other_model(folder: str, saved: SavedHead, splits: Splits) -> None:
+    if saved.model.get("identity") != splits.manifest.model_info.get("identity"):
+        name = str(saved.model.get("name", "unknown"))
         warn_once(
             logger, "%s was trained on another backbone (%s) of the same shape.", folder, name
         )
 
 
-def _open(folder: str) -> tuple[dict[str, Any], dict[str, Tensor], str]:
-    """Return a saved head's config and tensors, and the sha256 over the tensors."""
+def _open(folder: str) -> tuple[SavedHead, dict[str, Tensor], str]:
+    """Return a saved head and its tensors, and the sha256 over the tensors."""
     path = Path(folder).resolve()
     content = _digest_if_there(path / WEIGHTS), _digest_if_there(path / CONFIG)
     return *_load(path, content), content[0]
 
 
 @lru_cache(maxsize=4)
-def _load(folder: Path, content: tuple[str, str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _load(folder: Path, content: tuple[str, str]) -> tuple[SavedHead, dict[str, Tensor]]:
     """Read a saved head once for what its files hold now: another may take its folder."""
     return read_saved(folder)
 

@@ -14,9 +14,8 @@ from torch.nn import functional
 
 from probekit.errors import OptionError
 from probekit.probe.decoders import CRF, IGNORED, UNSEEN_LOSS, Linear
-from probekit.probe.decoders.chain import LARGEST
+from probekit.probe.decoders.chain import LARGEST, pack
 from probekit.probe.decoders.crf import CRFDecoder
-from probekit.probe.decoders.packing import pack
 
 
 def generator(seed: int = 0) -> torch.Generator:

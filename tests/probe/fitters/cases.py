@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from probekit.probe.fitters.basis import BasisBuilder, Scale
-from probekit.probe.fitters.linear_problems import LinearObjective, Problems, solve
+from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))
 
@@ -31,6 +31,24 @@ def basis_of(x):
     return builder.finish()
 
 
+def solve(minimisation, evaluate):
+    """Run one minimisation to its end."""
+    try:
+        request = next(minimisation)
+        while True:
+            request = minimisation.send(evaluate(request))
+    except StopIteration as end:
+        return end.value
+
+
+def evaluated(objective, request, blocks):
+    """Return the evaluation over all rows, given in blocks."""
+    found = objective.begin(request)
+    for rows, z in blocks:
+        found.add(rows, z)
+    return found.finish()
+
+
 def solved(x, loss, strengths=STRENGTHS, parts=None, blocks=3, **options):
     """Return basis, objective and minimum, the rows given in several blocks."""
     basis = basis_of(x)
@@ -39,7 +57,7 @@ def solved(x, loss, strengths=STRENGTHS, parts=None, blocks=3, **options):
     objective = LinearObjective(loss, Problems.of(strengths, parts), basis.spectrum, **options)
     bounds = np.linspace(0, len(x), blocks + 1).astype(int)
     pieces = [(slice(a, b), z[a:b]) for a, b in itertools.pairwise(bounds)]
-    minimum = solve(objective.minimise(), lambda request: objective.evaluate(request, pieces))
+    minimum = solve(objective.minimise(), lambda request: evaluated(objective, request, pieces))
     return basis, objective, minimum
 
 

@@ -10,7 +10,7 @@ from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Binary, Softmax
 from probekit.probe.fitters.minimise import Evaluation, Request
 from probekit.probe.fitters.preconditioner import BlockInverse, KroneckerInverse
-from tests.probe.fitters.cases import basis_of, rows_of, solved
+from tests.probe.fitters.cases import basis_of, evaluated, rows_of, solved
 
 
 def at(loss, z, spectrum, *, drawn=None):
@@ -22,9 +22,9 @@ def at(loss, z, spectrum, *, drawn=None):
         1, loss.n_logits * width + loss.n_extra, generator=torch.Generator().manual_seed(1)
     )
     rows, which = [(slice(0, len(z)), z)], torch.zeros(1, dtype=torch.int64)
-    first = objective.evaluate(Request(which, points.double()), rows).curvature
-    total = first.diagonal(0, 1, 2) if drawn is None else drawn
-    return points.double(), objective.evaluate(Request(which, points.double(), total), rows)
+    first = evaluated(objective, Request(which, points.double()), rows).curvature
+    total = first.diagonal(0, 1, 2) if drawn is None else drawn.double()
+    return points.double(), evaluated(objective, Request(which, points.double(), total), rows)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -136,7 +136,8 @@ def test_where_there_is_little_room_the_weakest_strengths_come_first(monkeypatch
         request = inverse.wanted(going, points[going])
         served.append(request.which.tolist())
         eye = torch.eye(5).expand(len(request.which), 2, -1, -1).clone()
-        inverse.sharpen(request.which, Evaluation(found.value, found.gradient, blocks=eye))
+        there = found.take(request.which)
+        inverse.sharpen(request.which, Evaluation(there.value, there.gradient, blocks=eye))
     assert served == [[1], [2], [0]]
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from torch.autograd.functional import jacobian
 
 from probekit.probe.fitters.chains import ChainLoss
-from probekit.probe.fitters.path import TRANSITIONS
+from probekit.probe.fitters.linear_problems import TRANSITIONS
 from tests.probe.fitters.cases import basis_of, rows_of, solved
 
 

@@ -6,8 +6,7 @@ import torch
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from probekit.probe.fitters.closed_form import RidgeSums
-from probekit.probe.fitters.linear_problems import Problems
+from probekit.probe.fitters.linear_problems import Problems, RidgeSums
 from probekit.probe.fitters.losses import Binary, Softmax, Squares
 from tests.probe.fitters.cases import STRENGTHS, basis_of, raw, rows_of, solved
 

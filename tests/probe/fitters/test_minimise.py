@@ -5,11 +5,11 @@ import pytest
 import torch
 from scipy.optimize import minimize, rosen, rosen_der
 
-from probekit.probe.fitters.linear_problems import solve
-from probekit.probe.fitters.minimise import Evaluation, minimise
+from probekit.probe.fitters.minimise import Evaluation, Preconditioner, minimise
+from tests.probe.fitters.cases import solve
 
 
-class Plain:
+class Plain(Preconditioner):
     """The identity for an inverse Hessian."""
 
     def update(self, which, points, found):
@@ -17,9 +17,6 @@ class Plain:
 
     def reset(self, which):
         pass
-
-    def wanted(self, which, points):
-        return None
 
     def sharpen(self, which, found):
         raise AssertionError("nothing was asked for")

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from probekit.probe.fitters.linear_problems import Problems, solve
+from probekit.probe.fitters.linear_problems import Problems
 from probekit.probe.fitters.losses import Softmax
 from probekit.probe.fitters.minimise import Request
 from probekit.probe.fitters.mixtures import (
@@ -14,6 +14,7 @@ from probekit.probe.fitters.mixtures import (
     SharedMixture,
     onto_simplex,
 )
+from tests.probe.fitters.cases import solve
 
 
 def layers_of(n=120, n_layers=4, dim=8, signal=2, seed=0):

@@ -49,10 +49,3 @@ def test_gradient_is_shared_by_the_sources() -> None:
     tokens.pool(hidden).sum().backward()
     expected = torch.tensor([0.5, 0.5, 0, 0, 1, 0]).unsqueeze(1).expand(6, 2)
     assert torch.equal(hidden.grad, expected)
-
-
-def test_moves_between_devices() -> None:
-    moved = states([0], [0], 1).to("meta")
-    assert {moved.hidden.device.type, moved.lengths.device.type} == {"meta"}
-    assert {moved.source.device.type, moved.row.device.type} == {"meta"}
-    assert moved.n_rows == 1

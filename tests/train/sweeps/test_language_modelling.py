@@ -12,7 +12,7 @@ from probekit.base.numbers.ragged import bounds_of
 from probekit.errors import DataError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
-from probekit.features.label_rows import cut_pieces
+from probekit.features.view import cut_passages
 from probekit.results.predictions import read_predicted
 from probekit.train.baselines import run_baselines
 from probekit.train.saved.head import TrainedHead
@@ -134,7 +134,7 @@ def test_a_head_of_whole_texts_says_what_to_keep(place):
 
 @pytest.mark.parametrize("family", ["llama", "bert"])
 def test_new_layers_read_the_windows_that_a_piece_predicts_from(place, tmp_path, family):
-    """Next tokens, and hidden ones; texts of several windows, cut into several pieces."""
+    """Next tokens, and hidden ones; texts of several windows, cut into several passages."""
     model = tiny.build(family, tmp_path / family)
     keep = ("predicted", "tokens", "output-head")
     form = {"every": 2} if family == "llama" else {"passes": 2, "tie": "input"}
@@ -144,14 +144,13 @@ def test_new_layers_read_the_windows_that_a_piece_predicts_from(place, tmp_path,
     location = Location(cache=cache, kind=KIND)
     splits = open_features(str(model), str(texts), None, location)
     view = splits.view("train")
-    offsets, owner = cut_pieces(bounds_of(view.entry.examples.n_rows), 7)
+    offsets, owner = cut_passages(bounds_of(view.entry.examples.n_rows), 7)
     view = replace(view, offsets=offsets, ids=("",) * len(owner), positions=owner)
     layout, last = TokenLayout(view), splits.n_blocks
     some = np.array([5, 0, 3])
-    plan = layout.plan(some, torch.device("cpu"))
     tokens = layout.view.array.read(torch.from_numpy(layout.view.rows[layout.view.places(some)]))
     own = view.array.read(torch.from_numpy(view.rows[view.places(some)]), [last])
-    found = plan.states(tokens[:, 0])
+    found = layout.states(tokens[:, 0], some)
     assert torch.equal(found.pool(found.hidden), own[:, 0])
     windows = view.entry.examples.table["windows"].to_pylist()
     assert max(map(len, windows)) > 2 and layout.view.lengths.max() < max(map(sum, windows))

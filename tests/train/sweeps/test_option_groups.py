@@ -12,8 +12,8 @@ import torch
 from probekit.features import Location, open_features
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
+from probekit.probe.normalization import NORMALIZATIONS, RowFacts
 from probekit.train import MemberSpec
-from probekit.train.cached_rows import Rows
 from probekit.train.member import Member
 from probekit.train.option_groups import ALWAYS_WRITTEN, Descent, Steps
 from probekit.train.steps import steps_of
@@ -24,7 +24,6 @@ from probekit.train.sweeps.run_options import GROUPS, Data, Origin, Sample
 from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.worker import make_streams
-from probekit.train.treatment import fit_treatment
 from tests.planted import MODEL, TASK, plant_all
 
 BASE = {"model": MODEL, "task": TASK, "head": "last", "label": "ner"}
@@ -158,13 +157,13 @@ def test_probes_with_another_descent_never_step_together(name, run, splits):
     usual = run.spec.of(Descent)
     descents = [usual, usual, replace(usual, **{name: OTHER[name]})]
     train = splits.view("train")
-    treatment = fit_treatment("none", Rows(train, (3,), device=torch.device("cpu"), resident=True))
+    untreated = NORMALIZATIONS["none"].fit((), (3,), RowFacts())
     members = [
         Member(
             MemberSpec(
                 head=HEADS["last"](), decoder=DECODERS["linear"](), layers=(3,), descent=descent
             ),
-            treatment,
+            untreated,
             seed=0,
             train=train,
             device=torch.device("cpu"),

@@ -68,7 +68,7 @@ def seqeval_of(folder, location, split):
             one = np.array([number])
             places = layout.view.rows[layout.view.places(one)]
             hidden = layout.view.array.read(torch.from_numpy(places), head.layers)[:, 0]
-            z = layout.plan(one, torch.device("cpu")).states(hidden.float())
+            z = layout.states(hidden.float(), one)
         else:
             z = view.array.read(torch.from_numpy(view.rows[start:stop]), head.layers)
         predicted.append(head.predict(z))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from probekit.errors import RecordError
-from probekit.train.treatment import saved_treatment
+from probekit.train.member import taken_over
 
 CPU = torch.device("cpu")
 
@@ -15,16 +15,16 @@ def state(**tensors):
 
 def test_a_saved_standardisation_is_taken_over():
     kept = state(mean=torch.ones(2, 3), scale=torch.full((2, 3), 0.5))
-    treatment = saved_treatment("standardize", kept | {"head.x": torch.zeros(1)}, (0, 4), CPU)
-    z = torch.full((2, 5, 3), 5.0)  # (layers, rows, D)
-    assert treatment.layers == (0, 4)
-    assert torch.allclose(treatment.apply(z), torch.full((2, 5, 3), 2.0), atol=1e-4)
+    normalization = taken_over("standardize", kept | {"head.x": torch.zeros(1)}, (0, 4), CPU)
+    z = torch.full((5, 2, 3), 5.0)  # (rows, layers, D)
+    assert normalization.layers == (0, 4)
+    assert torch.allclose(normalization(z), torch.full((5, 2, 3), 2.0), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["none", "layernorm"])
+@pytest.mark.parametrize("name", ["none", "layernorm", "final-norm"])
 def test_what_is_not_fitted_is_not_taken_over(name):
     kept = state(mean=torch.ones(1, 3), scale=torch.ones(1, 3))
-    assert saved_treatment(name, kept, (1,), CPU) is None
+    assert taken_over(name, kept, (1,), CPU) is None
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_what_is_not_fitted_is_not_taken_over(name):
 )
 def test_damaged_standardisations_are_refused(kept):
     with pytest.raises(RecordError, match="the saved head that this run starts from is damaged"):
-        saved_treatment("standardize", kept, (0, 4), CPU)
+        taken_over("standardize", kept, (0, 4), CPU)

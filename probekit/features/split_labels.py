@@ -1,23 +1,21 @@
-"""Read the labels of an entry's split, and join them with its rows."""
+"""The labels of an entry's split, as they are stored or read afresh; and random ones."""
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int64
+from jaxtyping import Bool, Int
 
-from probekit.base.fingerprint import digest_stream
+from probekit.base.fingerprint import digest, digest_stream
 from probekit.base.kinds import KINDS
 from probekit.base.numbers.ragged import bounds_of
+from probekit.base.numbers.seeding import derive
 from probekit.base.registry import choose
-from probekit.errors import DataError
-from probekit.features.label_map import LabelMap, as_numbers, join_labels
-from probekit.features.label_rows import choose_array, cut_pieces, example_rows
-from probekit.features.view import FeatureView
-from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.errors import DataError, OptionError
 from probekit.store import Entry
-from probekit.store.labels import LabelSet, labels_for, read_labels
+from probekit.store.labels import labels_for, read_labels
 from probekit.tasks import Example, KindName, Split
 from probekit.tasks.label_names import NO_LABEL
 
@@ -62,7 +60,7 @@ def load_labels(
     """
     examples = entry.examples
     where = f"{entry.manifest.task} {entry.manifest.split}, labels {column!r}"
-    if kind == "language-modelling":
+    if KINDS[kind].targets == "vocabulary":
         return SplitLabels([], digest_stream([examples.targets.astype("<i4").tobytes()]), where)
     counts = label_counts(entry, kind)
     if split is not None:
@@ -78,8 +76,15 @@ def load_labels(
             example.id: found for example, found in zip(split.examples, values, strict=True)
         }
     else:
-        stored = _stored_labels(entry, column, where)
-        where += f" from {stored.file.path.name}"
+        files = labels_for(entry, column)
+        if not files:
+            raise DataError(
+                f"{where}: none are stored beside {entry.path}, and no head can be fitted without. "
+                "Give the folder with the label files, --data DIR, or choose another split, "
+                "--fit-on."
+            )
+        where += f" from {files[0].path.name}"
+        stored = read_labels(files[0].path)
         labels = dict(zip(stored.ids, stored.values, strict=True))
     joined = join_labels(examples.ids, counts.tolist(), labels, where=where)
     return SplitLabels(joined, _fingerprint(examples.ids, counts, joined), where)
@@ -91,90 +96,40 @@ def label_counts(entry: Entry, kind: KindName) -> Int[np.ndarray, " examples"]:
     return one if KINDS[kind].per == "text" else entry.examples.n_rows
 
 
-def _stored_labels(entry: Entry, column: str, where: str) -> LabelSet:
-    """Return the newest labels that are stored for an entry's text."""
-    files = labels_for(entry, column)
-    if not files:
-        raise DataError(
-            f"{where}: none are stored beside {entry.path}, and no head can be fitted without. "
-            "Give the folder with the label files, --data DIR, or choose another split, --fit-on."
-        )
-    return read_labels(files[0].path)
-
-
-def view_of(
-    entry: Entry,
-    labels: SplitLabels,
-    label_map: LabelMap,
+def join_labels(
+    ids: Sequence[str],
+    counts: Sequence[int],
+    labels: Mapping[str, Sequence[str]],
     *,
-    kind: KindName = "tagging",
-    pooling: str | None = None,
-    valid_only: bool = False,
-) -> FeatureView:
-    """Join an entry's rows with labels; words without a label have no row.
+    where: str,
+) -> list[str]:
+    """Return the labels one after another, in the order of the split's examples.
 
     Args:
-        entry: the entry.
-        labels: of its examples.
-        label_map: the classes; empty for a kind without classes.
-        kind: what is predicted.
-        pooling: which row stands for a whole text (see ``choose_array``).
-        valid_only: leave out words that the tokenizer deleted or a cut lost. They take no part in
-            training; in scoring they count as any other word, with a row of zeros.
+        ids: id of each example of the split.
+        counts: labels that each example should have: one per word, or one.
+        labels: labels by example id; it may hold more examples than the split.
+        where: what the labels belong to, for messages: split, column and origin.
 
     Raises:
-        DataError: the entry does not keep the rows, or a regression label is no number.
-        OptionError: a pooling that does not fit the kind.
+        DataError: an example has no labels, or another number of them.
     """
-    manifest = entry.manifest
-    name = choose_array(entry, kind, pooling)
-    rows, bounds, valid = example_rows(entry, name)
-    keep = valid if valid_only else np.ones(len(valid), bool)
-    if kind == "tagging":
-        keep = keep & labels.given
-    targets, unseen = _targets(entry, labels, label_map, kind, keep)
-    offsets, ids = bounds_of(keep.astype(np.int64))[bounds], entry.examples.ids
-    positions = np.arange(len(ids))
-    if kind == "language-modelling":
-        offsets, positions = cut_pieces(offsets)
-        ids = tuple(ids[position] for position in positions)
-    return FeatureView(
-        entry=entry,
-        array=entry.arrays[name],
-        kind=kind,
-        rows=rows[keep],
-        offsets=offsets,
-        targets=targets,
-        labels=label_map,
-        unseen=unseen,
-        n_outputs=count_outputs(entry, label_map, kind),
-        ids=ids,
-        positions=positions,
-        final_norm=KeptBackbone(entry.backbone).final_norm,
-        normed_layer=manifest.n_blocks if manifest.final_norm else None,
-    )
-
-
-def _targets(
-    entry: Entry,
-    labels: SplitLabels,
-    label_map: LabelMap,
-    kind: KindName,
-    keep: Bool[np.ndarray, " all"],
-) -> tuple[Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"], tuple[str, ...]]:
-    """Return the target of each row that is kept, and the label names that the map lacks."""
-    if kind == "language-modelling":
-        return entry.examples.targets.astype(np.int64)[keep], ()
-    if kind == "regression":
-        return as_numbers(labels.values, labels.where)[keep], ()
-    return label_map.encode(list(itertools.compress(labels.values, keep)))
-
-
-def count_outputs(entry: Entry, label_map: LabelMap, kind: KindName) -> int:
-    """Return how many numbers a decoder gives per row: classes, 1 for a regression, or V."""
-    if kind == "language-modelling":
-        return int(entry.manifest.model_info["vocab_size"])
-    return 1 if kind == "regression" else len(label_map)
+    joined: list[str] = []
+    for name, expected in zip(ids, counts, strict=True):
+        found = labels.get(name)
+        if found is None:
+            raise DataError(
+                f"{where}: no labels for example {name!r} ({len(labels)} examples are labelled, "
+                f"the cached split holds {len(ids)}); give the label files of the same split."
+            )
+        if len(found) != expected:
+            raise DataError(
+                f"{where}: example {name!r} needs {expected} labels for what is in the cache, but "
+                f"has {len(found)}; correct the label file, or extract again if the text has "
+                "changed."
+            )
+        joined.extend(found)
+    return joined
 
 
 def _fingerprint(
@@ -212,3 +167,53 @@ def _check_words(example: Example, cached: Sequence[str], where: str) -> None:
             f"{where}: word {place + 1} of example {example.id!r} is {example.words[place]!r}, but "
             f"{cached[place]!r} in the cache; give the labels of the same text, or extract again."
         )
+
+
+def control_labels(
+    entries: Mapping[str, Entry], labels: Mapping[str, SplitLabels], kind: KindName, *, seed: int
+) -> dict[str, SplitLabels]:
+    """Replace every label by one drawn for the word's type, whatever its context.
+
+    A probe that does well on these random but consistent labels, which only memory can learn,
+    would do well on anything; what it scores above them is its selectivity (Hewitt & Liang 2019,
+    section 2). A type (the word as it is written) has one label in all splits, drawn from how often
+    labels occur in train, by the seed and the word alone. A word without a label gets none.
+
+    Args:
+        entries: the entry of each labelled split.
+        labels: the real labels, by split.
+        kind: what they label.
+        seed: decides the draw.
+
+    Raises:
+        OptionError: labels of whole texts, whose types do not recur.
+    """
+    if KINDS[kind].per != "word":
+        raise OptionError(
+            "a control task gives every word type a random label, so it needs labels of words; "
+            f"these are of kind {kind}."
+        )
+    counts = sorted(Counter(filter(None, labels["train"].values)).items())
+    names = [name for name, _ in counts]
+    bounds = np.cumsum([count for _, count in counts])
+    found = {}
+    for split, real in labels.items():
+        types = entries[split].examples.flat("words").tolist()
+        drawn = _draw(types, names, bounds, seed)
+        for place in np.flatnonzero(~real.given):
+            drawn[place] = NO_LABEL
+        about = digest([real.fingerprint, "control", seed])
+        found[split] = SplitLabels(drawn, about, f"{real.where} (control)")
+    return found
+
+
+def _draw(types: Sequence[str], names: Sequence[str], bounds: np.ndarray, seed: int) -> list[str]:
+    """Return the label of each word, one draw per type."""
+    total = int(bounds[-1])
+    # Labels O, ORG and PER that occur 6, 1 and 3 times have bounds 6 7 10: a word whose number is
+    # 0 to 5 gets O, 6 ORG, 7 to 9 PER. The number is a function of seed and word alone.
+    chosen = {
+        word: names[int(np.searchsorted(bounds, derive(seed, "control", word) % total, "right"))]
+        for word in set(types)
+    }
+    return [chosen[word] for word in types]

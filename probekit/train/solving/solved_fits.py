@@ -1,23 +1,24 @@
-"""A mixture of the layers and its decoder solved together, from several starts."""
+"""The two fits to the optimum: a decoder alone, and a mixture of the layers with its decoder."""
 
 import logging
 from collections.abc import Generator, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from probekit.base.notices import warn_once
+from probekit.base.numbers.precision import full
 from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
-from probekit.probe.fitters.linear_problems import Problems
+from probekit.probe.fitters.linear_problems import TRANSITIONS, LinearObjective, Problems, RidgeSums
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum, Request
 from probekit.probe.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
-from probekit.probe.fitters.path import TRANSITIONS
-from probekit.probe.normalization.moments import Moments
+from probekit.probe.normalization.standardization import Moments
 from probekit.train.solving.path_fit import Objective, PathFit, Solved, drive
-from probekit.train.solving.solver import Visit, Visits
+from probekit.train.solving.split_rows import Visit, Visits
+from probekit.train.source import Inputs
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,60 @@ _WARM_UP = 40
 """Iterations with the mixture held, before both are fitted."""
 
 
+class LinearFit(PathFit):
+    """A decoder alone, on what a head that trains nothing makes of the rows.
+
+    These are standardised inside the fit, so that their scale moves no score.
+    """
+
+    row_axis = 0
+    _basis: Basis
+
+    @property
+    def width(self) -> int:
+        """Width of h."""
+        return self.member.probe.head.width
+
+    def read(self, inputs: Inputs) -> Float[Tensor, "n width"]:
+        """Return what a head that trains nothing makes of a block: h."""
+        z = inputs.of(self.member.normalization, self.member.spec.layers)
+        return full(self.member.probe.head(z))
+
+    def prepare(self) -> Visits:
+        """Find mean and deviation of every channel, and the components of what they leave."""
+        moments = Moments()
+        yield Visit("train", lambda rows, h: moments.add(h.unsqueeze(1)))
+        scale = Scale.of(*(value.squeeze(0) for value in moments.result()))
+        builder = BasisBuilder(scale, len(self.rows.view("train")))
+        if builder.reads:
+            yield Visit("train", lambda rows, h: builder.add(h))
+        self._basis = builder.finish()
+        self.rows.turn(self._basis.apply)
+
+    def objective(
+        self, loss: Loss, problems: Problems, extra_l2: float = TRANSITIONS
+    ) -> LinearObjective:
+        """Return the objective of a linear layer."""
+        return LinearObjective(loss, problems, self._basis.spectrum, extra_l2=extra_l2)
+
+    def solve(self, problems: Problems) -> Generator[Visit, None, tuple[Objective, Minimum]]:
+        """Solve problems by L-BFGS, or at once."""
+        objective = self.objective(self.target.loss, problems)
+        if self.member.spec.fitter == "ridge":
+            ridge = RidgeSums(problems, self.target.values)
+            yield Visit("train", ridge.add)
+            return objective, ridge.finish()
+        minimum = yield from drive(objective.minimise(), objective.begin)
+        return objective, minimum
+
+    def load(self, solved: Solved, place: int) -> None:
+        """Put weights for rows as they came into the decoder."""
+        objective = solved.objective
+        assert isinstance(objective, LinearObjective)
+        weight, bias, extra = objective.unpack(solved.minimum.points[place : place + 1])
+        self.target.load(*self._basis.folded(weight[0], bias[0]), extra[0])
+
+
 class MixtureFit(PathFit):
     """Layers are read as ``normalize`` leaves them, but for one common scale.
 
@@ -42,11 +97,23 @@ class MixtureFit(PathFit):
     so the start is chosen as the strength is, and by the objective among equals.
     """
 
+    row_axis = 1
     _means: Float64[Tensor, "layers dim"]
     _spread: Float64[Tensor, ""]
     _basis: Basis
     _spectrum: Float64[Tensor, " dim"]
     _mixture: Mixture
+
+    @property
+    def width(self) -> int:
+        """Values of all layers."""
+        return len(self.member.spec.layers) * self.member.probe.head.dim
+
+    def read(self, inputs: Inputs) -> Float[Tensor, "layers n dim"]:
+        """Return the normalised layers of a block."""
+        z = inputs.of(self.member.normalization, self.member.spec.layers)
+        assert isinstance(z, Tensor), "a mixture of layers reads rows"
+        return full(z.transpose(0, 1))
 
     def prepare(self) -> Visits:
         """Centre and scale the layers, and turn them to the components of their average."""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from probekit.base.numbers.precision import row_sum
+from probekit.probe.heads.sums import row_sum
 
 
 def _case(n_layers, rows, dtype, *, needs_z):

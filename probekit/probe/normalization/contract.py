@@ -1,0 +1,93 @@
+"""What every normalisation promises: rows of the same shape, a part for some of its layers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from probekit.probe.model_parts.final_norm import FinalNorm
+
+Blocks = Iterable[Float[Tensor, "_ layers dim"]]
+"""Train rows in blocks, which may be empty."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowFacts:
+    """What a normalisation may want to know of the model whose states the rows are.
+
+    Attributes:
+        final_norm: the model's final norm, where it has one.
+        normed_layer: the layer that is stored after that norm (layer L of Llama or GPT-2), if any.
+    """
+
+    final_norm: FinalNorm | None = None
+    normed_layer: int | None = None
+
+
+class Normalization(nn.Module, ABC):
+    """Maps z to z of the same shape; in float32 (float64 for float64) except ``none``.
+
+    What it learned lies in buffers, not in parameters, and travels in a saved head's state dict.
+    Members of a stream share the normalisation of all layers that any of them reads; each layer is
+    treated by itself, so that the part of some layers (`cut`) treats them as the whole does.
+
+    Attributes:
+        layers: layer numbers along axis 1 of z, ascending.
+    """
+
+    name: ClassVar[str]
+    """Key in ``NORMALIZATIONS``."""
+
+    fitted: ClassVar[bool] = False
+    """Whether it learns from train rows. A run that goes on from a saved head then takes over what
+    was learned: fitted again, it would change what head and decoder see. Such a normalisation is
+    rebuilt from its name and its tensors alone."""
+
+    def __init__(self, layers: tuple[int, ...]) -> None:
+        """Keep the layers; subclasses then create their buffers."""
+        super().__init__()
+        self.layers = layers
+
+    @classmethod
+    def fit(cls, blocks: Blocks, layers: tuple[int, ...], facts: RowFacts) -> Self:
+        """Return it for some layers.
+
+        Args:
+            blocks: the valid train rows, to be read once, or not at all.
+            layers: layer numbers along axis 1.
+            facts: of the model.
+
+        Raises:
+            OptionError: it cannot be had of these rows, or of this model.
+        """
+        return cls(layers)
+
+    @abstractmethod
+    def forward(self, z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "rows layers dim"]:
+        """Return the treated rows; layer-major memory stays layer-major."""
+
+    def cut(self, layers: tuple[int, ...]) -> Self:
+        """Return the normalisation of some of its layers alone."""
+        return type(self)(layers)
+
+    def places(self, layers: tuple[int, ...]) -> list[int]:
+        """Return where some of its layers lie along axis 1."""
+        return [self.layers.index(layer) for layer in layers]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` needs besides the state dict."""
+        return {"name": self.name}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], layers: tuple[int, ...], dim: int) -> Self:
+        """Return what ``to_json`` described, ready for ``load_state_dict``.
+
+        Args:
+            value: what ``to_json`` returned.
+            layers: layer numbers along axis 1.
+            dim: width d.
+        """
+        return cls(layers)

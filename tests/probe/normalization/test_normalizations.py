@@ -1,0 +1,98 @@
+"""Normalisation of layers: against NumPy, torch and transformers' own norms."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+from probekit.errors import OptionError
+from probekit.probe.normalization import NORMALIZATIONS, RowFacts
+from tests.probe.normalization.cases import DIM, LAYERS, ROWS, final_norm, fit, rows
+
+
+def test_none_is_the_same_object() -> None:
+    z = rows()
+    assert fit("none")(z) is z
+
+
+def test_layernorm_equals_numpy() -> None:
+    z = rows().double().numpy()
+    expected = (z - z.mean(-1, keepdims=True)) / np.sqrt(z.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(fit("layernorm")(rows()).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_standardize_equals_numpy() -> None:
+    z = rows().double().numpy()
+    expected = (z - z.mean(0)) / z.std(0)
+    np.testing.assert_allclose(fit("standardize")(rows()).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=50)
+@given(
+    cuts=st.lists(st.integers(0, ROWS), max_size=6).map(sorted),
+    shift=st.sampled_from([0.0, 1e3, -3e4]),
+)
+def test_standardize_does_not_depend_on_the_blocks(cuts: list[int], shift: float) -> None:
+    """Any cut into blocks, empty ones too, and a mean far larger than the deviation."""
+    z = rows(shift=shift)
+    bounds = [0, *cuts, ROWS]
+    blocks = [z[a:b] for a, b in pairwise(bounds)]
+    fitted = NORMALIZATIONS["standardize"].fit(blocks, LAYERS, RowFacts())
+    exact = z.double().numpy()
+    np.testing.assert_allclose(fitted.mean, exact.mean(0), rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(1 / fitted.scale, exact.std(0), rtol=1e-4)
+
+
+def test_standardize_leaves_noise_in_a_dead_channel_alone() -> None:
+    z = rows()
+    z[:, 1, 4] = 2.0
+    fitted = fit("standardize", z)
+    assert (fitted(z)[:, 1, 4] == 0).all()
+    noisy = z.clone()
+    noisy[0, 1, 4] += 0.1
+    assert fitted(noisy)[0, 1, 4].abs() < 0.1
+
+
+def test_standardize_of_one_row_is_zero() -> None:
+    z = rows()[:1]
+    assert (fit("standardize", z)(z) == 0).all()
+
+
+def test_standardize_needs_rows() -> None:
+    with pytest.raises(OptionError, match="no train row"):
+        fit("standardize", rows()[:0])
+
+
+def test_final_norm_equals_llama() -> None:
+    norm = LlamaRMSNorm(DIM, eps=1e-6)
+    norm.weight.data = final_norm().weight
+    out, z = fit("final-norm")(rows()), rows()
+    torch.testing.assert_close(out[:, :2], norm(z[:, :2]).detach())
+    assert torch.equal(out[:, 2], z[:, 2])  # layer 3 is normed already
+
+
+@pytest.mark.parametrize("normed_layer", [None, 12])
+def test_final_norm_equals_torch_on_every_layer(normed_layer: int | None) -> None:
+    norm = final_norm("layernorm")
+    facts = RowFacts(final_norm=norm, normed_layer=normed_layer)
+    fitted = NORMALIZATIONS["final-norm"].fit((), LAYERS, facts)
+    expected = torch.nn.functional.layer_norm(rows(), (DIM,), norm.weight, norm.bias, norm.eps)
+    torch.testing.assert_close(fitted(rows()), expected)
+
+
+def test_final_norm_needs_one() -> None:
+    with pytest.raises(OptionError, match="no final norm"):
+        NORMALIZATIONS["final-norm"].fit((), LAYERS, RowFacts())
+
+
+@pytest.mark.parametrize(
+    ("layers", "place"), [((0, 2, 3), 2), ((0, 2), None), ((2, 3), 1), ((3,), 0)]
+)
+def test_a_saved_final_norm_has_the_place_of_the_layer_that_passes_through(layers, place) -> None:
+    part = fit("final-norm").cut(layers)
+    wanted = {"name": "final-norm", "kind": "rmsnorm", "eps": 1e-6, "already_normed": place}
+    assert part.to_json() == wanted

@@ -41,11 +41,9 @@ class FeatureArray:
 
     Attributes:
         spec: shape, layers and stored dtype.
-        rows: row slots, unused tails included (the example table says which rows are used).
-        layers: stored layer numbers, ascending.
-        dim: D, the width.
-        dtype: what `read` returns: as stored, and float32 for int8.
     """
+
+    spec: ArraySpec
 
     def __init__(self, spec: ArraySpec, places: Sequence[ChunkPlaces]) -> None:
         """Keep what is needed to map the array.
@@ -55,8 +53,6 @@ class FeatureArray:
             places: the chunks of ``spec.plain()``, in that order.
         """
         self.spec = spec
-        self.rows, self.layers, self.dim = spec.rows, spec.layers, spec.dim
-        self.dtype = read_dtype(spec.dtype)
         self._places = tuple(places)
         self._mapped: tuple[MappedArray, ...] | None = None
         self._layer_index = {layer: at for at, layer in enumerate(spec.layers)}
@@ -66,6 +62,26 @@ class FeatureArray:
         spec = self.spec
         shape = f"{spec.rows} x {len(spec.layers)} x {spec.dim}"
         return f"FeatureArray({spec.name!r}, {shape}, {spec.dtype})"
+
+    @property
+    def rows(self) -> int:
+        """Row slots, unused tails included (the example table says which rows are used)."""
+        return self.spec.rows
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Stored layer numbers, ascending."""
+        return self.spec.layers
+
+    @property
+    def dim(self) -> int:
+        """D, the width."""
+        return self.spec.dim
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype that `read` returns: as stored, and float32 for int8."""
+        return read_dtype(self.spec.dtype)
 
     def empty(self, n_rows: int, n_layers: int) -> Float[Tensor, "rows layers dim"]:
         """Return an uninitialised buffer that `read` accepts as ``out``."""

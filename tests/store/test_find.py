@@ -7,6 +7,7 @@ from probekit.store.builder import EntryBuilder
 from probekit.store.entry import list_entries
 from probekit.store.find import Wanted, find_entries
 from probekit.store.layout import entry_folder, model_slug
+from probekit.store.manifest import read_manifest
 from tests.store import synthetic
 
 
@@ -207,3 +208,25 @@ def test_an_existing_folder_is_a_path(tmp_path, monkeypatch):
     assert model_slug("org/m") == "m"
     with pytest.raises(OptionError, match="folder name"):
         model_slug("...")
+
+
+def test_each_manifest_is_read_once_for_all_questions(root, monkeypatch):
+    """Whose entry it is, of what text, whether the choice names it, which of several is best."""
+    for layers in ([0, 1], [0, 1, 2, 4]):
+        for split in ("train", "dev"):
+            build(root, split=split, layers=layers)
+    seen = []
+
+    def counted(path):
+        seen.append(path)
+        return read_manifest(path)
+
+    monkeypatch.setattr("probekit.store.entry.read_manifest", counted)
+    about = {"identity": synthetic.IDENTITY, "text": lambda split, limit: f"of {split}, {limit}"}
+    folders = list_entries(root)
+    assert find(root, "tiny", "demo", "train", **about).manifest.split == "train"
+    assert sorted(seen) == [folder.path for folder in folders]
+    seen.clear()
+    key = next(folder.path.name for folder in folders if folder.split == "train")
+    assert find(root, "tiny", "demo", "dev", key, **about).manifest.split == "dev"
+    assert sorted(seen) == [folder.path for folder in folders]

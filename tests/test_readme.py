@@ -102,7 +102,7 @@ def test_the_example_metric_works_as_written():
     names = ("a", "b", "c", "d")  # d is never gold, and never predicted
     labels = [[names[i] for i in rng.integers(0, 3, n)] for n in (4, 0, 7, 20)]
     gold, predicted = encode_gold(labels, names), rng.integers(0, 3, 31)
-    scorer = example("MacroF1")().prepare(gold)
+    scorer = example("MacroF1")(gold)
     expected = metrics.f1_score(gold.ids, predicted, average="macro")
     assert scorer.score(predicted) == {"macro-f1": pytest.approx(expected)}
     once = scorer.resampler(predicted)(np.ones((1, 4)))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from probekit.base.kinds import KindName, Metric
+from probekit.base.kinds import KindName
 from probekit.base.registry import choose
 from probekit.errors import EntryError, MissingFileError
 from probekit.store.entry import Entry
@@ -58,8 +58,8 @@ def _opened(path: Path) -> Entry | None:
         return None
 
 
-def _metrics(files: Mapping[str, LabelFile]) -> dict[str, Metric]:
-    return {column: cast(Metric, file.metric) for column, file in files.items()}
+def _metrics(files: Mapping[str, LabelFile]) -> dict[str, str]:
+    return {column: file.metric for column, file in files.items()}
 
 
 def _modelled(entries: list[Entry]) -> tuple[str, ...]:

@@ -5,14 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from probekit.metrics import METRICS
-
 T = TypeVar("T")
-
-COMPRESSION = "compression"
-"""Score of an online code: how much shorter it is than the uniform one. No `Metric` computes it."""
-
-_CORRELATIONS = ("matthews", "spearman")  # -1..1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +27,11 @@ class Scale:
         """What a score is multiplied with before it is printed."""
         return 100.0 if self.percent else 1.0
 
+    @property
+    def sign(self) -> int:
+        """What a score is multiplied with so that the best is the largest."""
+        return 1 if self.greater_is_better else -1
+
     def text(self, score: float) -> str:
         """Return a score as a message says it."""
         return f"{score * self.factor:.1f}"
@@ -51,19 +49,8 @@ class Scale:
 
     def best(self, scores: Mapping[T, float]) -> T:
         """Return the key of the best score; of equal ones the first."""
-        sign = 1.0 if self.greater_is_better else -1.0
-        return max(scores, key=lambda key: sign * scores[key])
+        return max(scores, key=lambda key: self.sign * scores[key])
 
     def is_wide(self, low: float, high: float) -> bool:
         """Say whether scores from low to high need a logarithmic axis: raw, over a factor of 20."""
         return not self.percent and low > 0 and math.log(high / low) > math.log(20)
-
-
-def scale_of(metric: str) -> Scale:
-    """Return the scale of a metric; of one that is unknown (a newer version's), percent."""
-    if metric == COMPRESSION:
-        return Scale(percent=False)
-    known = METRICS.get(metric)
-    if known is None:
-        return Scale()
-    return Scale(known.percent, known.greater_is_better, -1.0 if metric in _CORRELATIONS else 0.0)

@@ -8,12 +8,11 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from probekit.errors import OptionError
-from probekit.metrics.contract import Consumes, Metric, Scorer, check_count, expect
-from probekit.metrics.gold import AnyGold, ValueGold, Values
-from probekit.metrics.resampling import Counts, Resampler, Scores
+from probekit.metrics.contract import Consumes, Counts, Metric, Resampler, Scores, check_count
+from probekit.metrics.gold import ValueGold, Values
+from probekit.metrics.scale import Scale
 
 
-@dataclass(frozen=True, kw_only=True)
 class Spearman(Metric):
     """Correlation of the ranks of gold and predicted values, -1..1; equal values share a rank.
 
@@ -22,20 +21,15 @@ class Spearman(Metric):
     """
 
     name: ClassVar[str] = "spearman"
+    text: ClassVar[str] = "Spearman correlation"
     summary: ClassVar[str] = "rank correlation of values"
+    scale: ClassVar[Scale] = Scale(lowest=-1.0)
     consumes: ClassVar[Consumes] = "values"
-
-    def prepare(self, gold: AnyGold) -> "SpearmanScorer":
-        """Return the scorer of one split; the gold values are ranked once, here."""
-        return SpearmanScorer(expect(self, gold, ValueGold))
-
-
-class SpearmanScorer(Scorer):
-    """Scorer of `Spearman`."""
+    gold: ValueGold
 
     def __init__(self, gold: ValueGold) -> None:
         """Rank the gold values."""
-        self.gold = gold
+        super().__init__(gold)
         self._ranks = ranks(gold.values)
 
     def resampler(self, predicted: Values) -> Resampler:

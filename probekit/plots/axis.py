@@ -14,7 +14,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from probekit.metrics.scale import Scale
+from probekit.metrics import Scale
 from probekit.results.summaries.interval import Interval
 
 _DECADES = 3.6  # from so many on, a logarithmic axis of scores has ticks at powers of ten alone

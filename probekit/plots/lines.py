@@ -5,7 +5,7 @@ from typing import Literal
 
 from matplotlib.axes import Axes
 
-from probekit.metrics.scale import Scale
+from probekit.metrics import Scale
 from probekit.plots.style import CurveStyle, hollow_options
 from probekit.results.summaries.interval import Interval
 

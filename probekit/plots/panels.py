@@ -12,8 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
-from probekit.metrics.scale import Scale, scale_of
-from probekit.plots.seeds import diverged_text, seeds_text
+from probekit.metrics import Scale, scale_of
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, CurveStyle, curve_styles, hollow_options
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
@@ -137,7 +136,7 @@ def panel_figure(
         axes.set_title(title_text(panel.title, width / columns - _AXIS), loc="left")
         axes.grid(axis="y")
         if index % columns == 0 or panel.metric != pairs[index - 1][1].metric:
-            axes.set_ylabel(f"{split} {metric_text(panel.metric, panel.scale.percent)}")
+            axes.set_ylabel(f"{split} {metric_text(panel.metric)}")
     return PanelFigure(figure, pairs[: len(panels)], styles, handles)
 
 
@@ -227,3 +226,22 @@ def _points_text(counts: set[int]) -> str:
 
 def _records(drawn: PanelFigure) -> list[Record]:
     return [r for _, panel in drawn.panels for curve in panel.curves.values() for r in curve]
+
+
+def seeds_text(counts: Iterable[int]) -> str:
+    """Return how many seeds a figure is over, such as ``5 seeds`` or ``3 to 5 seeds``.
+
+    Args:
+        counts: the number of seeds behind each thing that is drawn.
+    """
+    found = set(counts)
+    low, high = min(found), max(found)
+    if high == 1:
+        return "one seed"
+    return f"{high} seeds" if low == high else f"{low} to {high} seeds"
+
+
+def diverged_text(records: Sequence[Record]) -> str:
+    """Return ``; 1 of 5 runs diverged``, or nothing if none did."""
+    diverged = sum(record.diverged for record in records)
+    return f"; {diverged} of {len(records)} runs diverged" if diverged else ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from probekit.errors import RecordError
+from probekit.results.summaries.grouping import head_order
 
 COLUMN_WIDTH = 3.35
 """Width of a one-column figure, in inches (85 mm)."""
@@ -63,21 +64,8 @@ _DASHES: tuple[Any, ...] = (
     (0, (4, 1.2, 1.2, 1.2)),
     (0, (5, 1, 1, 1, 1, 1)),
 )
-_HEADS = {
-    "last": 0,
-    "mean": 7,
-    "p32": 3,
-    "scalar-mix": 2,
-    "attention-fusion": 6,
-    "concat": 5,
-    "dwatt": 4,
-    "extra-layers": 1,
-    "concat-ffn": 8,
-    "depth-lstm": 9,
-    "laya": 10,
-    "majority": 11,
-    "memorised": 12,
-}
+_TURNS = (11, 12, 0, 7, 3, 2, 6, 5, 8, 4, 1, 9, 10)
+"""Style of each of ``head_order()``; of a head after these, the place in that order."""
 
 MAX_CURVES = 12
 
@@ -127,10 +115,13 @@ def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
             f"(at most {MAX_CURVES}); choose some, such as --where head=last,p32."
         )
     heads = [name.partition(",")[0] for name in names]
+    turns = dict(
+        zip(head_order(), itertools.chain(_TURNS, itertools.count(len(_TURNS))), strict=False)
+    )
     own = {
-        name: _HEADS[head]
+        name: turns[head]
         for name, head in zip(names, heads, strict=True)
-        if head in _HEADS and heads.count(head) == 1
+        if head in turns and heads.count(head) == 1
     }
     others = (index for index in itertools.count() if index not in own.values())
     return {name: _style(own[name] if name in own else next(others)) for name in names}

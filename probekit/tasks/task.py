@@ -5,15 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from probekit.base.kinds import KindName, Metric
+from probekit.base.kinds import KindName
 from probekit.base.registry import choose
+from probekit.metrics import METRICS
 from probekit.tasks.assemble import assemble
 from probekit.tasks.own.unlabelled import settle_labels
 from probekit.tasks.schemes import turn_to_bio
 from probekit.tasks.sentences import Source
 from probekit.tasks.split import Example, Split
 
-__all__ = ["Example", "KindName", "Metric", "Split", "Task", "slugify"]
+__all__ = ["Example", "KindName", "Split", "Task", "slugify"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Task:
     Attributes:
         name: as the user types it ("wikiann/de", "data/mine.conll").
         columns: the label columns, the default first; empty for unlabelled text.
-        metrics: column to the metric that scores it.
+        metrics: column to the name of the metric that scores it.
         splits: the names of its splits.
         source: finds and reads one split.
         kind: the kind of its text: words for tagging, whole texts for the others.
@@ -35,7 +36,7 @@ class Task:
 
     name: str
     columns: tuple[str, ...]
-    metrics: Mapping[str, Metric]
+    metrics: Mapping[str, str]
     splits: tuple[str, ...]
     source: Source = field(repr=False)
     kind: KindName = "tagging"
@@ -44,6 +45,8 @@ class Task:
     any_scheme: bool = False
 
     def __post_init__(self) -> None:
+        for metric in self.metrics.values():
+            choose("metric", metric, METRICS)
         if not self.slug:
             object.__setattr__(self, "slug", slugify(self.name))
         kinds = {column: self.kinds.get(column, self.kind) for column in self.columns}

@@ -12,7 +12,6 @@ from probekit.base.machine.heap import keep_few_kernels, keep_free_memory
 from probekit.base.machine.interrupts import interrupts_held
 from probekit.features import FeatureView
 from probekit.metrics import Metric
-from probekit.metrics.scale import scale_of
 from probekit.train.class_facts import confusion_of, weights_by_class
 from probekit.train.freeze import Outcome, freeze
 from probekit.train.member import Member
@@ -43,8 +42,8 @@ def fit_group(
     dev: FeatureView,
     others: Mapping[str, FeatureView] | None = None,
     *,
-    metric: Metric,
-    metrics: Mapping[str, Metric] | None = None,
+    metric: type[Metric],
+    metrics: Mapping[str, type[Metric]] | None = None,
     device: str = "cpu",
     memory: int | None = None,
     predictions: bool = False,
@@ -193,7 +192,7 @@ def _judge(streams: Sequence[Stream], judge: ScoredSplit, report: Report) -> Non
     found = judge.predict([member for _, member in members])
     for (stream, member), predicted in zip(members, found, strict=True):
         member.note(stream.step, judge.scorer.score(predicted), judge.metric, predicted)
-        score = scale_of(judge.metric.name).text(member.last_score)
+        score = judge.metric.scale.text(member.last_score)
         report(f"{named(member, stream.spec)}: {score}")
     for stream in streams:
         stream.scored_at = stream.step

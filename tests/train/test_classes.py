@@ -35,7 +35,7 @@ def fit(splits, *heads, decoder="linear", metric="accuracy", pooling=None):
     train = splits.view("train", valid_only=True, pooling=pooling)
     stream = StreamSpec(train=train, seed=0, epochs=4, members=members)
     dev = splits.view("dev", pooling=pooling)
-    return fit_group([stream], dev, metric=METRICS[metric](), predictions=True)[0]
+    return fit_group([stream], dev, metric=METRICS[metric], predictions=True)[0]
 
 
 def types_of(splits, split):

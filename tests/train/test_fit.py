@@ -14,7 +14,7 @@ from probekit.probe.heads import HEADS, BackboneFacts
 from probekit.train import Interrupted, MemberSpec, StreamSpec, fit_group, optimizer
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 
-ACCURACY = METRICS["accuracy"]()
+ACCURACY = METRICS["accuracy"]
 
 
 def splits_in(root, **options):

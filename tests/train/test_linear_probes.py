@@ -21,7 +21,7 @@ from probekit.train.steps import OwnSteps, steps_of
 from probekit.train.treatment import Treatment
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
 
-ACCURACY = METRICS["accuracy"]()
+ACCURACY = METRICS["accuracy"]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from probekit.train import MemberSpec, StreamSpec, fit_group
 from probekit.train.order import batches
 from tests.planted import DIM, MODEL, NAMES, TASK, plant_all
 
-ACCURACY = METRICS["accuracy"]()
+ACCURACY = METRICS["accuracy"]
 PLAIN = parse("decoder", "linear:dropout=0", DECODERS)
 SETTINGS = [
     (optimizer, schedule) for optimizer in ("adamw", "adam") for schedule in ("linear", "constant")

@@ -23,7 +23,7 @@ from probekit.train.parts import make_parts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
 
-ACCURACY, PERPLEXITY = METRICS["accuracy"](), METRICS["perplexity"]()
+ACCURACY, PERPLEXITY = METRICS["accuracy"], METRICS["perplexity"]
 
 
 @pytest.fixture(scope="module")

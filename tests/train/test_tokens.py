@@ -20,7 +20,7 @@ from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.planted_texts import plant_all_texts, plant_texts
 from tests.train.test_fit import same
 
-ACCURACY = METRICS["accuracy"]()
+ACCURACY = METRICS["accuracy"]
 CPU = torch.device("cpu")
 TASKS = {TASK: "ner", "glue/sst2": None}
 

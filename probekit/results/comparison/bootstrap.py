@@ -12,10 +12,10 @@ from jaxtyping import Float64, Int64
 
 from probekit.base.numbers.seeding import numpy_generator
 from probekit.errors import OptionError
+from probekit.metrics.contract import Counts
 from probekit.results.summaries.interval import CONFIDENCE
 
 Draws = Int64[np.ndarray, "samples sentences"]
-Counts = Float64[np.ndarray, "samples sentences"]
 Differences = Float64[np.ndarray, " samples"]
 
 _BLOCK = 1 << 21  # sentences drawn at a time

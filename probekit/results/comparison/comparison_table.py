@@ -1,6 +1,6 @@
 """The table of two compared runs."""
 
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.results.comparison.outcome import Comparison
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.text_layout import Column, text_table
@@ -14,7 +14,7 @@ def comparison_table(found: Comparison) -> str:
     columns = [
         Column("", [found.a, found.b, "difference"], words=True),
         Column(
-            f"{found.split} {metric_text(found.metric, scale.percent)}",
+            f"{found.split} {metric_text(found.metric)}",
             [f"{score * scale.factor:.2f}" for score in scores],
         ),
     ]

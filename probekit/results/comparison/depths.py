@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probekit.errors import ProbekitError
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import bootstrap
 from probekit.results.comparison.pairing import pair

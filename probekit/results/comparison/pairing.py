@@ -9,9 +9,10 @@ import numpy as np
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.metrics import METRICS, AnyGold, Gold, LossGold, Scorer, ValueGold
+from probekit.metrics import METRICS, AnyGold, Gold, LossGold, Metric, ValueGold
+from probekit.metrics.contract import Counts
 from probekit.results import Record
-from probekit.results.comparison.bootstrap import Counts, Differences
+from probekit.results.comparison.bootstrap import Differences
 from probekit.results.comparison.runs import Run
 from probekit.results.predictions import Predicted, read_predicted
 
@@ -31,7 +32,7 @@ class Pairing:
     """
 
     metric: str
-    scorer: Scorer
+    scorer: Metric
     n_sentences: int
     a: list[np.ndarray]
     b: list[np.ndarray]
@@ -74,7 +75,7 @@ def pair(a: Run, b: Run, split: str) -> Pairing:
             _check_same(reference, predicted, origin, _origin(run, record))
     names = tuple(dict.fromkeys(name for side in sides for one in side for name in one.names))
     one, two = ([_numbered(predicted, names) for predicted in side] for side in sides)
-    scorer = METRICS[metric]().prepare(_gold(reference, names))
+    scorer = METRICS[metric](_gold(reference, names))
     pairing = Pairing(metric=metric, scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
     for run, scores in zip((a, b), pairing.scores(), strict=True):
         _check_scores(run, scores, split)

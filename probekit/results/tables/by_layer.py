@@ -7,7 +7,7 @@ from typing import Any
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.results.comparison import BestDepth, best_depths
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from probekit.metrics.scale import scale_of
 from probekit.results.record import Record
 from probekit.results.summaries.learned_weights import (
     caution_text,
@@ -17,7 +16,7 @@ from probekit.results.tables.summary import Row, summarise
 
 def caption(rows: Sequence[Row]) -> str:
     """Return one line that says what the scores of a table are, and what all its rows share."""
-    names = {metric_text(row.metric, scale_of(row.metric).percent) for row in rows}
+    names = {metric_text(row.metric) for row in rows}
     return f"{_shared_text(rows)}{' or '.join(sorted(names))}; {_over_seeds(rows)}"
 
 

@@ -6,34 +6,14 @@ from typing import Any
 
 from probekit.base.registry import choose
 from probekit.base.selection import FIXED
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.results.summaries.diagnosis import MARK
-from probekit.results.summaries.grouping import follows
+from probekit.results.summaries.grouping import naming
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.text_layout import NOTHING, Column, interval_cells, marked
-from probekit.results.summaries.wording import value_text
+from probekit.results.summaries.wording import OPTIONS, value_text
 from probekit.results.tables.styles import LAYOUTS, STYLES, Style
 from probekit.results.tables.summary import ALWAYS, BESIDE, Row
-
-_NUMBERS = ("shots", "fraction", "depth", "l2", "epochs", "evals", "lr", "batch_size")
-_SETTLED_BY = {
-    "layers": ("model", "head", "depth"),
-    "entry": ("model", "task"),
-    "labels_fingerprint": ("task", "label", "entry"),
-    "metric": ("task", "label"),
-    "protocol": ("shots", "fraction"),
-    "decoder": ("head",),
-    "options": ("head", "decoder"),
-    "pooling": ("model", "task", "label"),
-    "fitter": ("head",),
-    "select": ("head",),
-    "epochs": ("head",),
-    "evals": ("head",),
-    "rates": ("head", "decoder", "lr"),
-    "batch_size": ("head",),
-    "optimizer": ("head",),
-}
-"""Options that a table leaves out where those on the right settle them."""
 
 
 def table(rows: Sequence[Row], style: Style = "text") -> str:
@@ -58,16 +38,19 @@ def table(rows: Sequence[Row], style: Style = "text") -> str:
 
 def _option_columns(rows: Sequence[Row]) -> list[Column]:
     names = list(rows[0].options) if rows else list(ALWAYS)
-    varies = [name for name in names if len({row.options[name] for row in rows}) > 1]
-    always = _always(rows)
+    differing = naming(
+        [row.options for row in rows],
+        lambda name, _: [other for other in OPTIONS[name].settled_by if other in names],
+    )
+    shown = {*_always(rows), *differing}
     columns = [
         Column(
             name.replace("_", " "),
             [_option_cell(name, row.options) for row in rows],
-            words=name not in _NUMBERS,
+            words=not OPTIONS[name].number,
         )
         for name in names
-        if name in always or (name in varies and not _is_settled(name, rows))
+        if name in shown
     ]
     place = next((n for n, column in enumerate(columns, 1) if column.heading == "lr"), len(columns))
     return [*columns[:place], *_rate_column(rows), *columns[place:]]
@@ -94,12 +77,6 @@ def _option_cell(name: str, options: Mapping[str, Any]) -> str:
     other = {"shots": "fraction", "fraction": "shots"}.get(name)
     by_the_other = options[name] is None and other and options.get(other) is not None
     return NOTHING if by_the_other else value_text(name, options[name])
-
-
-def _is_settled(name: str, rows: Sequence[Row]) -> bool:
-    by = [other for other in _SETTLED_BY.get(name, ()) if rows and other in rows[0].options]
-    pairs = ((tuple(row.options[other] for other in by), row.options[name]) for row in rows)
-    return bool(by) and follows(pairs)
 
 
 def _result_columns(rows: Sequence[Row]) -> list[Column]:

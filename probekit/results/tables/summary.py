@@ -7,10 +7,10 @@ from typing import Any
 from probekit.errors import RecordError
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
-from probekit.results.summaries.grouping import OPTIONS, check_seeds, grouped
+from probekit.results.summaries.grouping import check_seeds, grouped
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import has_two_scores
-from probekit.results.summaries.wording import options_text
+from probekit.results.summaries.wording import OPTIONS, options_text
 
 ALWAYS = ("head", "shots")
 """Options that every row is named by."""
@@ -86,7 +86,7 @@ def summarise(records: Sequence[Record], by: Sequence[str] | None = None) -> lis
         OptionError: ``by`` names no option of a record.
     """
     _require_records(records)
-    names = OPTIONS if by is None else tuple(by)
+    names = tuple(OPTIONS if by is None else by)
     return [
         _row(group, dict(zip(names, key, strict=True)))
         for key, group in grouped(records, names).items()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from probekit.base.kinds import HUB_SPLITS, SPLITS, KindName, Metric
+from probekit.base.kinds import HUB_SPLITS, SPLITS, KindName
 from probekit.base.registry import choose
 from probekit.tasks.corpora.glue_tables import Table, parse_glue
 from probekit.tasks.corpora.published import Published
@@ -32,7 +32,7 @@ class GlueTask:
     """
 
     kind: KindName
-    metric: Metric
+    metric: str
     table: Table
     folder: str
     hub_texts: tuple[str, ...]

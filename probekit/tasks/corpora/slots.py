@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from probekit.base.kinds import KindName, Metric
+from probekit.base.kinds import KindName
 from probekit.errors import DataError, MissingFileError
 from probekit.tasks.corpora.published import Published
 from probekit.tasks.formats.blanks import trim
@@ -14,7 +14,7 @@ from probekit.tasks.task import Task
 
 FILES = {"train": ("train",), "dev": ("dev", "valid"), "test": ("test",)}
 COLUMNS = ("slots", "intent")
-METRICS: Mapping[str, Metric] = {"slots": "span-f1", "intent": "micro-f1"}
+METRICS: Mapping[str, str] = {"slots": "span-f1", "intent": "micro-f1"}
 KINDS: Mapping[str, KindName] = {"slots": "tagging", "intent": "sentence"}
 OBTAIN = "https://github.com/monologg/JointBERT (folder data)"
 

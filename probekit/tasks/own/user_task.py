@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, Self
 
-from probekit.base.kinds import KINDS, KindName, Metric
+from probekit.base.kinds import KINDS, KindName
 from probekit.base.messages.once import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble
@@ -171,7 +171,7 @@ def _columns(found: Sentences) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column for one in found.sentences for column in one.labels))
 
 
-def _metric(found: Sentences, column: str, task: str) -> Metric:
+def _metric(found: Sentences, column: str, task: str) -> str:
     """Return what scores labels of words; say it where they only look like tags of spans."""
     sentences = [sentence.labels.get(column, ()) for sentence in found.sentences]
     labels = {label for own in sentences for label in own}

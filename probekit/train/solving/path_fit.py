@@ -11,7 +11,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from probekit.features import FeatureView
-from probekit.metrics import Metric, Scorer
+from probekit.metrics import Metric
 from probekit.probe.decoders.regression import RegressionDecoder
 from probekit.probe.fitters.chains import ChainLoss
 from probekit.probe.fitters.linear_problems import Problems
@@ -144,7 +144,7 @@ class PathFit(ABC):
     """
 
     def __init__(
-        self, member: Member, rows: SplitRows, *, metric: Metric, judge: ScoredSplit
+        self, member: Member, rows: SplitRows, *, metric: type[Metric], judge: ScoredSplit
     ) -> None:
         """Prepare the problems.
 
@@ -239,13 +239,13 @@ class PathFit(ABC):
         if select.by_split:
             found = _Predicted(self, solved, self.rows.view("judge"))
             yield Visit("judge", found.add_all)
-            return found.scores(self._judge.scorer, self._metric)
+            return found.scores(self._judge.scorer)
         view = self.rows.view("train")
         judges = np.flatnonzero(self._parts.judged)
         found = _Predicted(self, solved, view)
         yield Visit("train", found.add_judged)
-        scorer = self._metric.prepare(gold_of(view.take(judges), self._metric))
-        return found.scores(scorer, self._metric, view.places(judges))
+        scorer = self._metric(gold_of(view.take(judges), self._metric))
+        return found.scores(scorer, view.places(judges))
 
     def _losses(self, solved: Solved) -> Generator[Visit, None, list[float]]:
         """Return the mean loss of what judges under each solution."""
@@ -271,7 +271,7 @@ class PathFit(ABC):
 
     def best_of(self, scores: Sequence[float]) -> int:
         """Return the place of the best score, the first of equals."""
-        sign = 1 if self._metric.greater_is_better else -1
+        sign = self._metric.scale.sign
         return int(np.argmax([sign * score for score in scores]))
 
     def _diagnosis(self, minimum: Minimum, place: int) -> dict[str, Any]:
@@ -319,12 +319,12 @@ class _Predicted:
         return self._solved.objective.predict(points, z, offsets)
 
     def scores(
-        self, scorer: Scorer, metric: Metric, places: Int64[np.ndarray, " some"] | None = None
+        self, scorer: Metric, places: Int64[np.ndarray, " some"] | None = None
     ) -> list[float]:
         """Return the score of every strength, over some of the rows that were added."""
         predicted = torch.cat(self._parts, 1)
         chosen = predicted if places is None else predicted[:, torch.from_numpy(places)]
-        return [scorer.score(self._fit.target.named(own))[metric.name] for own in chosen]
+        return [scorer.score(self._fit.target.named(own))[scorer.name] for own in chosen]
 
 
 def drive(

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from probekit.base.messages.quantities import short_time
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.results import Record
 from probekit.results.claims import Owner
 from probekit.results.summaries.wording import options_text, rates_text

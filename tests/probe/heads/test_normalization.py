@@ -12,13 +12,13 @@ from torch import Tensor
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from probekit.errors import OptionError, UnknownNameError
-from probekit.probe.heads import (
+from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.normalization.norms import (
     NORMALIZATIONS,
     Normalization,
     fit_normalization,
     normalization_from_json,
 )
-from probekit.probe.model_parts.final_norm import FinalNorm
 
 LAYERS, DIM, ROWS = (0, 2, 3), 8, 50
 

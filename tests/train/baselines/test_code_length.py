@@ -19,7 +19,7 @@ from probekit.train import MemberSpec, StreamSpec, fit_group
 from probekit.train.baselines.code_length import SHARES, CodeLength, block_ends, online_code
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 
-PERPLEXITY = METRICS["perplexity"]()
+PERPLEXITY = METRICS["perplexity"]
 TRAINING = {"seed": 3, "epochs": 4, "batch_size": 4, "evals": 3}
 
 

@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_layers, print_values
+from probekit.plots.heatmap import Grid, heatmap_figure
 from probekit.plots.naming import rows, runs_text, shared_text
-from probekit.plots.panels import label_text, new_figure, title_text
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import Interval
@@ -24,7 +21,6 @@ from probekit.results.summaries.learned_weights import (
 )
 
 MAX_ROWS = 60
-_AROUND = 1.05  # height of title, axis and colour bar, inches
 
 
 def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
@@ -51,22 +47,15 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         for name, group in rows(records).items()
     }
     grid = _grid(means)
-    with matplotlib.rc_context(RC):
-        names = grid.names_width()
-        width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + grid.n_columns * CELL))
-        title = title_text(shared_text(records), width - names)
-        runs = runs_text(records, lost_weights(given, records))
-        label = label_text(_label(records, raw, runs, constant, grid), width - names)
-        height = grid.height() + LINE * f"{title}{label}".count("\n") + _AROUND
-        figure = new_figure(width, height)
-        axes, bar = figure.subplots(2, 1, gridspec_kw={"height_ratios": [grid.height(), BAR]})
-        mesh = draw_cells(axes, grid, *((None, None) if raw else (_lightest(grid), _darkest(grid))))
-        label_layers(axes, grid)
-        axes.set_title(title, loc="left")
-        figure.colorbar(mesh, cax=bar, orientation="horizontal", label=label)
-        bar.spines[:].set_visible(False)
-        print_values(axes, mesh, grid, figure, decimals=_decimals(grid) if raw else 2)
-        return figure
+    runs = runs_text(records, lost_weights(given, records))
+    return heatmap_figure(
+        [grid],
+        [shared_text(records)],
+        _label(records, raw, runs, constant, grid),
+        low=None if raw else _lightest(grid),
+        high=None if raw else _darkest(grid),
+        decimals=_decimals(grid) if raw else 2,
+    )
 
 
 def _trained(records: Sequence[Record]) -> tuple[list[Record], list[str]]:

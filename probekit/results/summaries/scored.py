@@ -1,13 +1,14 @@
 """Whose scores are shown: the best ones on dev, or those of the same checkpoints on test."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import check_seeds
+from probekit.results.summaries.grouping import check_seeds, grouped
 from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.wording import option_text
 
 Scored = Literal["dev", "test"]
 
@@ -56,6 +57,28 @@ def has_two_scores(records: Sequence[Record]) -> bool:
         or (record.fitter == "adam" and record.select == "dev")
         for record in records
     )
+
+
+def score_curve(
+    records: Sequence[Record], along: str, score: str, name: str, factor: float = 1.0
+) -> dict[Any, Interval]:
+    """Return the mean over seeds at every value of an option.
+
+    Args:
+        records: of one curve: they differ in the option and their seed alone.
+        along: the option, a number.
+        score: the field that holds the score.
+        name: the curve's name, for the message.
+        factor: what scores are multiplied with.
+
+    Raises:
+        RecordError: a seed occurs twice at one value.
+    """
+    groups = {value: group for (value,), group in grouped(records, [along]).items()}
+    return {
+        value: mean_score(group, score, f"{name}, {option_text(along, value)}").scaled(factor)
+        for value, group in groups.items()
+    }
 
 
 def mean_score(group: Sequence[Record], score: str, what: str) -> Interval:

@@ -12,12 +12,13 @@ from transformers import BertConfig
 
 from probekit.base.layers import parse_layers
 from probekit.cli import app
-from probekit.errors import DataError
+from probekit.errors import DataError, RecordError
 from probekit.metrics import encode_gold
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS, BackboneFacts
 from probekit.tasks import TASKS
 from probekit.train.sweeps.protocols import PROTOCOLS
+from tests.results.samples import make_record
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -107,6 +108,20 @@ def test_the_example_metric_works_as_written():
     assert scorer.score(predicted) == {"macro-f1": pytest.approx(expected)}
     once = scorer.resampler(predicted)(np.ones((1, 4)))
     assert once == pytest.approx([expected])
+
+
+def test_the_example_figure_works_as_written():
+    heads = ("last", "dwatt")
+    records = [
+        make_record(head, seed, diverged=head == "dwatt") for head in heads for seed in (0, 1)
+    ]
+    figure = example("plot_params")(records)
+    (axes,) = figure.axes
+    markers = [line for line in axes.lines if len(line.get_xdata()) == 1]
+    assert [line.get_xdata()[0] for line in markers[::2]] == [1001, 1004]
+    assert "2 seeds; 2 of 4 runs diverged" in figure.legends[0].get_title().get_text()
+    with pytest.raises(RecordError, match="run `probekit train`"):
+        example("plot_params")([])
 
 
 def test_the_example_task_works_as_written(tmp_path):

@@ -4,13 +4,19 @@ To add a metric, write one file with a `Metric`, and one line in ``METRICS``.
 """
 
 from probekit.metrics.accuracy import Accuracy, MicroF1
-from probekit.metrics.contract import ClassMetric, Metric
-from probekit.metrics.counts import Confusion, confusion
+from probekit.metrics.contract import ClassMetric, Metric, Scale
 from probekit.metrics.f1 import F1
-from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
+from probekit.metrics.gold import (
+    AnyGold,
+    Confusion,
+    Gold,
+    LossGold,
+    ValueGold,
+    confusion,
+    encode_gold,
+)
 from probekit.metrics.matthews import Matthews
 from probekit.metrics.perplexity import Perplexity
-from probekit.metrics.scale import Scale
 from probekit.metrics.span_f1 import SpanF1, span_f1_seqeval
 from probekit.metrics.spearman import Spearman
 

@@ -1,16 +1,18 @@
 """What every metric promises: prepared once with the gold labels, it scores predictions fast."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
 from probekit.errors import OptionError
-from probekit.metrics.gold import AnyGold, Gold, Ids, LossGold, Offsets, ValueGold, Values
-from probekit.metrics.scale import Scale
+from probekit.metrics.gold import AnyGold, Gold, Ids, LossGold, Offsets, ValueGold, check_ids
 
+T = TypeVar("T")
 Consumes = Literal["classes", "values", "losses"]
 
 Counts = Float64[np.ndarray, "samples examples"]
@@ -21,6 +23,54 @@ Scores = Float64[np.ndarray, " samples"]
 Resampler = Callable[[Counts], Scores]
 
 _GOLD: dict[Consumes, type] = {"classes": Gold, "values": ValueGold, "losses": LossGold}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How scores are shown.
+
+    Attributes:
+        percent: whether they are printed times 100.
+        greater_is_better: whether the best is the largest.
+        lowest: the lowest that a score can be, before it is printed.
+    """
+
+    percent: bool = True
+    greater_is_better: bool = True
+    lowest: float = 0.0
+
+    @property
+    def factor(self) -> float:
+        """What a score is multiplied with before it is printed."""
+        return 100.0 if self.percent else 1.0
+
+    @property
+    def sign(self) -> int:
+        """What a score is multiplied with so that the best is the largest."""
+        return 1 if self.greater_is_better else -1
+
+    def text(self, score: float) -> str:
+        """Return a score as a message says it."""
+        return f"{score * self.factor:.1f}"
+
+    def clip(self, low: float, high: float) -> tuple[float, float]:
+        """Cut an interval of printed scores to what such scores can be.
+
+        Few seeds make an interval wide: a percentage ends at 100, and all scores at ``lowest``,
+        unless the middle of the interval is below (a correlation of a newer version).
+        """
+        if not self.percent:
+            return max(low, self.lowest), high
+        floor = self.lowest * self.factor if low + high >= 0 else -100.0
+        return max(low, floor), min(high, 100.0)
+
+    def best(self, scores: Mapping[T, float]) -> T:
+        """Return the key of the best score; of equal ones the first."""
+        return max(scores, key=lambda key: self.sign * scores[key])
+
+    def is_wide(self, low: float, high: float) -> bool:
+        """Say whether scores from low to high need a logarithmic axis: raw, over a factor of 20."""
+        return not self.percent and low > 0 and math.log(high / low) > math.log(20)
 
 
 class Metric(ABC):
@@ -116,25 +166,6 @@ class ClassMetric(AdditiveMetric):
     def check(self, predicted: Ids) -> None:
         """Raise OptionError unless there is one prediction per word, each an index into names."""
         check_ids(self.gold, predicted)
-
-
-def check_ids(gold: Gold, predicted: Ids) -> None:
-    """Raise OptionError unless there is one prediction per word, each an index into names."""
-    n_names = len(gold.names)
-    check_count(predicted, len(gold.ids), "word")
-    if predicted.min() < 0 or predicted.max() >= n_names:
-        raise OptionError(
-            f"predictions must be label ids in 0..{n_names - 1}; found {predicted.min()} to "
-            f"{predicted.max()}."
-        )
-
-
-def check_count(predicted: Ids | Values, expected: int, noun: str) -> None:
-    """Raise OptionError unless there are as many predictions as expected."""
-    if len(predicted) != expected:
-        raise OptionError(
-            f"expected {expected} predictions, one per {noun}; found {len(predicted)}."
-        )
 
 
 def per_example(rows: Shaped[np.ndarray, "rows parts"], offsets: Offsets) -> Parts:

@@ -7,10 +7,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.accuracy import Accuracy
-from probekit.metrics.contract import ClassMetric, Parts, Scores, per_example
-from probekit.metrics.counts import count_pairs
-from probekit.metrics.gold import Ids
-from probekit.metrics.scale import Scale
+from probekit.metrics.contract import ClassMetric, Parts, Scale, Scores, per_example
+from probekit.metrics.gold import Ids, count_pairs
 
 
 class Matthews(ClassMetric):

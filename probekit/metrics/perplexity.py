@@ -11,13 +11,12 @@ from probekit.metrics.contract import (
     Consumes,
     Parts,
     Resampler,
+    Scale,
     Scores,
-    check_count,
     per_example,
     ratio,
 )
-from probekit.metrics.gold import LossGold, Values
-from probekit.metrics.scale import Scale
+from probekit.metrics.gold import LossGold, Values, check_count
 
 ENDLESS = 1e150
 """What stands for infinity in records: JSON has none, and the square of this is finite."""

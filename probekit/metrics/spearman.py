@@ -8,9 +8,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from probekit.errors import OptionError
-from probekit.metrics.contract import Consumes, Counts, Metric, Resampler, Scores, check_count
-from probekit.metrics.gold import ValueGold, Values
-from probekit.metrics.scale import Scale
+from probekit.metrics.contract import Consumes, Counts, Metric, Resampler, Scale, Scores
+from probekit.metrics.gold import ValueGold, Values, check_count
 
 
 class Spearman(Metric):

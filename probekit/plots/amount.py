@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.axis import fraction_axis, score_axis, shots_axis
-from probekit.plots.lines import draw_bars, draw_hollow
+from probekit.plots.curves import draw_bars, draw_hollow, fraction_axis, score_axis, shots_axis
 from probekit.plots.panels import TASK, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
 from probekit.results.record import Record

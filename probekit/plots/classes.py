@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.lines import draw_bars, draw_hollow
+from probekit.plots.curves import draw_bars, draw_hollow
 from probekit.plots.panels import Panel, PanelFigure, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
 from probekit.results.record import Record

@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.heatmap import Grid, heatmap_figure
-from probekit.plots.naming import rows, runs_text, shared_text
-from probekit.plots.panels import text_width
+from probekit.plots.naming import rows, runs_text, shared_text, text_width
 from probekit.plots.style import PAGE_WIDTH
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import most_frequent, total_confusion

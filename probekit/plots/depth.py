@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
-from probekit.plots.axis import layer_axis, score_axis
-from probekit.plots.lines import draw_band, draw_hollow
+from probekit.plots.curves import draw_band, draw_hollow, layer_axis, score_axis
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
 from probekit.results.comparison import BestDepth, best_depth, noise_text

@@ -11,8 +11,8 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from probekit.plots.panels import label_text, new_figure, text_width, title_text
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
+from probekit.plots.naming import label_text, text_width, title_text
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC, new_figure
 
 COLOUR_MAP = "magma_r"
 """Perceptually uniform, and light to dark without a turn, so it survives a greyscale printer."""

@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.axis import score_axis, step_axis
-from probekit.plots.lines import draw_band, draw_hollow
+from probekit.plots.curves import draw_band, draw_hollow, score_axis, step_axis
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
 from probekit.results.record import Record

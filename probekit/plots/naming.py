@@ -1,9 +1,13 @@
-"""Rows of a figure that has no panels, named by all that tells them apart, and what runs lack."""
+"""Words of figures: names of rows, titles and labels in lines that fit, and what runs lack."""
 
-from collections.abc import Collection, Mapping, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from probekit.plots.panels import diverged_text, seeds_text, wrap_phrases
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+
+from probekit.plots.style import RC
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import (
@@ -18,6 +22,7 @@ from probekit.results.summaries.wording import OPTIONS, model_text, option_text,
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
+_FILLED = 0.9  # share of a line that its words may fill, as some are wider than others
 _ORIGINS = ("user", "steps", "head", "others")
 """The order in which options are asked whether a row must say them."""
 
@@ -103,3 +108,56 @@ def _name(options: Mapping[str, Any], full_model: bool) -> str:
         for name, value in options.items()
     )
     return wrap_phrases(f"{head} ({', '.join(others)})" if others else head, NAME_WIDTH)
+
+
+def seeds_text(counts: Iterable[int]) -> str:
+    """Return how many seeds a figure is over, such as ``5 seeds`` or ``3 to 5 seeds``.
+
+    Args:
+        counts: the number of seeds behind each thing that is drawn.
+    """
+    found = set(counts)
+    low, high = min(found), max(found)
+    if high == 1:
+        return "one seed"
+    return f"{high} seeds" if low == high else f"{low} to {high} seeds"
+
+
+def diverged_text(records: Sequence[Record]) -> str:
+    """Return ``; 1 of 5 runs diverged``, or nothing if none did."""
+    diverged = sum(record.diverged for record in records)
+    return f"; {diverged} of {len(records)} runs diverged" if diverged else ""
+
+
+def text_width(text: str, size: float = RC["xtick.labelsize"]) -> float:
+    """Return the width of a line of text of some size in points, in inches."""
+    font = FontProperties(family=RC["font.family"], size=size)
+    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72
+
+
+def title_text(title: str, width: float) -> str:
+    """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
+    return wrap_phrases(title, _per_line(title, width))
+
+
+def label_text(label: str, width: float) -> str:
+    """Return an axis label in lines that fit into ``width`` inches, broken between words.
+
+    A number of seeds stays with its word, and an asterisk with what it stands for.
+    """
+    glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
+    room = _per_line(label, width)
+    lines = textwrap.fill(glued, room, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("\xa0", " ")
+
+
+def _per_line(text: str, width: float) -> int:
+    """Return how many characters of a title or label fit into ``width`` inches."""
+    return max(1, int(_FILLED * width * len(text) / text_width(text, RC["axes.titlesize"])))
+
+
+def wrap_phrases(text: str, characters: int) -> str:
+    """Return text in lines of at most ``characters``, broken after a comma if possible."""
+    glued = text.replace(" ", "\xa0").replace(",\xa0", ", ")
+    return textwrap.fill(glued, characters).replace("\xa0", " ")

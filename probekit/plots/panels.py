@@ -6,22 +6,19 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.textpath import text_to_path
 
 from probekit.errors import RecordError
 from probekit.metrics import Scale, scale_of
+from probekit.plots.naming import diverged_text, seeds_text, title_text
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
-    RC,
     CurveStyle,
     curve_styles,
     hollow_options,
+    new_figure,
 )
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks, marks_along
@@ -38,7 +35,6 @@ _NO_LINE = {"linestyle": "none"}
 _PANEL_HEIGHT = 2.2  # inches
 _LEGEND_LINE = 0.165  # height of a legend line, inches
 _CHARACTER = 0.06  # mean width of a 7 pt character, inches
-_FILLED = 0.95  # share of a line that its words may fill, as some are wider than others
 _AXIS = 0.5  # width of the y axis with its label, inches
 _HANDLE = 0.6  # width of a legend's line sample and spaces, inches
 _PHRASE = 24  # characters of a legend's line that a phrase needs at least
@@ -86,13 +82,6 @@ class PanelFigure:
     def note(self, curves: Iterable[Mapping[float, Interval]]) -> None:
         """Note how many seeds the points of some curves are over, which the legend says."""
         self.seeds.update(point.n for curve in curves for point in curve.values())
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure (inches) on an Agg canvas; pyplot and its state are not used."""
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03))
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def split_panels(records: Sequence[Record], by: Sequence[str], along: Sequence[str]) -> list[Panel]:
@@ -183,40 +172,6 @@ def _wrap_labels(handles: Sequence[Line2D], width: float) -> None:
         handle.set_label(textwrap.fill(str(handle.get_label()), room))
 
 
-def text_width(text: str, size: float = RC["xtick.labelsize"]) -> float:
-    """Return the width of a line of text of some size in points, in inches."""
-    font = FontProperties(family=RC["font.family"], size=size)
-    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width) / 72
-
-
-def title_text(title: str, width: float) -> str:
-    """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
-    return wrap_phrases(title, _per_line(title, width))
-
-
-def label_text(label: str, width: float) -> str:
-    """Return an axis label in lines that fit into ``width`` inches, broken between words.
-
-    A number of seeds stays with its word, and an asterisk with what it stands for.
-    """
-    glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
-    room = _per_line(label, width)
-    lines = textwrap.fill(glued, room, break_long_words=False, break_on_hyphens=False)
-    return lines.replace("\xa0", " ")
-
-
-def _per_line(text: str, width: float) -> int:
-    """Return how many characters of a title or label fit into ``width`` inches."""
-    return max(1, int(_FILLED * width * len(text) / text_width(text, RC["axes.titlesize"])))
-
-
-def wrap_phrases(text: str, characters: int) -> str:
-    """Return text in lines of at most ``characters``, broken after a comma if possible."""
-    glued = text.replace(" ", "\xa0").replace(",\xa0", ", ")
-    return textwrap.fill(glued, characters).replace("\xa0", " ")
-
-
 def _legend_columns(names: Sequence[str], width: float, extra: bool) -> int:
     """Return the number of columns that curves' names leave room for, and phrases, if any."""
     longest = max(max(map(len, names)), _PHRASE if extra else 0)
@@ -262,22 +217,3 @@ def _points_text(counts: set[int]) -> str:
 
 def _records(drawn: PanelFigure) -> list[Record]:
     return [r for _, panel in drawn.panels for curve in panel.curves.values() for r in curve]
-
-
-def seeds_text(counts: Iterable[int]) -> str:
-    """Return how many seeds a figure is over, such as ``5 seeds`` or ``3 to 5 seeds``.
-
-    Args:
-        counts: the number of seeds behind each thing that is drawn.
-    """
-    found = set(counts)
-    low, high = min(found), max(found)
-    if high == 1:
-        return "one seed"
-    return f"{high} seeds" if low == high else f"{low} to {high} seeds"
-
-
-def diverged_text(records: Sequence[Record]) -> str:
-    """Return ``; 1 of 5 runs diverged``, or nothing if none did."""
-    diverged = sum(record.diverged for record in records)
-    return f"; {diverged} of {len(records)} runs diverged" if diverged else ""

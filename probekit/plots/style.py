@@ -5,6 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
 from probekit.errors import RecordError
 from probekit.results.summaries.grouping import head_order
 
@@ -130,3 +134,10 @@ def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
 def _style(index: int) -> CurveStyle:
     marker, size = _MARKERS[index % len(_MARKERS)]
     return CurveStyle(_COLOURS[index % len(_COLOURS)], marker, size, _DASHES[index % len(_DASHES)])
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure (inches) on an Agg canvas; pyplot and its state are not used."""
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03))
+    FigureCanvasAgg(figure)
+    return figure

@@ -18,6 +18,11 @@ SCORE_OF: dict[str, Literal["eval_score", "test_score"]] = {
 }
 """The field of a record that holds the score on each split."""
 
+Score = Literal["eval_score", "eval_last", "test_score"]
+
+SCORE_TEXT = {"eval_score": "dev best", "eval_last": "dev last", "test_score": "test"}
+"""What tables call the scores."""
+
 
 def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
     """Return the records that have a score on a split.

@@ -14,10 +14,16 @@ from probekit.results.summaries.diagnosis import MARK, marks, marks_along
 from probekit.results.summaries.grouping import series
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.learned_weights import mean_weights, with_weights
-from probekit.results.summaries.scored import has_two_scores, score_curve
-from probekit.results.summaries.text_layout import Column, interval_cells, marked
+from probekit.results.summaries.scored import SCORE_TEXT, Score, has_two_scores, score_curve
+from probekit.results.summaries.text_layout import (
+    STYLES,
+    Column,
+    Style,
+    interval_cells,
+    laid_out,
+    marked,
+)
 from probekit.results.summaries.wording import layer_text
-from probekit.results.tables.styles import LAYOUTS, SCORE_TEXT, STYLES, Score, Style
 
 NEAR = "~"
 """What marks the depths within noise of the best one."""
@@ -125,4 +131,4 @@ def _layer_table(
         found = [column.values.get(layer) for layer in layers]
         texts = interval_cells([value and value.scaled(column.factor) for value in found], decimals)
         shown.append(Column(name, marked(texts, [column.mark(layer) for layer in layers])))
-    return LAYOUTS[style](shown)
+    return laid_out(shown, style)

@@ -1,17 +1,20 @@
-"""The line below a table: what its numbers are, and what all its rows share."""
+"""What stands below a table: what its marks mean and what is wrong, then what its numbers are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from probekit.results.comparison import BestDepth
 from probekit.results.record import Record
+from probekit.results.summaries.diagnosis import notes
 from probekit.results.summaries.learned_weights import (
     caution_text,
     lost_weights,
     weights_text,
     with_weights,
 )
+from probekit.results.summaries.text_layout import Style
 from probekit.results.summaries.wording import metric_text, option_text
-from probekit.results.tables.summary import Row, summarise
+from probekit.results.tables.scores import Row, summarise
 
 
 def caption(rows: Sequence[Row]) -> str:
@@ -70,3 +73,33 @@ def _shared(name: str, rows: Sequence[Row]) -> Any:
 def _are_control(rows: Sequence[Row]) -> bool:
     """Say whether all rows are runs on control labels, whose label is ``ner (control 0)``."""
     return bool(rows) and all(" (control " in str(row.options.get("label")) for row in rows)
+
+
+def footnotes(
+    records: Sequence[Record], style: Style = "text", best: Mapping[str, BestDepth] | None = None
+) -> str:
+    """Return what stands under a table: a line for every curve's best depth, and the troubles.
+
+    Args:
+        records: all that the table is made of.
+        style: ``text``, or ``markdown``, where every line is a paragraph.
+        best: the best depths that the table marks; None for a table without depths.
+
+    Returns:
+        Whole lines, or nothing.
+    """
+    lines = [*_best_lines(best or {}), *notes(records)]
+    if style == "markdown":
+        return "\n".join(f"{_escaped(line)}\n" for line in lines)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _best_lines(best: Mapping[str, BestDepth]) -> list[str]:
+    if len(best) == 1:
+        return [one.text for one in best.values()]
+    return [f"{name}: {one.text}" for name, one in best.items()]
+
+
+def _escaped(line: str) -> str:
+    """Return a line whose marks Markdown takes for neither a list nor a stroke."""
+    return line.replace("*", r"\*").replace("~", r"\~")

@@ -10,6 +10,7 @@ from probekit.plots.heatmap import Grid, heatmap_figure
 from probekit.plots.naming import rows, runs_text, shared_text
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import check_classes, frequent_classes, mean_class_weights
+from probekit.results.summaries.grouping import full_depth
 from probekit.results.summaries.learned_weights import lost_weights, mean_weights
 
 MAX_PANELS = 6
@@ -61,7 +62,7 @@ def _weighed(records: Sequence[Record], classes: Sequence[str]) -> list[Record]:
     check_classes(classes, {name for record in held for name in record.class_weights})
     if classes:
         held = [record for record in held if set(classes).intersection(record.class_weights)]
-    return [record for record in held if record.depth is None] or held
+    return full_depth(held)
 
 
 def _panels(

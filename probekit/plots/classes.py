@@ -19,6 +19,7 @@ from probekit.results.summaries.by_class import (
     mean_class_scores,
 )
 from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.grouping import full_depth
 from probekit.results.summaries.scored import SCORE_OF, Scored
 
 MAX_CLASSES = 30
@@ -79,7 +80,7 @@ def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) ->
     check_classes(classes, found)
     wanted = set(classes) or found
     kept = [record for index, record in enumerate(records) if wanted.intersection(held[index])]
-    return [record for record in kept if record.depth is None] or kept
+    return full_depth(kept)
 
 
 def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:

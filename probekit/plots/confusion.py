@@ -11,7 +11,7 @@ from probekit.plots.naming import rows, runs_text, shared_text, text_width
 from probekit.plots.style import PAGE_WIDTH
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import most_frequent, total_confusion
-from probekit.results.summaries.grouping import check_seeds
+from probekit.results.summaries.grouping import check_seeds, full_depth
 
 MAX_PANELS = 6
 MAX_CLASSES = 30
@@ -56,7 +56,7 @@ def _confused(records: Sequence[Record]) -> list[Record]:
             f"none of {len(records)} records holds a confusion of classes; run `probekit train` "
             "on a task with classes first."
         )
-    held = [record for record in held if record.depth is None] or held
+    held = full_depth(held)
     if len(rows(held)) > MAX_PANELS:
         raise RecordError(
             f"{len(rows(held))} panels are too many for one figure (at most {MAX_PANELS}); choose "

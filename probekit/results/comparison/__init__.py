@@ -2,12 +2,12 @@
 
 from probekit.results.comparison.compare import Comparison, compare, comparison_table
 from probekit.results.comparison.depths import BestDepth, best_depth, best_depths, noise_text
-from probekit.results.comparison.runs import Run, choose_run
+from probekit.results.comparison.runs import RecordedRun, choose_run
 
 __all__ = [
     "BestDepth",
     "Comparison",
-    "Run",
+    "RecordedRun",
     "best_depth",
     "best_depths",
     "choose_run",

@@ -7,7 +7,7 @@ from typing import Any
 from probekit.metrics import scale_of
 from probekit.results.comparison.bootstrap import bootstrap
 from probekit.results.comparison.pairing import pair
-from probekit.results.comparison.runs import Run, differing, run_names
+from probekit.results.comparison.runs import RecordedRun, differing, run_names
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.text_layout import Column, text_table
 from probekit.results.summaries.wording import metric_text, value_text
@@ -60,7 +60,7 @@ class Comparison:
 
 
 def compare(
-    a: Run, b: Run, *, split: str = "test", samples: int = 10_000, seed: int = 0
+    a: RecordedRun, b: RecordedRun, *, split: str = "test", samples: int = 10_000, seed: int = 0
 ) -> Comparison:
     """Compare two runs by what they predicted for the same sentences: a paired bootstrap.
 

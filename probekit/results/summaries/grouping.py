@@ -146,6 +146,11 @@ def series(records: Sequence[Record], given: Sequence[str] = ()) -> dict[str, li
     return dict(zip(texts, groups.values(), strict=True))
 
 
+def full_depth(records: Sequence[Record]) -> list[Record]:
+    """Return the records that are not of a truncated depth; all where there are no others."""
+    return [record for record in records if record.depth is None] or list(records)
+
+
 def check_seeds(records: Sequence[Record], what: str) -> None:
     """Refuse a group in which a seed occurs twice: its mean would not be over seeds.
 

@@ -1,7 +1,7 @@
 """Whose scores are shown: the best ones on dev, or those of the same checkpoints on test."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
@@ -10,6 +10,7 @@ from probekit.results.summaries.grouping import check_seeds, grouped
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.wording import option_text
 
+K = TypeVar("K", bound=Hashable)
 Scored = Literal["dev", "test"]
 
 SCORE_OF: dict[str, Literal["eval_score", "test_score"]] = {
@@ -84,6 +85,27 @@ def score_curve(
         value: mean_score(group, score, f"{name}, {option_text(along, value)}").scaled(factor)
         for value, group in groups.items()
     }
+
+
+def mean_values(
+    group: Sequence[Record], values: Callable[[Record], Mapping[K, float]], what: str
+) -> dict[K, Interval]:
+    """Return the mean of every value over the seeds of one setting that have it.
+
+    Args:
+        group: records that differ in their seed alone.
+        values: a record to what it holds, by layer or class.
+        what: the setting in words, for the message.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(group, what)
+    found: dict[K, list[float]] = {}
+    for record in group:
+        for key, value in values(record).items():
+            found.setdefault(key, []).append(value)
+    return {key: interval(each) for key, each in found.items()}
 
 
 def mean_score(group: Sequence[Record], score: str, what: str) -> Interval:

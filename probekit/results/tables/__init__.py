@@ -4,12 +4,12 @@ from probekit.results.summaries.scored import Score
 from probekit.results.summaries.text_layout import STYLES, Style
 from probekit.results.tables.by_layer import depth_table, weights_table
 from probekit.results.tables.captions import caption, footnotes, weights_caption
-from probekit.results.tables.scores import Row, summarise, table
+from probekit.results.tables.scores import ScoreRow, summarise, table
 
 __all__ = [
     "STYLES",
-    "Row",
     "Score",
+    "ScoreRow",
     "Style",
     "caption",
     "depth_table",

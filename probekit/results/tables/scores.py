@@ -41,7 +41,7 @@ column, and factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ScoreRow:
     """Records that differ in their seed alone, as one line of a table.
 
     Attributes:
@@ -84,7 +84,7 @@ class Row:
         return asdict(self)
 
 
-def summarise(records: Sequence[Record], by: Sequence[str] | None = None) -> list[Row]:
+def summarise(records: Sequence[Record], by: Sequence[str] | None = None) -> list[ScoreRow]:
     """Group records over seeds.
 
     Args:
@@ -112,14 +112,14 @@ def _require_records(records: Sequence[Record]) -> None:
         raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
 
 
-def _row(group: Sequence[Record], options: dict[str, Any]) -> Row:
+def _row(group: Sequence[Record], options: dict[str, Any]) -> ScoreRow:
     what = options_text({name: options[name] for name in ALWAYS if name in options})
     what = what or "all records"
     if len(metrics := sorted({record.metric for record in group})) > 1:
         raise RecordError(f"{what}: cannot average {' and '.join(metrics)}; group by task, label.")
     check_seeds(group, what)
     tests = [record.test_score for record in group if record.test_score is not None]
-    return Row(
+    return ScoreRow(
         options=options,
         metric=metrics[0],
         seeds=tuple(sorted(record.seed for record in group)),
@@ -140,7 +140,7 @@ def _row(group: Sequence[Record], options: dict[str, Any]) -> Row:
     )
 
 
-def table(rows: Sequence[Row], style: Style = "text") -> str:
+def table(rows: Sequence[ScoreRow], style: Style = "text") -> str:
     """Return rows as a table: the options that differ, seeds, scores, parameters and seconds.
 
     Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds; an
@@ -160,7 +160,7 @@ def table(rows: Sequence[Row], style: Style = "text") -> str:
     return laid_out([*_option_columns(rows), *_result_columns(rows)], style)
 
 
-def _option_columns(rows: Sequence[Row]) -> list[Column]:
+def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     names = list(rows[0].options) if rows else list(ALWAYS)
     differing = naming(
         [row.options for row in rows],
@@ -180,7 +180,7 @@ def _option_columns(rows: Sequence[Row]) -> list[Column]:
     return [*columns[:place], *_rate_column(rows), *columns[place:]]
 
 
-def _rate_column(rows: Sequence[Row]) -> list[Column]:
+def _rate_column(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return where the rates are from, unless none was searched or published."""
     found = [row.rate_from for row in rows]
     if set(found) <= {None, FIXED}:
@@ -188,7 +188,7 @@ def _rate_column(rows: Sequence[Row]) -> list[Column]:
     return [Column("rate", [one or NOTHING for one in found], words=True)]
 
 
-def _always(rows: Sequence[Row]) -> tuple[str, ...]:
+def _always(rows: Sequence[ScoreRow]) -> tuple[str, ...]:
     """Return the columns that every table has: head, and how much of train was read."""
     fractions = [row.options.get("fraction") is not None for row in rows]
     if not any(fractions):
@@ -203,7 +203,7 @@ def _option_cell(name: str, options: Mapping[str, Any]) -> str:
     return NOTHING if by_the_other else value_text(name, options[name])
 
 
-def _result_columns(rows: Sequence[Row]) -> list[Column]:
+def _result_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     return [
         Column("seeds", [str(row.n) for row in rows]),
         *_dev_columns(rows),
@@ -215,7 +215,7 @@ def _result_columns(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def _dev_columns(rows: Sequence[Row]) -> list[Column]:
+def _dev_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return the best and the last dev score, or one column where no run has two."""
     best = _scores(rows, [row.eval_score for row in rows])
     if not any(row.two_scores for row in rows):
@@ -224,14 +224,14 @@ def _dev_columns(rows: Sequence[Row]) -> list[Column]:
     return [Column("dev best", best), Column("dev last", last)]
 
 
-def _diverged_column(rows: Sequence[Row]) -> list[Column]:
+def _diverged_column(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return how many runs diverged, where some did."""
     if not any(row.diverged for row in rows):
         return []
     return [Column("diverged", [f"{row.diverged} of {row.n}" for row in rows])]
 
 
-def _beside_columns(rows: Sequence[Row]) -> list[Column]:
+def _beside_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return the other scores, where some row has them."""
     columns = []
     for name, (title, factor) in BESIDE.items():
@@ -242,7 +242,7 @@ def _beside_columns(rows: Sequence[Row]) -> list[Column]:
     return columns
 
 
-def _scores(rows: Sequence[Row], values: Sequence[Interval | None]) -> list[str]:
+def _scores(rows: Sequence[ScoreRow], values: Sequence[Interval | None]) -> list[str]:
     factors = [scale_of(row.metric).factor for row in rows]
     pairs = zip(values, factors, strict=True)
     cells = interval_cells([value and value.scaled(factor) for value, factor in pairs], 2)

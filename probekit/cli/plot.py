@@ -15,6 +15,11 @@ FigureName = Annotated[str, typer.Argument(metavar="KIND", help=_KINDS)]
 Runs = Annotated[
     list[Path], typer.Argument(metavar="RUNS...", help="Records files (runs/<model>/<task>.jsonl).")
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
+]
+Raw = Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")]
 
 
 def plot(
@@ -24,11 +29,8 @@ def plot(
         Path | None,
         typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset."),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
-    ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")] = False,
+    where: Where = None,
+    raw: Raw = False,
     along: Annotated[
         str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
     ] = None,

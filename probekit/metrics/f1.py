@@ -51,9 +51,7 @@ class F1(ClassMetric):
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return F1, accuracy, precision and recall."""
-        self.check(predicted)
-        gold, found = self.gold.ids == self._positive, predicted == self._positive
-        right, n_gold, n_found = int((gold & found).sum()), int(gold.sum()), int(found.sum())
+        right, n_gold, n_found = (int(part) for part in self.parts(predicted).sum(0))
         return {
             F1.name: 2 * right / max(n_gold + n_found, 1),
             Accuracy.name: accuracy(self.gold, predicted),

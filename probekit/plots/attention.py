@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from probekit.errors import RecordError
 from probekit.plots.heatmap import Grid, heatmap_figure
 from probekit.plots.naming import rows, runs_text, shared_text
+from probekit.plots.style import refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import check_classes, frequent_classes, mean_class_weights
 from probekit.results.summaries.grouping import full_depth
@@ -69,11 +70,7 @@ def _panels(
     records: Sequence[Record], classes: Sequence[str]
 ) -> dict[str, dict[str, dict[int, float]]]:
     groups = rows(records)
-    if len(groups) > MAX_PANELS:
-        raise RecordError(
-            f"{len(groups)} panels are too many for one figure (at most {MAX_PANELS}); choose "
-            "some, such as --where head=dwatt."
-        )
+    refuse_many(len(groups), MAX_PANELS, "panels", "choose some, such as --where head=dwatt")
     panels = {}
     for name, group in groups.items():
         by_class = mean_class_weights(group, " ".join(name.split()))
@@ -90,11 +87,7 @@ def _drawn(records: Sequence[Record], found: Sequence[str], classes: Sequence[st
     if not classes:
         return frequent_classes(records, found, MAX_CLASSES)
     named = [name for name in found if name in classes]
-    if len(named) > MAX_CLASSES:
-        raise RecordError(
-            f"{len(named)} classes are too many for one figure (at most {MAX_CLASSES}); name fewer "
-            "in --classes."
-        )
+    refuse_many(len(named), MAX_CLASSES, "classes", "name fewer in --classes")
     return named
 
 

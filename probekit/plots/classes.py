@@ -10,7 +10,7 @@ from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.curves import draw_bars, draw_hollow
 from probekit.plots.panels import Panel, PanelFigure, add_legend, panel_figure, split_panels
-from probekit.plots.style import RC
+from probekit.plots.style import RC, refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import (
     check_classes,
@@ -88,11 +88,8 @@ def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
     records = [record for members in panel.curves.values() for record in members]
     found = {name for record in records for name in class_scores(record, split)}
     names = sorted(found.intersection(classes) if classes else found, key=class_order)
-    if len(names) > MAX_CLASSES:
-        raise RecordError(
-            f"{len(names)} classes are too many for one figure (at most {MAX_CLASSES}); choose "
-            "some with --classes, or another kind of labels with --where label=NAME."
-        )
+    remedy = "choose some with --classes, or another kind of labels with --where label=NAME"
+    refuse_many(len(names), MAX_CLASSES, "classes", remedy)
     return names
 
 

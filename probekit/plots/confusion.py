@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from probekit.errors import RecordError
 from probekit.plots.heatmap import Grid, heatmap_figure
 from probekit.plots.naming import rows, runs_text, shared_text, text_width
-from probekit.plots.style import PAGE_WIDTH
+from probekit.plots.style import PAGE_WIDTH, refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import most_frequent, total_confusion
 from probekit.results.summaries.grouping import check_seeds, full_depth
@@ -57,11 +57,8 @@ def _confused(records: Sequence[Record]) -> list[Record]:
             "on a task with classes first."
         )
     held = full_depth(held)
-    if len(rows(held)) > MAX_PANELS:
-        raise RecordError(
-            f"{len(rows(held))} panels are too many for one figure (at most {MAX_PANELS}); choose "
-            "some, such as --where head=p32,dwatt."
-        )
+    remedy = "choose some, such as --where head=p32,dwatt"
+    refuse_many(len(rows(held)), MAX_PANELS, "panels", remedy)
     return held
 
 

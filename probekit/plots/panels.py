@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from probekit.errors import RecordError
 from probekit.metrics import Scale, scale_of
 from probekit.plots.naming import diverged_text, seeds_text, title_text
 from probekit.plots.style import (
@@ -19,6 +18,7 @@ from probekit.plots.style import (
     curve_styles,
     hollow_options,
     new_figure,
+    refuse_many,
 )
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks, marks_along
@@ -97,11 +97,8 @@ def split_panels(records: Sequence[Record], by: Sequence[str], along: Sequence[s
     """
     names = [*TASK, *by]
     panels: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in grouped(records, names)}
-    if len(panels) > MAX_PANELS:
-        raise RecordError(
-            f"{len(panels)} panels (one per {', '.join(names)}) are too many for one figure "
-            f"(at most {MAX_PANELS}); choose some, such as --where task=conll."
-        )
+    things = f"panels (one per {', '.join(names)})"
+    refuse_many(len(panels), MAX_PANELS, things, "choose some, such as --where task=conll")
     for name, members in series(records, given=[*names, *along]).items():
         for key, group in grouped(members, names).items():
             panels[key][name] = group

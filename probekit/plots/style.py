@@ -107,17 +107,22 @@ def hollow_options(style: CurveStyle) -> dict[str, Any]:
     }
 
 
+def refuse_many(
+    count: int, most: int, things: str, remedy: str, *, one: str = "one figure"
+) -> None:
+    """Raise RecordError, with what to do, if there are more things than a figure has room for."""
+    if count > most:
+        raise RecordError(f"{count} {things} are too many for {one} (at most {most}); {remedy}.")
+
+
 def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
     """Return a style for every curve; a head's only curve has the same one in every figure.
 
     Raises:
         RecordError: there are more curves than a reader can tell apart.
     """
-    if len(names) > MAX_CURVES:
-        raise RecordError(
-            f"{len(names)} curves ({names[0]}; {names[1]}; ...) are too many for one figure "
-            f"(at most {MAX_CURVES}); choose some, such as --where head=last,p32."
-        )
+    curves = f"curves ({'; '.join(names[:2])}; ...)"
+    refuse_many(len(names), MAX_CURVES, curves, "choose some, such as --where head=last,p32")
     heads = [name.partition(",")[0] for name in names]
     turns = dict(
         zip(head_order(), itertools.chain(_TURNS, itertools.count(len(_TURNS))), strict=False)

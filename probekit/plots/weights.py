@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from probekit.errors import RecordError
 from probekit.plots.heatmap import Grid, heatmap_figure
 from probekit.plots.naming import rows, runs_text, shared_text
+from probekit.plots.style import refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import Interval
@@ -84,11 +85,8 @@ def _drawn(records: Sequence[Record], raw: bool) -> Sequence[Record]:
 
 
 def _grid(means: Mapping[str, Mapping[int, Interval]]) -> Grid:
-    if len(means) > MAX_ROWS:
-        raise RecordError(
-            f"{len(means)} rows are too many for one heatmap (at most {MAX_ROWS}); choose some, "
-            "such as --where shots=128."
-        )
+    remedy = "choose some, such as --where shots=128"
+    refuse_many(len(means), MAX_ROWS, "rows", remedy, one="one heatmap")
     top = max(layer for row in means.values() for layer in row)
     values, halves = np.full((2, len(means), top + 1), np.nan)
     for index, row in enumerate(means.values()):

@@ -25,6 +25,17 @@ TypeCounts = Int64[np.ndarray, " types"]
 Ratios = Float64[np.ndarray, " types"]
 Numbers = Num[np.ndarray, " types"]
 
+# Two examples, "B-PER I-PER O" and "B-LOC": every one is followed by an "O" of its own, so that
+# no span runs from one into the next.
+#
+#   place    0      1      2      3      4      5
+#   label    B-PER  I-PER  O      (O)    B-LOC  (O)
+#   word     0      1      2             3
+#
+# Words have the places [0, 1, 2, 4]. Spans start at places 0 and 4. An end is known one place
+# later, from the pair of labels there: (I-PER, O) at place 2 and (B-LOC, O) at place 5. So the
+# spans are start [0, 4] and stop [2, 5]: the start of each is the latest one before its stop, and
+# its type that of the label just before its stop.
 _ENDS = {("B", "B"), ("B", "S"), ("B", "O"), ("I", "B"), ("I", "S"), ("I", "O")}
 _STARTS = {("E", "E"), ("E", "I"), ("S", "E"), ("S", "I"), ("O", "E"), ("O", "I")}
 

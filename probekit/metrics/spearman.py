@@ -83,6 +83,9 @@ class Ordered:
         self, counts: Float64[np.ndarray, "samples rows"]
     ) -> Float64[np.ndarray, "samples rows"]:
         """Return each row's rank in each sample, given how often rows occur there."""
+        # Values [5, 1, 5], each drawn once: order [1, 0, 2], groups of 1 and of 5 that start at
+        # [0, 1] in it. Their sizes are [1, 2], their last ranks [1, 3], their mean ranks [1, 2.5],
+        # and so the rows' [2.5, 1, 2.5].
         sizes = np.add.reduceat(counts[:, self.order], self.starts, axis=1)
         last = np.cumsum(sizes, axis=1)
         return (last - (sizes - 1) / 2)[:, self.group]

@@ -81,6 +81,8 @@ def draws(n_sentences: int, samples: int, seed: int) -> Iterator[Draws]:
 
 def counts(block: Draws, n_sentences: int) -> Counts:
     """Return how often each sentence occurs in each sample."""
+    # Two samples of three sentences, [[2, 0, 2], [1, 1, 1]]: the numbers of the second one are
+    # raised by 3, [[2, 0, 2], [4, 4, 4]], so that one count of 0 to 5 is enough, [1 0 2 0 3 0].
     places = block + np.arange(len(block))[:, None] * n_sentences
     flat = np.bincount(places.ravel(), minlength=len(block) * n_sentences)
     return flat.reshape(len(block), n_sentences).astype(np.float64)

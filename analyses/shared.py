@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from probekit import Location, Record, TrainSpec, sweep
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.text_layout import Column, markdown_table
 from probekit.results.tables import Score, caption, footnotes, summarise, table

@@ -11,9 +11,9 @@ ROOT = Path(__file__).parent.parent
 LEVELS = [
     {"errors", "version"},
     {"base", "metrics"},
-    {"tasks", "store", "probe", "results", "engines"},
-    {"data", "plots"},
-    {"backbone"},
+    {"tasks", "store", "probe", "engines"},
+    {"data", "results"},
+    {"backbone", "plots"},
     {"features"},
     {"extraction", "train"},
     {"train.saved"},
@@ -97,6 +97,7 @@ HEAVY = ("torch", "transformers", "datasets")
         ("probekit", set()),
         ("probekit.cli", set()),
         ("probekit.results", set()),
+        ("probekit.probe.heads", set()),
         ("probekit.train.sweeps.run", {"torch"}),  # which every worker of a sweep imports
     ],
 )

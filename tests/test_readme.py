@@ -13,7 +13,7 @@ from transformers import BertConfig
 
 from probekit.base.layers import parse_layers
 from probekit.cli import app
-from probekit.errors import DataError
+from probekit.errors import DataError, RecordError
 from probekit.metrics import encode_gold
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS, BackboneFacts
@@ -21,6 +21,7 @@ from probekit.probe.normalization import NORMALIZATIONS, RowFacts
 from probekit.tasks import TASKS
 from probekit.train.sweeps.protocols import PROTOCOLS
 from probekit.train.sweeps.specs import TrainSpec
+from tests.results.samples import make_record
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -119,11 +120,25 @@ def test_the_example_metric_works_as_written():
     names = ("a", "b", "c", "d")  # d is never gold, and never predicted
     labels = [[names[i] for i in rng.integers(0, 3, n)] for n in (4, 0, 7, 20)]
     gold, predicted = encode_gold(labels, names), rng.integers(0, 3, 31)
-    scorer = example("MacroF1")().prepare(gold)
+    scorer = example("MacroF1")(gold)
     expected = metrics.f1_score(gold.ids, predicted, average="macro")
     assert scorer.score(predicted) == {"macro-f1": pytest.approx(expected)}
     once = scorer.resampler(predicted)(np.ones((1, 4)))
     assert once == pytest.approx([expected])
+
+
+def test_the_example_figure_works_as_written():
+    heads = ("last", "dwatt")
+    records = [
+        make_record(head, seed, diverged=head == "dwatt") for head in heads for seed in (0, 1)
+    ]
+    figure = example("plot_params")(records)
+    (axes,) = figure.axes
+    markers = [line for line in axes.lines if len(line.get_xdata()) == 1]
+    assert [line.get_xdata()[0] for line in markers[::2]] == [1001, 1004]
+    assert "2 seeds; 2 of 4 runs diverged" in figure.legends[0].get_title().get_text()
+    with pytest.raises(RecordError, match="run `probekit train`"):
+        example("plot_params")([])
 
 
 def test_the_example_task_works_as_written(tmp_path):

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 KindName = Literal["tagging", "sentence", "pair", "regression", "language-modelling"]
-Metric = Literal["span-f1", "accuracy", "micro-f1", "f1", "matthews", "spearman", "perplexity"]
 Pooled = Literal["cls", "mean", "last"]
 OUTPUT_HEAD = "output-head"
 """What an entry may keep besides arrays: the model's own output head."""
@@ -62,7 +61,7 @@ class Kind:
         needed: what an entry keeps for it unless told otherwise.
         possible: the arrays that a text of the kind can have, besides those of its subwords.
         decoder: the decoder unless told otherwise.
-        metric: the metric of the user's own data; None is that of the tags that are found.
+        metric: name of the metric of the user's own data; None is that of the tags that are found.
     """
 
     name: KindName
@@ -72,7 +71,7 @@ class Kind:
     needed: tuple[str, ...] = POOLED
     possible: tuple[str, ...] = POOLED
     decoder: str = "linear"
-    metric: Metric | None = "accuracy"
+    metric: str | None = "accuracy"
 
     @property
     def own_rows(self) -> str | None:

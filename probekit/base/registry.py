@@ -3,13 +3,39 @@
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from probekit.errors import OptionError, UnknownNameError
 
 T = TypeVar("T")
+
+
+class LazyRegistry(Mapping[str, T]):
+    """A registry whose plug-ins are imported when they are asked for; names alone cost nothing."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """Import nothing yet.
+
+        Args:
+            places: where each plug-in is, as ``module:attribute``.
+        """
+        self._places = places
+
+    def __getitem__(self, name: str) -> T:
+        """Import a plug-in."""
+        module, _, attribute = self._places[name].partition(":")
+        return cast(T, getattr(import_module(module), attribute))
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names, in order."""
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._places)
 
 
 def choose(kind: str, name: str, registry: Mapping[str, T]) -> T:

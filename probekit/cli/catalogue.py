@@ -12,12 +12,6 @@ if TYPE_CHECKING:
     from probekit.probe.decoders import DecoderSpec
     from probekit.probe.heads import HeadSpec
 
-_IF_UNSET = {
-    ("extra-layers", "n"): "(1 up to 12 blocks, 2 beyond)",
-    ("depth-lstm", "hidden"): "(width of the states)",
-}
-"""What an option is where it is not given, since it depends on the backbone: by plug-in."""
-
 
 def tasks(
     family: Annotated[
@@ -64,11 +58,11 @@ def heads(json: options.Json = False) -> None:
     """List heads, decoders and protocols, with their options."""
     from probekit.cli.output import print_table
 
-    tables = (_heads(), _decoders(), _protocols())
+    tables = (_heads(words=not json), _decoders(words=not json), _protocols())
     for number, rows in enumerate(tables):
         if number and not json:
             typer.echo()
-        print_table(rows if json else [_in_words(row) for row in rows], json=json)
+        print_table(rows, json=json)
     if not json:
         typer.echo(
             "\nOptions follow the name: --head extra-layers:n=2, --decoder mlp:hidden=128. "
@@ -77,20 +71,7 @@ def heads(json: options.Json = False) -> None:
         )
 
 
-def _in_words(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with words in place of each default that depends on the backbone."""
-    if "options" not in row:
-        return row
-    name = next(iter(row.values()))
-    pairs = (option.partition("=")[::2] for option in row["options"])
-    shown = [
-        f"{option}={_IF_UNSET.get((name, option), value) if value == 'none' else value}"
-        for option, value in pairs
-    ]
-    return row | {"options": shown}
-
-
-def _heads() -> list[dict[str, Any]]:
+def _heads(words: bool) -> list[dict[str, Any]]:
     from probekit.probe.heads import HEADS
 
     return [
@@ -100,14 +81,14 @@ def _heads() -> list[dict[str, Any]]:
             "layers": head.default_layers,
             "lr": head.learning_rate,
             "rates": _rates(head),
-            "options": _defaults(head),
+            "options": _defaults(head, words),
             "source": head.source,
         }
         for name, head in HEADS.items()
     ]
 
 
-def _decoders() -> list[dict[str, Any]]:
+def _decoders(words: bool) -> list[dict[str, Any]]:
     from probekit.base.kinds import KINDS
     from probekit.probe.decoders import DECODERS
 
@@ -117,7 +98,7 @@ def _decoders() -> list[dict[str, Any]]:
             "for": [kind for kind in KINDS if kind in decoder.kinds],
             "what": decoder.summary,
             "rates": _rates(decoder),
-            "options": _defaults(decoder),
+            "options": _defaults(decoder, words),
             "source": decoder.source,
         }
         for name, decoder in DECODERS.items()
@@ -143,10 +124,15 @@ def _rates(spec: "type[HeadSpec] | type[DecoderSpec]") -> list[str]:
     return [f"{name}={'lr' if rate is None else rate}" for name, rate in spec.group_rates.items()]
 
 
-def _defaults(spec: type) -> list[str]:
-    """Return the options of a plug-in with their defaults; what ``repr`` hides is not typed."""
+def _defaults(spec: type, words: bool) -> list[str]:
+    """Return the options of a plug-in with their defaults; what ``repr`` hides is not typed.
+
+    Args:
+        spec: the plug-in.
+        words: whether words stand for a default that depends on the backbone.
+    """
     return [
-        f"{field.name}={str(field.default).lower()}"
+        f"{field.name}={(words and field.metadata.get('unset')) or str(field.default).lower()}"
         for field in fields(spec)
         if field.init and field.repr
     ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from probekit.extraction import Forecast
     from probekit.extraction.maintenance import RowErrors
     from probekit.results import Record
-    from probekit.results.comparison.outcome import Comparison
+    from probekit.results.comparison import Comparison
     from probekit.results.summaries.scored import Scored
     from probekit.results.tables import Style
     from probekit.store.entry import Entry
@@ -217,7 +217,7 @@ def _captioned(table: str, footnotes: str, caption: str, style: "Style") -> str:
 
 def print_comparison(comparison: "Comparison", *, json: bool = False) -> None:
     """Print the scores of two runs, their difference, and how sure it is."""
-    from probekit.results.tables import comparison_table
+    from probekit.results.comparison import comparison_table
 
     if json:
         print_json([comparison.to_json()])

@@ -1,23 +1,25 @@
 """``probekit plot``: figures from records."""
 
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-_KINDS_WITH = {
-    "raw": ("weights",),
-    "along": ("learning",),
-    "split": ("depth", "fewshot", "fraction", "classes"),
-    "classes": ("classes", "attention"),
-}
-"""The figures that take an option."""
+from probekit.cli.options import split_list
+from probekit.plots.figures import PLOTS
 
-_KINDS = "weights, depth, fewshot, fraction, learning, classes, confusion or attention."
+*_FIRST, _LAST = PLOTS
+_KINDS = f"{', '.join(_FIRST)} or {_LAST}."
 FigureName = Annotated[str, typer.Argument(metavar="KIND", help=_KINDS)]
 Runs = Annotated[
     list[Path], typer.Argument(metavar="RUNS...", help="Records files (runs/<model>/<task>.jsonl).")
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
+]
+Raw = Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")]
 
 
 def plot(
@@ -27,11 +29,8 @@ def plot(
         Path | None,
         typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset."),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
-    ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")] = False,
+    where: Where = None,
+    raw: Raw = False,
     along: Annotated[
         str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
     ] = None,
@@ -50,19 +49,20 @@ def plot(
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
     from probekit.base.registry import choose
     from probekit.errors import OptionError
-    from probekit.plots import PLOTS, save_figure
+    from probekit.plots import save_figure
     from probekit.results import load_records
     from probekit.results.summaries.select import select
 
     draw = choose("plot", kind, PLOTS)
-    chosen = [name.strip() for name in classes.split(",") if name.strip()]
-    given: dict[str, Any] = {"raw": raw, "along": along, "split": split, "classes": chosen}
+    given: dict[str, Any] = {"raw": raw, "along": along, "split": split}
+    given["classes"] = split_list(classes)
     options = {name: value for name, value in given.items() if value}
     for name in options:
-        if kind not in _KINDS_WITH[name]:
+        if name not in signature(draw).parameters:
+            having = [one for one, plot in PLOTS.items() if name in signature(plot).parameters]
             raise OptionError(
-                f"--{name}: plot {kind} has no such option; these have: "
-                f"{', '.join(_KINDS_WITH[name])}. Leave it out."
+                f"--{name}: plot {kind} has no such option; these have: {', '.join(having)}. "
+                "Leave it out."
             )
     records = select(load_records(runs), where or [])
     path = output or Path(f"{kind}.png")

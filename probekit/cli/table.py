@@ -1,31 +1,26 @@
 """``probekit table``: scores or layer weights of records, as text."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+
+from probekit.cli.plot import Raw, Runs, Where
 
 if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
 
 
 def table(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUNS...", help="Records files (runs/<model>/<task>.jsonl)."),
-    ],
+    runs: Runs,
     of: Annotated[
         str, typer.Option("--of", help="scores; or depth or weights, with a row per layer.")
     ] = "scores",
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
-    ] = None,
+    where: Where = None,
     split: Annotated[
         str | None,
         typer.Option("--split", help="depth: dev, or test (the default where all have one)."),
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")] = False,
+    raw: Raw = False,
     style: Annotated[
         str,
         typer.Option("--style", help="text, markdown or jsonl (scores as in the records)."),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from probekit.backbone.remembered import identity_at
-from probekit.base.kinds import KINDS, KindName, Metric
+from probekit.base.kinds import KINDS, KindName
 from probekit.base.registry import choose
 from probekit.errors import EntryError, MissingFileError, UnknownNameError
 from probekit.store.entry import Entry, list_entries
@@ -116,7 +116,7 @@ def _cached_task(root: Path, name: str, label: str | None) -> Task | None:
     kind = cast(KindName, entries[0].manifest.kind)
     # The labels of language modelling are its own text; no file holds them.
     unstored = {"token": "perplexity"} if KINDS[kind].targets == "vocabulary" else {}
-    metrics = {column: cast(Metric, file.metric) for column, file in first.items()}
+    metrics = {column: file.metric for column, file in first.items()}
     return Task(
         name=name,
         slug=name,

@@ -1,13 +1,20 @@
 """Metrics: prepared once with the gold labels of a split, they score predictions fast.
 
-To add a metric, write one file with a `Metric` and its `Scorer`, and one line in ``METRICS``.
+To add a metric, write one file with a `Metric`, and one line in ``METRICS``.
 """
 
 from probekit.metrics.accuracy import Accuracy, MicroF1
-from probekit.metrics.contract import ClassScorer, Metric, Scorer
-from probekit.metrics.counts import Confusion, confusion
+from probekit.metrics.contract import ClassMetric, Metric, Scale
 from probekit.metrics.f1 import F1
-from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
+from probekit.metrics.gold import (
+    AnyGold,
+    Confusion,
+    Gold,
+    LossGold,
+    ValueGold,
+    confusion,
+    encode_gold,
+)
 from probekit.metrics.matthews import Matthews
 from probekit.metrics.perplexity import Perplexity
 from probekit.metrics.span_f1 import SpanF1, span_f1_seqeval
@@ -23,12 +30,24 @@ METRICS: dict[str, type[Metric]] = {
     "perplexity": Perplexity,
 }
 
+COMPRESSION = "compression"
+"""Score of an online code: how much shorter it is than the uniform one. No `Metric` computes it."""
+
+
+def scale_of(metric: str) -> Scale:
+    """Return the scale of a metric; of one that is unknown (a newer version's), percent."""
+    if metric == COMPRESSION:
+        return Scale(percent=False)
+    return METRICS[metric].scale if metric in METRICS else Scale()
+
+
 __all__ = [
+    "COMPRESSION",
     "F1",
     "METRICS",
     "Accuracy",
     "AnyGold",
-    "ClassScorer",
+    "ClassMetric",
     "Confusion",
     "Gold",
     "LossGold",
@@ -36,11 +55,12 @@ __all__ = [
     "Metric",
     "MicroF1",
     "Perplexity",
-    "Scorer",
+    "Scale",
     "SpanF1",
     "Spearman",
     "ValueGold",
     "confusion",
     "encode_gold",
+    "scale_of",
     "span_f1_seqeval",
 ]

@@ -1,30 +1,20 @@
 """Accuracy, and micro F1, which equals it where every row has one label."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
-from probekit.metrics.contract import ClassScorer, Metric, expect
-from probekit.metrics.gold import AnyGold, Gold, Ids
-from probekit.metrics.resampling import Parts, Scores, per_example, ratio
+from probekit.metrics.contract import ClassMetric, Parts, Scores, per_example, ratio
+from probekit.metrics.gold import Gold, Ids
 
 
-@dataclass(frozen=True, kw_only=True)
-class Accuracy(Metric):
+class Accuracy(ClassMetric):
     """The share of rows (words, or texts) whose predicted label is the gold one."""
 
     name: ClassVar[str] = "accuracy"
+    text: ClassVar[str] = "accuracy"
     summary: ClassVar[str] = "share of words or texts whose label is right"
-
-    def prepare(self, gold: AnyGold) -> "AccuracyScorer":
-        """Return the scorer of one split."""
-        return AccuracyScorer(expect(self, gold, Gold))
-
-
-class AccuracyScorer(ClassScorer):
-    """Scorer of `Accuracy`."""
 
     def parts(self, predicted: Ids) -> Parts:
         """Return the right rows and all rows of each example."""
@@ -43,8 +33,7 @@ class AccuracyScorer(ClassScorer):
         return {Accuracy.name: accuracy(self.gold, predicted)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class MicroF1(Metric):
+class MicroF1(Accuracy):
     """F1 from the true and false positives and negatives of all classes, added up.
 
     With one label per text a wrong prediction is one false positive and one false negative, so
@@ -53,15 +42,8 @@ class MicroF1(Metric):
     """
 
     name: ClassVar[str] = "micro-f1"
+    text: ClassVar[str] = "micro F1"
     summary: ClassVar[str] = "F1 over all classes together; with one label per text, the accuracy"
-
-    def prepare(self, gold: AnyGold) -> "MicroF1Scorer":
-        """Return the scorer of one split."""
-        return MicroF1Scorer(expect(self, gold, Gold))
-
-
-class MicroF1Scorer(AccuracyScorer):
-    """Scorer of `MicroF1`."""
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return ``micro-f1`` and ``accuracy``."""

@@ -1,28 +1,117 @@
 """What every metric promises: prepared once with the gold labels, it scores predictions fast."""
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
+from jaxtyping import Float64, Shaped
 
 from probekit.errors import OptionError
-from probekit.metrics.gold import AnyGold, Gold, Ids, LossGold, ValueGold, Values
-from probekit.metrics.resampling import Additive, Resampler
+from probekit.metrics.gold import AnyGold, Gold, Ids, LossGold, Offsets, ValueGold, check_ids
 
+T = TypeVar("T")
 Consumes = Literal["classes", "values", "losses"]
-G = TypeVar("G", Gold, ValueGold, LossGold)
+
+Counts = Float64[np.ndarray, "samples examples"]
+"""How often each example of a split occurs in each of some samples."""
+
+Parts = Float64[np.ndarray, "examples parts"]
+Scores = Float64[np.ndarray, " samples"]
+Resampler = Callable[[Counts], Scores]
+
+_GOLD: dict[Consumes, type] = {"classes": Gold, "values": ValueGold, "losses": LossGold}
 
 
-class Scorer(ABC):
-    """A metric prepared for one split; `score` may be called many times."""
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How scores are shown.
+
+    Attributes:
+        percent: whether they are printed times 100.
+        greater_is_better: whether the best is the largest.
+        lowest: the lowest that a score can be, before it is printed.
+    """
+
+    percent: bool = True
+    greater_is_better: bool = True
+    lowest: float = 0.0
+
+    @property
+    def factor(self) -> float:
+        """What a score is multiplied with before it is printed."""
+        return 100.0 if self.percent else 1.0
+
+    @property
+    def sign(self) -> int:
+        """What a score is multiplied with so that the best is the largest."""
+        return 1 if self.greater_is_better else -1
+
+    def text(self, score: float) -> str:
+        """Return a score as a message says it."""
+        return f"{score * self.factor:.1f}"
+
+    def clip(self, low: float, high: float) -> tuple[float, float]:
+        """Cut an interval of printed scores to what such scores can be.
+
+        Few seeds make an interval wide: a percentage ends at 100, and all scores at ``lowest``,
+        unless the middle of the interval is below (a correlation of a newer version).
+        """
+        if not self.percent:
+            return max(low, self.lowest), high
+        floor = self.lowest * self.factor if low + high >= 0 else -100.0
+        return max(low, floor), min(high, 100.0)
+
+    def best(self, scores: Mapping[T, float]) -> T:
+        """Return the key of the best score; of equal ones the first."""
+        return max(scores, key=lambda key: self.sign * scores[key])
+
+    def is_wide(self, low: float, high: float) -> bool:
+        """Say whether scores from low to high need a logarithmic axis: raw, over a factor of 20."""
+        return not self.percent and low > 0 and math.log(high / low) > math.log(20)
+
+
+class Metric(ABC):
+    """A metric, prepared for one split; `score` may be called many times.
+
+    Attributes:
+        name: key in ``METRICS``, and the key of the main score.
+        text: what axes and captions call it.
+        summary: one line for people.
+        scale: how its scores are shown, and which way is better.
+        consumes: what is scored: class ids against `Gold`, values against `ValueGold`, or the
+            losses of rows (`LossGold`).
+        gold: the gold side of the split.
+    """
+
+    name: ClassVar[str]
+    text: ClassVar[str]
+    summary: ClassVar[str]
+    scale: ClassVar[Scale] = Scale()
+    consumes: ClassVar[Consumes] = "classes"
+
+    def __init__(self, gold: AnyGold) -> None:
+        """Keep the gold side; subclasses then find what they need of it, once.
+
+        Raises:
+            OptionError: the gold side is not of the kind that the metric consumes.
+        """
+        kind = _GOLD[self.consumes]
+        if not isinstance(gold, kind):
+            raise OptionError(
+                f"{self.name} scores {self.consumes} ({kind.__name__}); found "
+                f"{type(gold).__name__}. Choose a metric for this kind of label."
+            )
+        self.gold = gold
 
     @abstractmethod
     def score(self, predicted: np.ndarray) -> dict[str, float]:
         """Return finite scores; the main score comes first, under the metric's name.
 
         Args:
-            predicted: one class id, value or loss per row, as ``Metric.consumes`` says.
+            predicted: one class id, value or loss per row, as ``consumes`` says.
 
         Raises:
             OptionError: another number of predictions than rows, or a class id outside
@@ -34,7 +123,7 @@ class Scorer(ABC):
         """Return a function to the main scores of many resamples of the examples.
 
         It takes how often each example occurs in each sample, (samples, examples). Where sums
-        over examples are enough, `Additive` gives it.
+        over examples are enough, `AdditiveMetric` gives it.
 
         Args:
             predicted: as for `score`.
@@ -48,70 +137,44 @@ class Scorer(ABC):
         return self.score(predicted)
 
 
-class ClassScorer(Additive, Scorer):
-    """Base of the scorers of class ids."""
+class AdditiveMetric(Metric):
+    """A metric whose main score is a function of sums over examples."""
 
-    def __init__(self, gold: Gold) -> None:
-        """Keep the gold labels."""
-        self.gold = gold
+    @abstractmethod
+    def parts(self, predicted: np.ndarray) -> Parts:
+        """Return what each example adds to the sums.
+
+        Args:
+            predicted: as for ``score``.
+        """
+
+    @abstractmethod
+    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+        """Return the main score of each sample from its sums."""
+
+    def resampler(self, predicted: np.ndarray) -> Resampler:
+        """Return the function from how often each example occurs in a sample to its main score."""
+        parts = self.parts(predicted)
+        return lambda counts: self.combine(counts @ parts)
+
+
+class ClassMetric(AdditiveMetric):
+    """Base of the metrics of class ids."""
+
+    gold: Gold
 
     def check(self, predicted: Ids) -> None:
         """Raise OptionError unless there is one prediction per word, each an index into names."""
         check_ids(self.gold, predicted)
 
 
-def check_ids(gold: Gold, predicted: Ids) -> None:
-    """Raise OptionError unless there is one prediction per word, each an index into names."""
-    n_names = len(gold.names)
-    check_count(predicted, len(gold.ids), "word")
-    if predicted.min() < 0 or predicted.max() >= n_names:
-        raise OptionError(
-            f"predictions must be label ids in 0..{n_names - 1}; found {predicted.min()} to "
-            f"{predicted.max()}."
-        )
+def per_example(rows: Shaped[np.ndarray, "rows parts"], offsets: Offsets) -> Parts:
+    """Add up what the rows of each example hold."""
+    sums = np.zeros((len(rows) + 1, rows.shape[1]))
+    np.cumsum(rows, axis=0, out=sums[1:])
+    return sums[offsets[1:]] - sums[offsets[:-1]]
 
 
-def check_count(predicted: Ids | Values, expected: int, noun: str) -> None:
-    """Raise OptionError unless there are as many predictions as expected."""
-    if len(predicted) != expected:
-        raise OptionError(
-            f"expected {expected} predictions, one per {noun}; found {len(predicted)}."
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric(ABC):
-    """A metric's name: a value that prepares a `Scorer`.
-
-    Attributes:
-        name: key in ``METRICS``, and the key of the main score.
-        summary: one line for people.
-        greater_is_better: whether the best score is the largest one.
-        percent: whether tables print the score times 100.
-        consumes: what is scored: class ids against `Gold`, values against `ValueGold`, or the
-            losses of rows (`LossGold`).
-    """
-
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    greater_is_better: ClassVar[bool] = True
-    percent: ClassVar[bool] = True
-    consumes: ClassVar[Consumes] = "classes"
-
-    @abstractmethod
-    def prepare(self, gold: AnyGold) -> Scorer:
-        """Return the scorer of one split.
-
-        Raises:
-            OptionError: the gold side is not of the kind that the metric consumes.
-        """
-
-
-def expect(metric: Metric, gold: AnyGold, kind: type[G]) -> G:
-    """Return ``gold`` if it is of the kind that the metric consumes, else raise OptionError."""
-    if not isinstance(gold, kind):
-        raise OptionError(
-            f"{metric.name} scores {metric.consumes} ({kind.__name__}); found "
-            f"{type(gold).__name__}. Choose a metric for this kind of label."
-        )
-    return gold
+def ratio(above: Scores, below: Scores) -> Scores:
+    """Return ``above / below``, 0 where that is 0 / 0."""
+    return above / np.maximum(below, 1.0)

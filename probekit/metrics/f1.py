@@ -1,6 +1,5 @@
 """F1 of the positive one of two classes, as GLUE scores MRPC and QQP."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -8,35 +7,26 @@ from jaxtyping import Float64
 
 from probekit.errors import OptionError
 from probekit.metrics.accuracy import Accuracy, accuracy
-from probekit.metrics.contract import ClassScorer, Metric, expect
-from probekit.metrics.gold import AnyGold, Gold, Ids
-from probekit.metrics.resampling import Parts, Scores, per_example, ratio
+from probekit.metrics.contract import ClassMetric, Parts, Scores, per_example, ratio
+from probekit.metrics.gold import Gold, Ids
 
 
-@dataclass(frozen=True, kw_only=True)
-class F1(Metric):
+class F1(ClassMetric):
     """F1 of the positive class: "1", or else the last of the two label names in sorted order.
 
     Scores: ``f1``, ``accuracy``, ``precision``, ``recall``; 0 where nothing is positive.
     """
 
     name: ClassVar[str] = "f1"
+    text: ClassVar[str] = "F1"
     summary: ClassVar[str] = 'F1 of the positive class ("1"), for two classes'
 
-    def prepare(self, gold: AnyGold) -> "F1Scorer":
-        """Return the scorer of one split.
+    def __init__(self, gold: Gold) -> None:
+        """Find the positive class.
 
         Raises:
             OptionError: there are more than two classes.
         """
-        return F1Scorer(expect(self, gold, Gold))
-
-
-class F1Scorer(ClassScorer):
-    """Scorer of `F1`."""
-
-    def __init__(self, gold: Gold) -> None:
-        """Find the positive class."""
         super().__init__(gold)
         names = gold.names
         if len(names) > 2:
@@ -61,9 +51,7 @@ class F1Scorer(ClassScorer):
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return F1, accuracy, precision and recall."""
-        self.check(predicted)
-        gold, found = self.gold.ids == self._positive, predicted == self._positive
-        right, n_gold, n_found = int((gold & found).sum()), int(gold.sum()), int(found.sum())
+        right, n_gold, n_found = (int(part) for part in self.parts(predicted).sum(0))
         return {
             F1.name: 2 * right / max(n_gold + n_found, 1),
             Accuracy.name: accuracy(self.gold, predicted),

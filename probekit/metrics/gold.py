@@ -1,12 +1,13 @@
-"""What predictions are scored against: gold classes, gold values, or a count of losses."""
+"""What predictions are scored against (classes, values, losses), and which classes are mistaken."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from probekit.errors import DataError
+from probekit.errors import DataError, OptionError
 
 Ids = Int64[np.ndarray, " words"]
 Values = Float64[np.ndarray, " rows"]
@@ -123,3 +124,70 @@ def _check_bounds(noun: str, count: int, bounds: Offsets) -> None:
             f"offsets must rise from 0 to the number of {noun}s, {count}; found "
             f"{bounds[0]} to {bounds[-1]}."
         )
+
+
+def check_ids(gold: Gold, predicted: Ids) -> None:
+    """Raise OptionError unless there is one prediction per word, each an index into names."""
+    n_names = len(gold.names)
+    check_count(predicted, len(gold.ids), "word")
+    if predicted.min() < 0 or predicted.max() >= n_names:
+        raise OptionError(
+            f"predictions must be label ids in 0..{n_names - 1}; found {predicted.min()} to "
+            f"{predicted.max()}."
+        )
+
+
+def check_count(predicted: Ids | Values, expected: int, noun: str) -> None:
+    """Raise OptionError unless there are as many predictions as expected."""
+    if len(predicted) != expected:
+        raise OptionError(
+            f"expected {expected} predictions, one per {noun}; found {len(predicted)}."
+        )
+
+
+class Confusion(NamedTuple):
+    """How often each gold class was predicted as which.
+
+    Attributes:
+        rows: classes that the gold side has.
+        columns: classes that were predicted.
+        counts: rows of the split by gold class and predicted class, shape (rows, columns).
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    counts: Int64[np.ndarray, "rows columns"]
+
+
+def confusion(gold: Gold, predicted: Ids, groups: Sequence[str] | None = None) -> Confusion:
+    """Count gold classes against predicted ones.
+
+    Args:
+        gold: the gold labels.
+        predicted: one id per row, an index into ``gold.names``.
+        groups: name under which each of ``gold.names`` is counted, such as the entity type of a
+            tag; ``None`` counts every label for itself.
+
+    Returns:
+        Rows and columns in the order in which ``groups`` first names them; classes that do not
+        occur are left out.
+
+    Raises:
+        OptionError: another number of predictions than rows, or an id outside ``gold.names``.
+    """
+    check_ids(gold, predicted)
+    names = gold.names if groups is None else tuple(groups)
+    kinds = tuple(dict.fromkeys(names))
+    group = np.array([kinds.index(name) for name in names])
+    counts = count_pairs(group[gold.ids], group[predicted], len(kinds))
+    rows, columns = np.flatnonzero(counts.sum(1)), np.flatnonzero(counts.sum(0))
+    return Confusion(
+        tuple(kinds[i] for i in rows),
+        tuple(kinds[i] for i in columns),
+        counts[np.ix_(rows, columns)],
+    )
+
+
+def count_pairs(gold: Ids, predicted: Ids, n: int) -> Int64[np.ndarray, "n n"]:
+    """Return how often each pair of ids below ``n`` occurs, gold along axis 0."""
+    return np.bincount(gold * n + predicted, minlength=n * n).reshape(n, n).astype(np.int64)

@@ -1,36 +1,26 @@
 """Matthews correlation, GLUE's metric for CoLA."""
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.accuracy import Accuracy
-from probekit.metrics.contract import ClassScorer, Metric, expect
-from probekit.metrics.counts import count_pairs
-from probekit.metrics.gold import AnyGold, Gold, Ids
-from probekit.metrics.resampling import Parts, Scores, per_example
+from probekit.metrics.contract import ClassMetric, Parts, Scale, Scores, per_example
+from probekit.metrics.gold import Ids, count_pairs
 
 
-@dataclass(frozen=True, kw_only=True)
-class Matthews(Metric):
+class Matthews(ClassMetric):
     """Correlation of gold and predicted class, -1..1 (Gorodkin 2004 for more than two classes).
 
     0 when all predictions, or all gold labels, are one class. ``accuracy`` is given beside it.
     """
 
     name: ClassVar[str] = "matthews"
+    text: ClassVar[str] = "Matthews correlation"
     summary: ClassVar[str] = "Matthews correlation"
-
-    def prepare(self, gold: AnyGold) -> "MatthewsScorer":
-        """Return the scorer of one split."""
-        return MatthewsScorer(expect(self, gold, Gold))
-
-
-class MatthewsScorer(ClassScorer):
-    """Scorer of `Matthews`."""
+    scale: ClassVar[Scale] = Scale(lowest=-1.0)
 
     def parts(self, predicted: Ids) -> Parts:
         """Return of each example the right rows, and the gold and predicted rows of each class."""

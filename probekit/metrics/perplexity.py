@@ -1,15 +1,22 @@
 """Perplexity: the exponential of the mean loss per row."""
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
-from probekit.metrics.contract import Consumes, Metric, Scorer, check_count, expect
-from probekit.metrics.gold import AnyGold, LossGold, Values
-from probekit.metrics.resampling import Additive, Parts, Resampler, Scores, per_example, ratio
+from probekit.metrics.contract import (
+    AdditiveMetric,
+    Consumes,
+    Parts,
+    Resampler,
+    Scale,
+    Scores,
+    per_example,
+    ratio,
+)
+from probekit.metrics.gold import LossGold, Values, check_count
 
 ENDLESS = 1e150
 """What stands for infinity in records: JSON has none, and the square of this is finite."""
@@ -17,8 +24,7 @@ ENDLESS = 1e150
 _LARGEST = math.log(ENDLESS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Perplexity(Metric):
+class Perplexity(AdditiveMetric):
     """exp of the mean negative log-likelihood in nats; smaller is better.
 
     ``loss``, the mean itself, is given beside it. A mean that is not finite, or whose exponential
@@ -26,22 +32,11 @@ class Perplexity(Metric):
     """
 
     name: ClassVar[str] = "perplexity"
+    text: ClassVar[str] = "perplexity"
     summary: ClassVar[str] = "exp of the mean loss per predicted token"
-    greater_is_better: ClassVar[bool] = False
-    percent: ClassVar[bool] = False
+    scale: ClassVar[Scale] = Scale(percent=False, greater_is_better=False)
     consumes: ClassVar[Consumes] = "losses"
-
-    def prepare(self, gold: AnyGold) -> "PerplexityScorer":
-        """Return the scorer of one split."""
-        return PerplexityScorer(expect(self, gold, LossGold))
-
-
-class PerplexityScorer(Additive, Scorer):
-    """Scorer of `Perplexity`."""
-
-    def __init__(self, gold: LossGold) -> None:
-        """Keep the number of rows."""
-        self.gold = gold
+    gold: LossGold
 
     def parts(self, predicted: Values) -> Parts:
         """Return the loss and the number of rows of each example."""

@@ -2,6 +2,10 @@
 
 Lenient means that gold ``B-PER I-PER`` and predicted ``I-PER I-PER`` are the same span, as
 conlleval reads them and as the papers report; seqeval's strict mode would score 0.
+
+A label is a prefix (its first character) and a type (what follows the first hyphen after it; "_"
+when nothing does). Whether a span starts at, or ended before, a word depends on that word's label
+and the one before alone, so two tables over label pairs decide everything.
 """
 
 import warnings
@@ -14,18 +18,78 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Num
 
 from probekit.metrics.accuracy import Accuracy, accuracy
-from probekit.metrics.contract import ClassScorer, Metric, expect
-from probekit.metrics.gold import AnyGold, Gold, Ids
-from probekit.metrics.resampling import Parts, Scores, per_example
-from probekit.metrics.spans import SpanFinder, Spans
+from probekit.metrics.contract import ClassMetric, Parts, Scores, per_example
+from probekit.metrics.gold import Gold, Ids, Offsets
 
-Counts = Int64[np.ndarray, " types"]
+TypeCounts = Int64[np.ndarray, " types"]
 Ratios = Float64[np.ndarray, " types"]
 Numbers = Num[np.ndarray, " types"]
 
+# Two examples, "B-PER I-PER O" and "B-LOC": every one is followed by an "O" of its own, so that
+# no span runs from one into the next.
+#
+#   place    0      1      2      3      4      5
+#   label    B-PER  I-PER  O      (O)    B-LOC  (O)
+#   word     0      1      2             3
+#
+# Words have the places [0, 1, 2, 4]. Spans start at places 0 and 4. An end is known one place
+# later, from the pair of labels there: (I-PER, O) at place 2 and (B-LOC, O) at place 5. So the
+# spans are start [0, 4] and stop [2, 5]: the start of each is the latest one before its stop, and
+# its type that of the label just before its stop.
+_ENDS = {("B", "B"), ("B", "S"), ("B", "O"), ("I", "B"), ("I", "S"), ("I", "O")}
+_STARTS = {("E", "E"), ("E", "I"), ("S", "E"), ("S", "I"), ("O", "E"), ("O", "I")}
 
-@dataclass(frozen=True, kw_only=True)
-class SpanF1(Metric):
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of a whole split.
+
+    Attributes:
+        stop: position after the span's last word, ascending, each once; positions count one "O"
+            after every example.
+        start: position of its first word.
+        type: index into ``SpanFinder.types``.
+    """
+
+    stop: Int64[np.ndarray, " spans"]
+    start: Int64[np.ndarray, " spans"]
+    type: Int64[np.ndarray, " spans"]
+
+
+class SpanFinder:
+    """Finds the spans of one split; the tables are made once for its labels and examples."""
+
+    def __init__(self, names: tuple[str, ...], offsets: Offsets) -> None:
+        """Make the tables.
+
+        Args:
+            names: label names; ids index them.
+            offsets: bounds of the examples, (examples + 1,).
+        """
+        parts = [_split(name) for name in (*names, "O")]
+        self.types = tuple(sorted({type_ for _, type_ in parts}))
+        self._outside = len(names)
+        self._type_of = np.array([self.types.index(type_) for _, type_ in parts], dtype=np.int64)
+        self._starts = np.array([_starts(*before, *label) for before in parts for label in parts])
+        self._ends = np.array([_ends(*before, *label) for before in parts for label in parts])
+        lengths = np.diff(offsets)
+        self._places = np.arange(offsets[-1]) + np.repeat(np.arange(len(lengths)), lengths)
+        self.n_places = int(offsets[-1]) + len(lengths)
+
+    def find(self, ids: Ids) -> Spans:
+        """Return the spans of one labelling."""
+        labels = np.full(self.n_places, self._outside, dtype=np.int64)
+        labels[self._places] = ids
+        before = np.concatenate(([self._outside], labels[:-1]))
+        pairs = before * (self._outside + 1) + labels
+        # An end without a start of its own takes the latest start there was, as in seqeval.
+        starts = np.where(self._starts[pairs], np.arange(self.n_places), 0)
+        latest = np.maximum.accumulate(starts)
+        stop = np.flatnonzero(self._ends[pairs])
+        return Spans(stop, latest[stop - 1], self._type_of[before[stop]])
+
+
+class SpanF1(ClassMetric):
     """Micro-averaged F1 over spans: a span counts when its first word, last word and type agree.
 
     Scores: ``span-f1``, ``precision``, ``recall``, ``accuracy`` (of words), and ``f1/TYPE`` for
@@ -33,15 +97,8 @@ class SpanF1(Metric):
     """
 
     name: ClassVar[str] = "span-f1"
+    text: ClassVar[str] = "span F1"
     summary: ClassVar[str] = "micro F1 over entity spans, seqeval's default mode"
-
-    def prepare(self, gold: AnyGold) -> "SpanF1Scorer":
-        """Return the scorer of one split; the gold spans are found once, here."""
-        return SpanF1Scorer(expect(self, gold, Gold))
-
-
-class SpanF1Scorer(ClassScorer):
-    """Scorer of `SpanF1`."""
 
     def __init__(self, gold: Gold) -> None:
         """Find the gold spans."""
@@ -93,7 +150,7 @@ class SpanF1Scorer(ClassScorer):
         same = self._start[spans.stop] == spans.start
         return same & (self._type[spans.stop] == spans.type)
 
-    def _count(self, types: Int64[np.ndarray, " spans"]) -> Counts:
+    def _count(self, types: Int64[np.ndarray, " spans"]) -> TypeCounts:
         return np.bincount(types, minlength=len(self._finder.types)).astype(np.int64)
 
     def _decode(self, ids: Ids) -> list[list[str]]:
@@ -139,3 +196,17 @@ def _f1(right: Numbers, found: Numbers, gold: Numbers) -> tuple[Ratios, Ratios, 
     total = precision + recall
     f1 = 2 * precision * recall / np.where(total == 0, 1.0, total)
     return precision, recall, f1
+
+
+def _split(name: str) -> tuple[str, str]:
+    return name[0], name[1:].split("-", maxsplit=1)[-1] or "_"
+
+
+def _starts(before: str, type_before: str, prefix: str, type_: str) -> bool:
+    changed = prefix not in "O." and type_before != type_
+    return prefix in "BS" or (before, prefix) in _STARTS or changed
+
+
+def _ends(before: str, type_before: str, prefix: str, type_: str) -> bool:
+    changed = before not in "O." and type_before != type_
+    return before in "ES" or (before, prefix) in _ENDS or changed

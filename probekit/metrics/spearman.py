@@ -8,12 +8,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from probekit.errors import OptionError
-from probekit.metrics.contract import Consumes, Metric, Scorer, check_count, expect
-from probekit.metrics.gold import AnyGold, ValueGold, Values
-from probekit.metrics.resampling import Counts, Resampler, Scores
+from probekit.metrics.contract import Consumes, Counts, Metric, Resampler, Scale, Scores
+from probekit.metrics.gold import ValueGold, Values, check_count
 
 
-@dataclass(frozen=True, kw_only=True)
 class Spearman(Metric):
     """Correlation of the ranks of gold and predicted values, -1..1; equal values share a rank.
 
@@ -22,20 +20,15 @@ class Spearman(Metric):
     """
 
     name: ClassVar[str] = "spearman"
+    text: ClassVar[str] = "Spearman correlation"
     summary: ClassVar[str] = "rank correlation of values"
+    scale: ClassVar[Scale] = Scale(lowest=-1.0)
     consumes: ClassVar[Consumes] = "values"
-
-    def prepare(self, gold: AnyGold) -> "SpearmanScorer":
-        """Return the scorer of one split; the gold values are ranked once, here."""
-        return SpearmanScorer(expect(self, gold, ValueGold))
-
-
-class SpearmanScorer(Scorer):
-    """Scorer of `Spearman`."""
+    gold: ValueGold
 
     def __init__(self, gold: ValueGold) -> None:
         """Rank the gold values."""
-        self.gold = gold
+        super().__init__(gold)
         self._ranks = ranks(gold.values)
 
     def resampler(self, predicted: Values) -> Resampler:
@@ -90,6 +83,9 @@ class Ordered:
         self, counts: Float64[np.ndarray, "samples rows"]
     ) -> Float64[np.ndarray, "samples rows"]:
         """Return each row's rank in each sample, given how often rows occur there."""
+        # Values [5, 1, 5], each drawn once: order [1, 0, 2], groups of 1 and of 5 that start at
+        # [0, 1] in it. Their sizes are [1, 2], their last ranks [1, 3], their mean ranks [1, 2.5],
+        # and so the rows' [2.5, 1, 2.5].
         sizes = np.add.reduceat(counts[:, self.order], self.starts, axis=1)
         last = np.cumsum(sizes, axis=1)
         return (last - (sizes - 1) / 2)[:, self.group]

@@ -8,16 +8,13 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from probekit.plots.axis import score_axis
-from probekit.plots.lines import draw_bars, draw_hollow
+from probekit.errors import RecordError
+from probekit.plots.curves import draw_bars, draw_hollow, fraction_axis, score_axis, shots_axis
 from probekit.plots.panels import TASK, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
 from probekit.results.record import Record
-from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import grouped
-from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.scored import SCORE_OF, Scored, mean_score
-from probekit.results.summaries.wording import option_text
+from probekit.results.summaries.scored import Scored, shown
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +24,56 @@ _APART = 2  # octaves between nothing, which has no place of its own, and the le
 _SPREAD = 0.24  # octaves over which the curves of one point are spread, so that bars stay apart
 
 
-def draw_amounts(
+def plot_fewshot(records: Sequence[Record], split: Scored | None = None) -> Figure:
+    """Draw the score against shots (logarithmic), with 95 % intervals over seeds.
+
+    Scores are the best ones on dev, or those of the same checkpoints on test.
+
+    Args:
+        records: records; those that are not few-shot are left out.
+        split: whose scores; None is test where all the records have one, else dev.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        RecordError: no record has such scores, there are fewer than two numbers of shots, or
+            a point would average over more than seeds.
+    """
+    records = [one for one in records if one.shots is not None]
+    records, split = shown(records, split)
+    if len({record.shots for record in records}) < 2:
+        raise RecordError(
+            "a few-shot curve needs records of at least two numbers of shots; run "
+            "`probekit sweep` with --shots 8,16,32,64,128 first."
+        )
+    return _draw_amounts(records, "shots", shots_axis, split)
+
+
+def plot_fraction(records: Sequence[Record], split: Scored | None = None) -> Figure:
+    """Draw the score against the fraction (logarithmic), with 95 % intervals over seeds.
+
+    Scores are the best ones on dev, or those of the same checkpoints on test.
+
+    Args:
+        records: records; those that were not trained on a fraction are left out.
+        split: whose scores; None is test where all the records have one, else dev.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        RecordError: no record has such scores, there are fewer than two fractions, or
+            a point would average over more than seeds.
+    """
+    records = [one for one in records if one.fraction is not None]
+    records, split = shown(records, split)
+    if len({record.fraction for record in records}) < 2:
+        raise RecordError(
+            "a curve over fractions needs records of at least two; run `probekit sweep` with "
+            "--fraction 0.01,0.1,1 first."
+        )
+    return _draw_amounts(records, "fraction", fraction_axis, split)
+
+
+@matplotlib.rc_context(RC)
+def _draw_amounts(
     records: Sequence[Record],
     amount: Amount,
     label_axis: Callable[[Axes, Mapping[float, float]], None],
@@ -49,26 +95,22 @@ def draw_amounts(
         RecordError: a point would average over more than seeds.
     """
     records = _with_curves(records, amount)
-    with matplotlib.rc_context(RC):
-        drawn = panel_figure(split_panels(records, by=["depth"], along=[amount]), split=split)
-        places = _places({getattr(record, amount) for record in records})
-        counts: set[int] = set()
-        for axes, panel in drawn.panels:
-            curves = [
-                _curve(*item, amount, split, panel.scale.factor) for item in panel.curves.items()
-            ]
-            bars = any(point.half is not None for curve in curves for point in curve.values())
-            shifts = _shifts(len(curves), _SPREAD if bars else 0.0)
-            for name, curve, shift in zip(panel.curves, curves, shifts, strict=True):
-                shifted = {places[x] * 2**shift: point for x, point in curve.items()}
-                draw_bars(axes, shifted, drawn.styles[name], panel.scale)
-                hollow = [places[x] * 2**shift for x in _troubled(panel.curves[name], amount)]
-                draw_hollow(axes, shifted, hollow, drawn.styles[name])
-                counts |= {point.n for point in curve.values()}
-            label_axis(axes, {places[x]: x for curve in curves for x in curve})
-            score_axis(axes, panel.scale, curves)
-        add_legend(drawn, counts)
-        return drawn.figure
+    drawn = panel_figure(split_panels(records, by=["depth"], along=[amount]), split=split)
+    places = _places({getattr(record, amount) for record in records})
+    for axes, panel in drawn.panels:
+        curves = panel.score_curves(amount, split)
+        bars = any(point.half is not None for curve in curves.values() for point in curve.values())
+        shifts = _shifts(len(curves), _SPREAD if bars else 0.0)
+        for (name, curve), shift in zip(curves.items(), shifts, strict=True):
+            shifted = {places[x] * 2**shift: point for x, point in curve.items()}
+            draw_bars(axes, shifted, drawn.styles[name], panel.scale)
+            hollow = [places[x] * 2**shift for x in panel.troubled(name, amount)]
+            draw_hollow(axes, shifted, hollow, drawn.styles[name])
+        label_axis(axes, {places[x]: x for curve in curves.values() for x in curve})
+        score_axis(axes, panel.scale, curves.values())
+        drawn.note(curves.values())
+    add_legend(drawn)
+    return drawn.figure
 
 
 def _with_curves(records: Sequence[Record], amount: Amount) -> list[Record]:
@@ -97,18 +139,3 @@ def _shifts(count: int, spread: float) -> list[float]:
     """Return one shift per curve, in octaves, symmetric around zero."""
     step = spread / max(count - 1, 1)
     return [(index - (count - 1) / 2) * step for index in range(count)]
-
-
-def _troubled(members: Sequence[Record], amount: Amount) -> list[float]:
-    """Return the amounts with a run that has a trouble."""
-    return [value for (value,), group in grouped(members, [amount]).items() if marks(group)]
-
-
-def _curve(
-    name: str, members: Sequence[Record], amount: Amount, split: Scored, factor: float
-) -> dict[float, Interval]:
-    curve = {}
-    for (value,), group in grouped(members, [amount]).items():
-        what = f"{name}, {option_text(amount, value)}"
-        curve[value] = mean_score(group, SCORE_OF[split], what).scaled(factor)
-    return curve

@@ -2,23 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_layers, print_values
+from probekit.plots.heatmap import Grid, heatmap_figure
 from probekit.plots.naming import rows, runs_text, shared_text
-from probekit.plots.panels import label_text, new_figure, title_text
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
+from probekit.plots.style import refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import check_classes, frequent_classes, mean_class_weights
+from probekit.results.summaries.grouping import full_depth
 from probekit.results.summaries.learned_weights import lost_weights, mean_weights
 
 MAX_PANELS = 6
 MAX_CLASSES = 60
-_AROUND = 0.62  # height of a panel's title and axis, inches
-_BELOW = 0.55  # height of the colour bar with its label, inches
 _ALL = "all"
 
 
@@ -41,33 +38,18 @@ def plot_attention(records: Sequence[Record], classes: Sequence[str] = ()) -> Fi
     given, records = records, _weighed(records, classes)
     panels = _panels(records, classes)
     grids = {name: _grid(weights) for name, weights in panels.items()}
-    with matplotlib.rc_context(RC):
-        names = max(grid.names_width() for grid in grids.values())
-        columns = max(grid.n_columns for grid in grids.values())
-        width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + columns * CELL))
-        shared = shared_text(records)
-        titles = [title_text(f"{' '.join(n.split())}, {shared}", width - names) for n in grids]
-        heights = [
-            grid.height() + _AROUND + LINE * title.count("\n")
-            for grid, title in zip(grids.values(), titles, strict=True)
-        ]
-        runs = runs_text(records, lost_weights(given, records))
-        label = label_text(f"mean weight over dev rows of the gold class, {runs}", width - names)
-        figure = new_figure(width, sum(heights) + _BELOW + LINE * label.count("\n"))
-        ratios = [*(grid.height() for grid in grids.values()), BAR]
-        *panels_axes, bar = figure.subplots(len(ratios), 1, gridspec_kw={"height_ratios": ratios})
-        top = max(float(np.nanmax(grid.values)) for grid in grids.values())
-        drawn = []
-        for axes, grid, title in zip(panels_axes, grids.values(), titles, strict=True):
-            drawn.append((axes, draw_cells(axes, grid, low=0.0, high=top), grid))
-            label_layers(axes, grid)
-            axes.set_title(title, loc="left")
-        figure.colorbar(drawn[0][1], cax=bar, orientation="horizontal", label=label)
-        bar.spines[:].set_visible(False)
-        for axes, mesh, grid in drawn:
-            axes.axhline(grid.row_heights()[0], color="black", linewidth=0.8)
-            print_values(axes, mesh, grid, figure, decimals=2)
-        return figure
+    shared = shared_text(records)
+    runs = runs_text(records, lost_weights(given, records))
+    figure = heatmap_figure(
+        list(grids.values()),
+        [f"{' '.join(name.split())}, {shared}" for name in grids],
+        f"mean weight over dev rows of the gold class, {runs}",
+        low=0.0,
+        high=max(float(np.nanmax(grid.values)) for grid in grids.values()),
+    )
+    for axes, grid in zip(figure.axes, grids.values(), strict=False):  # the bar is the last one
+        axes.axhline(grid.row_heights[0], color="black", linewidth=0.8)
+    return figure
 
 
 def _weighed(records: Sequence[Record], classes: Sequence[str]) -> list[Record]:
@@ -81,18 +63,14 @@ def _weighed(records: Sequence[Record], classes: Sequence[str]) -> list[Record]:
     check_classes(classes, {name for record in held for name in record.class_weights})
     if classes:
         held = [record for record in held if set(classes).intersection(record.class_weights)]
-    return [record for record in held if record.depth is None] or held
+    return full_depth(held)
 
 
 def _panels(
     records: Sequence[Record], classes: Sequence[str]
 ) -> dict[str, dict[str, dict[int, float]]]:
     groups = rows(records)
-    if len(groups) > MAX_PANELS:
-        raise RecordError(
-            f"{len(groups)} panels are too many for one figure (at most {MAX_PANELS}); choose "
-            "some, such as --where head=dwatt."
-        )
+    refuse_many(len(groups), MAX_PANELS, "panels", "choose some, such as --where head=dwatt")
     panels = {}
     for name, group in groups.items():
         by_class = mean_class_weights(group, " ".join(name.split()))
@@ -109,11 +87,7 @@ def _drawn(records: Sequence[Record], found: Sequence[str], classes: Sequence[st
     if not classes:
         return frequent_classes(records, found, MAX_CLASSES)
     named = [name for name in found if name in classes]
-    if len(named) > MAX_CLASSES:
-        raise RecordError(
-            f"{len(named)} classes are too many for one figure (at most {MAX_CLASSES}); name fewer "
-            "in --classes."
-        )
+    refuse_many(len(named), MAX_CLASSES, "classes", "name fewer in --classes")
     return named
 
 

@@ -1,6 +1,6 @@
 """F1 of every class, one marker per head: where a head gains and where it does not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.lines import draw_bars, draw_hollow
-from probekit.plots.panels import Panel, add_legend, panel_figure, split_panels
-from probekit.plots.style import RC, CurveStyle
+from probekit.plots.curves import draw_bars, draw_hollow
+from probekit.plots.panels import Panel, PanelFigure, add_legend, panel_figure, split_panels
+from probekit.plots.style import RC, refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import (
     check_classes,
@@ -19,6 +19,7 @@ from probekit.results.summaries.by_class import (
     mean_class_scores,
 )
 from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.grouping import full_depth
 from probekit.results.summaries.scored import SCORE_OF, Scored
 
 MAX_CLASSES = 30
@@ -28,6 +29,7 @@ _AROUND = 0.65  # height of a panel's title and axis, inches
 _SPREAD = 0.72  # share of a class's height over which its markers are spread
 
 
+@matplotlib.rc_context(RC)
 def plot_classes(
     records: Sequence[Record], split: Scored = "dev", classes: Sequence[str] = ()
 ) -> Figure:
@@ -48,19 +50,17 @@ def plot_classes(
     """
     choose("split", split, SCORE_OF)
     records = _scored(records, split, classes)
-    with matplotlib.rc_context(RC):
-        panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])
-        names = [_names(panel, split, classes) for panel in panels]
-        curves = max(len(panel.curves) for panel in panels)
-        height = max(map(len, names)) * (curves * _MARKER + _GAP) + _AROUND
-        drawn = panel_figure(panels, height=height)
-        counts: set[int] = set()
-        for (axes, panel), shown in zip(drawn.panels, names, strict=True):
-            counts |= _draw_markers(axes, panel, drawn.styles, split, shown)
-            _class_axis(axes, shown)
-            axes.set_xlabel(f"{split} F1 (%)")
-        add_legend(drawn, counts, connected=False)
-        return drawn.figure
+    panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])
+    names = [_names(panel, split, classes) for panel in panels]
+    curves = max(len(panel.curves) for panel in panels)
+    height = max(map(len, names)) * (curves * _MARKER + _GAP) + _AROUND
+    drawn = panel_figure(panels, height=height)
+    for (axes, panel), shown in zip(drawn.panels, names, strict=True):
+        _draw_markers(axes, panel, drawn, split, shown)
+        _class_axis(axes, shown)
+        axes.set_xlabel(f"{split} F1 (%)")
+    add_legend(drawn, connected=False)
+    return drawn.figure
 
 
 def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) -> list[Record]:
@@ -80,7 +80,7 @@ def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) ->
     check_classes(classes, found)
     wanted = set(classes) or found
     kept = [record for index, record in enumerate(records) if wanted.intersection(held[index])]
-    return [record for record in kept if record.depth is None] or kept
+    return full_depth(kept)
 
 
 def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
@@ -88,33 +88,25 @@ def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
     records = [record for members in panel.curves.values() for record in members]
     found = {name for record in records for name in class_scores(record, split)}
     names = sorted(found.intersection(classes) if classes else found, key=class_order)
-    if len(names) > MAX_CLASSES:
-        raise RecordError(
-            f"{len(names)} classes are too many for one figure (at most {MAX_CLASSES}); choose "
-            "some with --classes, or another kind of labels with --where label=NAME."
-        )
+    remedy = "choose some with --classes, or another kind of labels with --where label=NAME"
+    refuse_many(len(names), MAX_CLASSES, "classes", remedy)
     return names
 
 
 def _draw_markers(
-    axes: Axes,
-    panel: Panel,
-    styles: Mapping[str, CurveStyle],
-    split: Scored,
-    names: Sequence[str],
-) -> set[int]:
-    """Draw the markers of all heads, and return how many seeds they are over."""
-    counts: set[int] = set()
+    axes: Axes, panel: Panel, drawn: PanelFigure, split: Scored, names: Sequence[str]
+) -> None:
+    """Draw the markers of all heads."""
     places = {name: place for place, name in enumerate(names)}
     step = _SPREAD / len(panel.curves)
     for order, (curve, members) in enumerate(panel.curves.items()):
         shift = (order - (len(panel.curves) - 1) / 2) * step
         means = mean_class_scores(members, split, curve)
         shown = {places[n] + shift: m.scaled(100) for n, m in means.items() if n in places}
-        draw_bars(axes, shown, styles[curve], along="y")
-        draw_hollow(axes, shown, shown if marks(members) else (), styles[curve], along="y")
-        counts |= {point.n for point in shown.values()}
-    return counts
+        style = drawn.styles[curve]
+        draw_bars(axes, shown, style, along="y")
+        draw_hollow(axes, shown, shown if marks(members) else (), style, along="y")
+        drawn.note([shown])
 
 
 def _class_axis(axes: Axes, names: Sequence[str]) -> None:

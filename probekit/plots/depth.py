@@ -8,20 +8,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
-from probekit.plots.axis import layer_axis, score_axis
-from probekit.plots.lines import draw_band, draw_hollow
+from probekit.plots.curves import draw_band, draw_hollow, layer_axis, score_axis
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
 from probekit.results.comparison import BestDepth, best_depth, noise_text
 from probekit.results.record import Record
-from probekit.results.summaries.diagnosis import marks
-from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.scored import SCORE_OF, Scored, mean_score, shown
+from probekit.results.summaries.scored import Scored, shown
 
 _BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
 
 
+@matplotlib.rc_context(RC)
 def plot_depth(records: Sequence[Record], split: Scored | None = None) -> Figure:
     """Draw the score against the truncated depth, one curve per head and normalisation.
 
@@ -45,40 +43,22 @@ def plot_depth(records: Sequence[Record], split: Scored | None = None) -> Figure
         raise RecordError(
             "a depth curve needs records of at least two depths; run `probekit depth` first."
         )
-    with matplotlib.rc_context(RC):
-        panels = split_panels(records, by=["shots"], along=["depth"])
-        best = [{n: best_depth(members) for n, members in p.curves.items()} for p in panels]
-        extra = _entries([one for panel in best for one in panel.values()])
-        drawn = panel_figure(panels, split=split, extra=extra)
-        counts: set[int] = set()
-        for (axes, panel), own in zip(drawn.panels, best, strict=True):
-            curves = {n: _curve(m, n, split, panel.scale.factor) for n, m in panel.curves.items()}
-            for order, name in enumerate(curves):
-                curve = curves[name]
-                style = drawn.styles[name]
-                draw_band(axes, curve, style, order, panel.scale)
-                draw_hollow(axes, curve, _troubled(panel.curves[name]), style)
-                _mark_best(axes, curve, own[name], style)
-                counts |= {point.n for point in curve.values()}
-            score_axis(axes, panel.scale, curves.values())
-            layer_axis(axes, [int(depth) for curve in curves.values() for depth in curve])
-        add_legend(drawn, counts)
-        return drawn.figure
-
-
-def _curve(
-    members: Sequence[Record], name: str, split: Scored, factor: float
-) -> dict[float, Interval]:
-    curve: dict[float, Interval] = {}
-    for (depth,), group in grouped(members, ["depth"]).items():
-        what = f"{name}, depth {depth}"
-        curve[depth] = mean_score(group, SCORE_OF[split], what).scaled(factor)
-    return curve
-
-
-def _troubled(members: Sequence[Record]) -> list[float]:
-    """Return the depths with a run that has a trouble."""
-    return [depth for (depth,), group in grouped(members, ["depth"]).items() if marks(group)]
+    panels = split_panels(records, by=["shots"], along=["depth"])
+    best = [{n: best_depth(members) for n, members in p.curves.items()} for p in panels]
+    extra = _entries([one for panel in best for one in panel.values()])
+    drawn = panel_figure(panels, split=split, extra=extra)
+    for (axes, panel), own in zip(drawn.panels, best, strict=True):
+        curves = panel.score_curves("depth", split)
+        for order, (name, curve) in enumerate(curves.items()):
+            style = drawn.styles[name]
+            draw_band(axes, curve, style, order, panel.scale)
+            draw_hollow(axes, curve, panel.troubled(name, "depth"), style)
+            _mark_best(axes, curve, own[name], style)
+        score_axis(axes, panel.scale, curves.values())
+        layer_axis(axes, [int(depth) for curve in curves.values() for depth in curve])
+        drawn.note(curves.values())
+    add_legend(drawn)
+    return drawn.figure
 
 
 def _mark_best(

@@ -1,31 +1,25 @@
-"""Cells of a heatmap: colours, gaps, and numbers where they fit."""
+"""Figures of heatmaps: cells of equal size with their numbers, titles, and one colour bar below."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from probekit.plots.naming import label_text, text_width, title_text
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC, new_figure
+
 COLOUR_MAP = "magma_r"
 """Perceptually uniform, and light to dark without a turn, so it survives a greyscale printer."""
 
-CHARACTER = 0.062
-"""Mean width of a 7 pt character, inches."""
-
-CELL = 0.36
-"""Preferred width of a cell, inches."""
-
-LINE = 0.13
-"""Height of a line of a row's name, inches."""
-
-BAR = 0.09
-"""Height of the colour bar, inches."""
-
+_LINE = 0.13  # height of a line of a row's name, inches
 _ROW = 0.11  # height of a row without its lines, inches
+_BAR = 0.09  # height of the colour bar, inches
 _FONT = 6.5
 _SMALL = 5.0  # size of a half width
 _ABOVE, _BELOW = 0.045, 0.065  # distances of a value and its half width from the middle, inches
@@ -39,17 +33,21 @@ _ABSENT: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Grid:
-    """A heatmap's values: a name per row, columns 0, 1, 2, ..., NaN where there is no value.
+    """One heatmap: a name per row, NaN where there is no value.
 
     Attributes:
         names: one per row.
         values: shape (rows, columns).
         halves: half width of each value's interval, in the same shape, NaN where it has none.
+        classes: names of the columns, of a confusion; empty where these are layers 0, 1, 2, ...
+        cell: preferred width of a cell, inches.
     """
 
     names: Sequence[str]
     values: np.ndarray
     halves: np.ndarray | None = None
+    classes: Sequence[str] = ()
+    cell: float = 0.36
 
     @property
     def n_columns(self) -> int:
@@ -57,38 +55,97 @@ class Grid:
         return int(self.values.shape[1])
 
     @property
-    def has_gaps(self) -> bool:
-        """Whether a value is missing."""
-        return bool(np.isnan(self.values).any())
+    def width(self) -> float:
+        """Preferred width of all cells, inches."""
+        return self.n_columns * self.cell
 
-    def names_width(self) -> float:
-        """Return the width of the longest line of a name, in inches, with its distance."""
-        lines = [line for name in self.names for line in name.split("\n")]
-        return max(map(len, lines)) * CHARACTER + 0.3
-
+    @property
     def row_heights(self) -> list[float]:
-        """Return the height of every row, in inches."""
-        return [_ROW + LINE * (name.count("\n") + 1) for name in self.names]
+        """Height of every row, inches."""
+        return [_ROW + _LINE * (name.count("\n") + 1) for name in self.names]
 
+    @property
     def height(self) -> float:
-        """Return the height of all rows, in inches."""
-        return sum(self.row_heights())
+        """Height of all rows, inches."""
+        return sum(self.row_heights)
 
 
-def draw_cells(
-    axes: Axes, grid: Grid, low: float | None = None, high: float | None = None
-) -> QuadMesh:
-    """Draw the cells from the top down, with a name per row; gaps are hatched.
+@matplotlib.rc_context(RC)
+def heatmap_figure(
+    grids: Sequence[Grid],
+    titles: Sequence[str],
+    label: str,
+    *,
+    heading: str = "",
+    columns: int = 1,
+    low: float | None = None,
+    high: float | None = None,
+    decimals: int | Sequence[int] = 2,
+    narrowest: float = COLUMN_WIDTH,
+) -> Figure:
+    """Return a figure of heatmaps that share their colours.
+
+    Cells have the size that they prefer, as long as the page is wide enough: the figure is laid out
+    once to see what names, titles and labels take beside them.
 
     Args:
-        axes: where.
-        grid: the values.
+        grids: the heatmaps, from the left to the right and then down.
+        titles: one for each.
+        label: of the colour bar.
+        heading: a title over all of them.
+        columns: heatmaps beside each other.
         low: value of the lightest colour; the smallest value when None.
         high: value of the darkest colour; the largest value when None.
+        decimals: of the numbers, for all rows or for each row of a grid.
+        narrowest: width of the figure at least, inches.
     """
-    edges = np.concatenate([[0.0], np.cumsum(grid.row_heights())])
+    firsts = range(0, len(grids), columns)
+    heights = [max(grid.height for grid in grids[n : n + columns]) for n in firsts]
+    figure = new_figure(PAGE_WIDTH, 2 * sum(heights) + PAGE_WIDTH)  # settled below
+    places = figure.add_gridspec(len(heights) + 1, columns, height_ratios=[*heights, _BAR])
+    panels = [figure.add_subplot(places[divmod(n, columns)]) for n in range(len(grids))]
+    bar = figure.add_subplot(places[-1, :])
+    meshes = [_draw_cells(axes, grid, low, high) for axes, grid in zip(panels, grids, strict=True)]
+    figure.colorbar(meshes[0], cax=bar, orientation="horizontal", label=" ")
+    bar.spines[:].set_visible(False)
+
+    beside = figure.get_figwidth() - sum(_size(figure, axes)[0] for axes in panels[:columns])
+    wanted = columns * max(grid.width for grid in grids) + beside
+    figure.set_figwidth(min(PAGE_WIDTH, max(narrowest, wanted)))
+    room = figure.get_figwidth() / columns - _left(figure, panels[0])
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title_text(title, room), loc="left")
+    bar.set_xlabel(label_text(label, _size(figure, bar)[0]))
+    if heading:
+        text = title_text(heading, figure.get_figwidth())
+        figure.suptitle(text, fontsize=RC["axes.titlesize"])
+    stacked = [*panels[::columns], bar]
+    around = figure.get_figheight() - sum(_size(figure, axes)[1] for axes in stacked)
+    figure.set_figheight(sum(heights) + _BAR + around)
+    for axes, mesh, grid in zip(panels, meshes, grids, strict=True):
+        _print_values(figure, axes, mesh, grid, decimals)
+    return figure
+
+
+def _size(figure: Figure, axes: Axes) -> tuple[float, float]:
+    """Return width and height of the inside of some axes as they are laid out now, inches."""
+    figure.draw_without_rendering()
+    box = axes.get_window_extent()
+    return box.width / figure.dpi, box.height / figure.dpi
+
+
+def _left(figure: Figure, axes: Axes) -> float:
+    """Return what is to the left of the inside of some axes as they are laid out now, inches."""
+    figure.draw_without_rendering()
+    return float(axes.get_window_extent().x0 / figure.dpi)
+
+
+def _draw_cells(axes: Axes, grid: Grid, low: float | None, high: float | None) -> QuadMesh:
+    """Draw the cells from the top down, with a name per row and column; gaps are hatched."""
+    edges = np.concatenate([[0.0], np.cumsum(grid.row_heights)])
     columns = np.arange(grid.n_columns + 1) - 0.5
-    for row, column in np.argwhere(np.isnan(grid.values)):
+    gaps = np.argwhere(np.isnan(grid.values))
+    for row, column in gaps:
         corner = (columns[column], edges[row])
         axes.add_patch(Rectangle(corner, 1, edges[row + 1] - edges[row], **_ABSENT))
     mesh = axes.pcolormesh(
@@ -106,24 +163,25 @@ def draw_cells(
     axes.set_yticks((edges[1:] + edges[:-1]) / 2, grid.names)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+    if grid.classes:
+        turned = max(text_width(name) for name in grid.classes) > grid.cell * 0.9
+        axes.set_xticks(range(grid.n_columns), grid.classes, rotation=90 if turned else 0)
+        axes.set_xlabel("predicted")
+        axes.set_ylabel("gold (rows of dev)")
+    else:  # layers: all of few, every second one of many
+        axes.set_xticks(range(0, grid.n_columns, 1 if grid.n_columns <= 20 else 2))
+        axes.set_xlabel(f"layer (0 = emb{'; hatched: not read' if len(gaps) else ''})")
     return mesh
 
 
-def label_layers(axes: Axes, grid: Grid) -> None:
-    """Write layer numbers under the columns: all of few, every second one of many."""
-    axes.set_xticks(range(0, grid.n_columns, 1 if grid.n_columns <= 20 else 2))
-    axes.set_xlabel(f"layer (0 = emb{'; hatched: not read' if grid.has_gaps else ''})")
-
-
-def print_values(
-    axes: Axes, mesh: QuadMesh, grid: Grid, figure: Figure, decimals: int | Sequence[int]
+def _print_values(
+    figure: Figure, axes: Axes, mesh: QuadMesh, grid: Grid, decimals: int | Sequence[int]
 ) -> None:
     """Write every value into its cell, if the longest fits, with decimals of its row's own.
 
     Half widths stand below, smaller, where there are any and they fit as well.
     """
-    figure.draw_without_rendering()  # settles the layout, hence the width of a cell
-    cell = axes.get_window_extent().width / figure.dpi / grid.n_columns
+    cell = _size(figure, axes)[0] / grid.n_columns
     places = np.broadcast_to(np.reshape(decimals, (-1, 1)), grid.values.shape)
     texts = _texts(grid.values, places, "{:z.{}f}")
     if cell < _width(texts, _FONT):
@@ -158,7 +216,7 @@ def _texts(values: np.ndarray, places: np.ndarray, pattern: str) -> np.ndarray:
 
 def _width(texts: np.ndarray, font: float) -> float:
     """Return the width that a cell needs for the longest of some texts, inches."""
-    return max(map(len, texts.ravel())) * font * 0.6 / 72 + 0.03
+    return max(text_width(text, font) for text in texts.ravel()) + 0.03
 
 
 def _readable_on(colour: Sequence[float]) -> str:

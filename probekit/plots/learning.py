@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.axis import score_axis, step_axis
-from probekit.plots.lines import draw_band, draw_hollow
+from probekit.plots.curves import draw_band, draw_hollow, score_axis, step_axis
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
 from probekit.results.record import Record
@@ -21,6 +20,7 @@ LearningAxis = Literal["step", "epoch"]
 _AXIS_TEXT = {"step": "training step", "epoch": "epoch"}
 
 
+@matplotlib.rc_context(RC)
 def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Figure:
     """Draw the dev score against training steps or epochs, with 95 % bands over seeds.
 
@@ -42,22 +42,19 @@ def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Fi
             "no record holds a learning curve of at least two points; run `probekit train` with "
             "--evals 2 or more."
         )
-    with matplotlib.rc_context(RC):
-        drawn = panel_figure(split_panels(records, by=["shots", "fraction", "depth"], along=[]))
-        counts: set[int] = set()
-        for axes, panel in drawn.panels:
-            curves: list[dict[float, Interval]] = []
-            for order, (name, members) in enumerate(panel.curves.items()):
-                check_seeds(members, name)
-                curve = _curve(members, along, panel.scale.factor)
-                draw_band(axes, curve, drawn.styles[name], order, panel.scale)
-                draw_hollow(axes, curve, curve if marks(members) else (), drawn.styles[name])
-                curves.append(curve)
-                counts |= {point.n for point in curve.values()}
-            score_axis(axes, panel.scale, curves)
-            step_axis(axes, _AXIS_TEXT[along])
-        add_legend(drawn, counts)
-        return drawn.figure
+    drawn = panel_figure(split_panels(records, by=["shots", "fraction", "depth"], along=[]))
+    for axes, panel in drawn.panels:
+        curves: dict[str, dict[float, Interval]] = {}
+        for order, (name, members) in enumerate(panel.curves.items()):
+            check_seeds(members, name)
+            curve = curves[name] = _curve(members, along, panel.scale.factor)
+            draw_band(axes, curve, drawn.styles[name], order, panel.scale)
+            draw_hollow(axes, curve, curve if marks(members) else (), drawn.styles[name])
+        score_axis(axes, panel.scale, curves.values())
+        step_axis(axes, _AXIS_TEXT[along])
+        drawn.note(curves.values())
+    add_legend(drawn)
+    return drawn.figure
 
 
 def _curve(members: Sequence[Record], along: LearningAxis, factor: float) -> dict[float, Interval]:

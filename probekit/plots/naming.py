@@ -1,48 +1,30 @@
-"""Rows of a figure that has no panels: each is named by all that tells it from the others."""
+"""Words of figures: names of rows, titles and labels in lines that fit, and what runs lack."""
 
-from collections.abc import Collection, Mapping, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from probekit.plots.panels import wrap_phrases
-from probekit.plots.seeds import diverged_text, marked_text, seeds_text
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+
+from probekit.plots.style import RC
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import (
-    OPTIONS,
-    follows,
     grouped,
-    key_of,
+    naming,
     option_of,
+    options_of,
     varying,
 )
-from probekit.results.summaries.wording import model_text, option_text, options_text
+from probekit.results.summaries.wording import OPTIONS, model_text, option_text, options_text
 
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
-_BY_HEAD = ("fitter", "select", "lr", "rates", "layers")
-"""Options with a published value per head: such a value says no more than the head's name."""
-
-_OF_DESCENT = ("epochs", "evals", "batch_size", "optimizer")
-"""Options that a solver's run does not have."""
-
-_BY_OTHERS = ("protocol", "metric", "entry", "labels_fingerprint")
-"""Options that other options bring about; worth a word only where those do not tell all."""
-
-_CHOSEN = tuple(
-    name for name in OPTIONS if name not in ("head", *_OF_DESCENT, *_BY_HEAD, *_BY_OTHERS)
-)
-_UNSAID = {
-    "shots": None,
-    "fraction": None,
-    "depth": None,
-    "normalize": "none",
-    "pooling": None,
-    "options": None,
-    "init": None,
-    "freeze": False,
-}
-"""What a title leaves out: the value of a run that did not set the option."""
+_FILLED = 0.9  # share of a line that its words may fill, as some are wider than others
+_ORIGINS = ("user", "steps", "head", "others")
+"""The order in which options are asked whether a row must say them."""
 
 
 def rows(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -52,7 +34,7 @@ def rows(records: Sequence[Record]) -> dict[str, list[Record]]:
     not, since nothing else in the figure would say it. An asterisk follows the name of runs with a
     trouble, which ``runs_text`` says.
     """
-    names = ["head", *row_options(records)]
+    names = ["head", *_row_options(records)]
     groups = grouped(records, names)
     models = {record.model for record in records}
     full = len({model_text(model) for model in models}) < len(models)  # two with one last name
@@ -63,22 +45,24 @@ def rows(records: Sequence[Record]) -> dict[str, list[Record]]:
     return dict(zip(names, groups.values(), strict=True))
 
 
-def row_options(records: Sequence[Record]) -> list[str]:
+def _row_options(records: Sequence[Record]) -> list[str]:
     """Return the options in which rows differ and that their heads do not settle."""
-    names = varying(records, _CHOSEN)
-    names += varying([record for record in records if record.fitter == "adam"], _OF_DESCENT)
-    for name in (*_BY_HEAD, *_BY_OTHERS):
-        before = ["head", *names] if name in _BY_HEAD else names
-        if not follows((key_of(record, before), getattr(record, name)) for record in records):
-            names.append(name)
-    return names
+    order = sorted(OPTIONS, key=lambda name: _ORIGINS.index(OPTIONS[name].origin))
+    order.remove("head")
+
+    def settled_by(name: str, named: list[str]) -> list[str]:
+        return {"user": [], "steps": ["fitter"], "head": ["head", *named], "others": named}[
+            OPTIONS[name].origin
+        ]
+
+    return naming([options_of(record) for record in records], settled_by, order)
 
 
 def shared_text(records: Sequence[Record]) -> str:
     """Return what all rows share, for the title."""
-    names = [name for name in ("model", "task", "label", *_UNSAID) if not varying(records, [name])]
-    shared = {name: option_of(records[0], name) for name in names}
-    return options_text({n: v for n, v in shared.items() if n not in _UNSAID or v != _UNSAID[n]})
+    titled = [name for name, option in OPTIONS.items() if option.titled]
+    shared = {n: option_of(records[0], n) for n in titled if not varying(records, [n])}
+    return options_text({n: v for n, v in shared.items() if v != OPTIONS[n].unsaid})
 
 
 def runs_text(records: Sequence[Record], lost: Sequence[Record] = ()) -> str:
@@ -88,8 +72,9 @@ def runs_text(records: Sequence[Record], lost: Sequence[Record] = ()) -> str:
         records: those that are drawn.
         lost: those that diverged, so that there is nothing to draw of them.
     """
-    seeds = seeds_text(map(len, rows(records).values()))
-    return seeds + diverged_text([*records, *lost]) + marked_text(records)
+    found = marks(records)
+    marked = f"; {MARK} {', '.join(found)}" if found else ""
+    return seeds_text(map(len, rows(records).values())) + diverged_text([*records, *lost]) + marked
 
 
 def _heads_of_one_setting(records: Sequence[Record]) -> set[str]:
@@ -123,3 +108,56 @@ def _name(options: Mapping[str, Any], full_model: bool) -> str:
         for name, value in options.items()
     )
     return wrap_phrases(f"{head} ({', '.join(others)})" if others else head, NAME_WIDTH)
+
+
+def seeds_text(counts: Iterable[int]) -> str:
+    """Return how many seeds a figure is over, such as ``5 seeds`` or ``3 to 5 seeds``.
+
+    Args:
+        counts: the number of seeds behind each thing that is drawn.
+    """
+    found = set(counts)
+    low, high = min(found), max(found)
+    if high == 1:
+        return "one seed"
+    return f"{high} seeds" if low == high else f"{low} to {high} seeds"
+
+
+def diverged_text(records: Sequence[Record]) -> str:
+    """Return ``; 1 of 5 runs diverged``, or nothing if none did."""
+    diverged = sum(record.diverged for record in records)
+    return f"; {diverged} of {len(records)} runs diverged" if diverged else ""
+
+
+def text_width(text: str, size: float = RC["xtick.labelsize"]) -> float:
+    """Return the width of a line of text of some size in points, in inches."""
+    font = FontProperties(family=RC["font.family"], size=size)
+    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72
+
+
+def title_text(title: str, width: float) -> str:
+    """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
+    return wrap_phrases(title, _per_line(title, width))
+
+
+def label_text(label: str, width: float) -> str:
+    """Return an axis label in lines that fit into ``width`` inches, broken between words.
+
+    A number of seeds stays with its word, and an asterisk with what it stands for.
+    """
+    glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
+    room = _per_line(label, width)
+    lines = textwrap.fill(glued, room, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("\xa0", " ")
+
+
+def _per_line(text: str, width: float) -> int:
+    """Return how many characters of a title or label fit into ``width`` inches."""
+    return max(1, int(_FILLED * width * len(text) / text_width(text, RC["axes.titlesize"])))
+
+
+def wrap_phrases(text: str, characters: int) -> str:
+    """Return text in lines of at most ``characters``, broken after a comma if possible."""
+    glued = text.replace(" ", "\xa0").replace(",\xa0", ", ")
+    return textwrap.fill(glued, characters).replace("\xa0", " ")

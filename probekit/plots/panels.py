@@ -2,22 +2,29 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from probekit.errors import RecordError
-from probekit.metrics.scale import Scale, scale_of
-from probekit.plots.seeds import diverged_text, seeds_text
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, CurveStyle, curve_styles, hollow_options
+from probekit.metrics import Scale, scale_of
+from probekit.plots.naming import diverged_text, seeds_text, title_text
+from probekit.plots.style import (
+    COLUMN_WIDTH,
+    PAGE_WIDTH,
+    CurveStyle,
+    curve_styles,
+    hollow_options,
+    new_figure,
+    refuse_many,
+)
 from probekit.results.record import Record
-from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.diagnosis import marks, marks_along
 from probekit.results.summaries.grouping import Key, grouped, series, varying
+from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.scored import SCORE_OF, Scored, score_curve
 from probekit.results.summaries.wording import metric_text, options_text
 
 TASK = ("model", "task", "label", "metric")
@@ -28,8 +35,6 @@ _NO_LINE = {"linestyle": "none"}
 _PANEL_HEIGHT = 2.2  # inches
 _LEGEND_LINE = 0.165  # height of a legend line, inches
 _CHARACTER = 0.06  # mean width of a 7 pt character, inches
-_TITLE_CHARACTER = 0.066  # mean width of an 8 pt character, inches
-_LABEL_CHARACTER = 0.078  # the same with some room, as a label is centred
 _AXIS = 0.5  # width of the y axis with its label, inches
 _HANDLE = 0.6  # width of a legend's line sample and spaces, inches
 _PHRASE = 24  # characters of a legend's line that a phrase needs at least
@@ -49,22 +54,34 @@ class Panel:
         """How its scores are shown."""
         return scale_of(self.metric)
 
+    def score_curves(self, along: str, split: Scored) -> dict[str, dict[float, Interval]]:
+        """Return every curve of mean scores, as they are printed, along an option."""
+        return {
+            name: score_curve(members, along, SCORE_OF[split], name, self.scale.factor)
+            for name, members in self.curves.items()
+        }
+
+    def troubled(self, name: str, along: str) -> list[float]:
+        """Return the places of a curve with a run that has a trouble."""
+        return [place for place, found in marks_along(self.curves[name], along).items() if found]
+
 
 @dataclass(frozen=True)
 class PanelFigure:
-    """An empty figure, its axes with their panels, every curve's style, and its legend's extras."""
+    """An empty figure, its axes with their panels, every curve's style, and its legend's extras.
+
+    ``seeds`` are the numbers of seeds that its points are over, as far as they are drawn.
+    """
 
     figure: Figure
     panels: Sequence[tuple[Axes, Panel]]
     styles: Mapping[str, CurveStyle]
     extra: Sequence[Line2D]
+    seeds: set[int] = field(default_factory=set)
 
-
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure (inches) on an Agg canvas; pyplot and its state are not used."""
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03))
-    FigureCanvasAgg(figure)
-    return figure
+    def note(self, curves: Iterable[Mapping[float, Interval]]) -> None:
+        """Note how many seeds the points of some curves are over, which the legend says."""
+        self.seeds.update(point.n for curve in curves for point in curve.values())
 
 
 def split_panels(records: Sequence[Record], by: Sequence[str], along: Sequence[str]) -> list[Panel]:
@@ -80,11 +97,8 @@ def split_panels(records: Sequence[Record], by: Sequence[str], along: Sequence[s
     """
     names = [*TASK, *by]
     panels: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in grouped(records, names)}
-    if len(panels) > MAX_PANELS:
-        raise RecordError(
-            f"{len(panels)} panels (one per {', '.join(names)}) are too many for one figure "
-            f"(at most {MAX_PANELS}); choose some, such as --where task=conll."
-        )
+    things = f"panels (one per {', '.join(names)})"
+    refuse_many(len(panels), MAX_PANELS, things, "choose some, such as --where task=conll")
     for name, members in series(records, given=[*names, *along]).items():
         for key, group in grouped(members, names).items():
             panels[key][name] = group
@@ -137,7 +151,7 @@ def panel_figure(
         axes.set_title(title_text(panel.title, width / columns - _AXIS), loc="left")
         axes.grid(axis="y")
         if index % columns == 0 or panel.metric != pairs[index - 1][1].metric:
-            axes.set_ylabel(f"{split} {metric_text(panel.metric, panel.scale.percent)}")
+            axes.set_ylabel(f"{split} {metric_text(panel.metric)}")
     return PanelFigure(figure, pairs[: len(panels)], styles, handles)
 
 
@@ -155,28 +169,6 @@ def _wrap_labels(handles: Sequence[Line2D], width: float) -> None:
         handle.set_label(textwrap.fill(str(handle.get_label()), room))
 
 
-def title_text(title: str, width: float) -> str:
-    """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
-    return wrap_phrases(title, int(width / _TITLE_CHARACTER))
-
-
-def label_text(label: str, width: float) -> str:
-    """Return an axis label in lines that fit into ``width`` inches, broken between words.
-
-    A number of seeds stays with its word, and an asterisk with what it stands for.
-    """
-    glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
-    characters = int(width / _LABEL_CHARACTER)
-    lines = textwrap.fill(glued, characters, break_long_words=False, break_on_hyphens=False)
-    return lines.replace("\xa0", " ")
-
-
-def wrap_phrases(text: str, characters: int) -> str:
-    """Return text in lines of at most ``characters``, broken after a comma if possible."""
-    glued = text.replace(" ", "\xa0").replace(",\xa0", ", ")
-    return textwrap.fill(glued, characters).replace("\xa0", " ")
-
-
 def _legend_columns(names: Sequence[str], width: float, extra: bool) -> int:
     """Return the number of columns that curves' names leave room for, and phrases, if any."""
     longest = max(max(map(len, names)), _PHRASE if extra else 0)
@@ -190,16 +182,11 @@ def _legend_height(names: Sequence[str], columns: int) -> int:
     return 2 + max(len(column) + "".join(column).count("\n") for column in by_column)
 
 
-def add_legend(
-    drawn: PanelFigure,
-    counts: Iterable[int],
-    connected: bool = True,
-) -> None:
+def add_legend(drawn: PanelFigure, connected: bool = True) -> None:
     """Put one legend below all panels; its title says what a point and its interval are.
 
     Args:
         drawn: the figure.
-        counts: number of seeds of every point drawn.
         connected: whether lines connect the points.
     """
     handles = [
@@ -212,7 +199,7 @@ def add_legend(
         handles=handles,
         loc="outside lower center",
         ncols=_legend_columns(list(drawn.styles), width, bool(drawn.extra)),
-        title=_points_text(set(counts)) + diverged_text(_records(drawn)),
+        title=_points_text(drawn.seeds) + diverged_text(_records(drawn)),
         frameon=False,
         handlelength=3.2 if connected else 1.0,
         columnspacing=1.2,

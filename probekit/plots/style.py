@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
 from probekit.errors import RecordError
+from probekit.results.summaries.grouping import head_order
 
 COLUMN_WIDTH = 3.35
 """Width of a one-column figure, in inches (85 mm)."""
@@ -63,21 +68,8 @@ _DASHES: tuple[Any, ...] = (
     (0, (4, 1.2, 1.2, 1.2)),
     (0, (5, 1, 1, 1, 1, 1)),
 )
-_HEADS = {
-    "last": 0,
-    "mean": 7,
-    "p32": 3,
-    "scalar-mix": 2,
-    "attention-fusion": 6,
-    "concat": 5,
-    "dwatt": 4,
-    "extra-layers": 1,
-    "concat-ffn": 8,
-    "depth-lstm": 9,
-    "laya": 10,
-    "majority": 11,
-    "memorised": 12,
-}
+_TURNS = (11, 12, 0, 7, 3, 2, 6, 5, 8, 4, 1, 9, 10)
+"""Style of each of ``head_order()``; of a head after these, the place in that order."""
 
 MAX_CURVES = 12
 
@@ -115,22 +107,30 @@ def hollow_options(style: CurveStyle) -> dict[str, Any]:
     }
 
 
+def refuse_many(
+    count: int, most: int, things: str, remedy: str, *, one: str = "one figure"
+) -> None:
+    """Raise RecordError, with what to do, if there are more things than a figure has room for."""
+    if count > most:
+        raise RecordError(f"{count} {things} are too many for {one} (at most {most}); {remedy}.")
+
+
 def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
     """Return a style for every curve; a head's only curve has the same one in every figure.
 
     Raises:
         RecordError: there are more curves than a reader can tell apart.
     """
-    if len(names) > MAX_CURVES:
-        raise RecordError(
-            f"{len(names)} curves ({names[0]}; {names[1]}; ...) are too many for one figure "
-            f"(at most {MAX_CURVES}); choose some, such as --where head=last,p32."
-        )
+    curves = f"curves ({'; '.join(names[:2])}; ...)"
+    refuse_many(len(names), MAX_CURVES, curves, "choose some, such as --where head=last,p32")
     heads = [name.partition(",")[0] for name in names]
+    turns = dict(
+        zip(head_order(), itertools.chain(_TURNS, itertools.count(len(_TURNS))), strict=False)
+    )
     own = {
-        name: _HEADS[head]
+        name: turns[head]
         for name, head in zip(names, heads, strict=True)
-        if head in _HEADS and heads.count(head) == 1
+        if head in turns and heads.count(head) == 1
     }
     others = (index for index in itertools.count() if index not in own.values())
     return {name: _style(own[name] if name in own else next(others)) for name in names}
@@ -139,3 +139,10 @@ def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
 def _style(index: int) -> CurveStyle:
     marker, size = _MARKERS[index % len(_MARKERS)]
     return CurveStyle(_COLOURS[index % len(_COLOURS)], marker, size, _DASHES[index % len(_DASHES)])
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure (inches) on an Agg canvas; pyplot and its state are not used."""
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03))
+    FigureCanvasAgg(figure)
+    return figure

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.heatmap import BAR, CELL, LINE, Grid, draw_cells, label_layers, print_values
+from probekit.plots.heatmap import Grid, heatmap_figure
 from probekit.plots.naming import rows, runs_text, shared_text
-from probekit.plots.panels import label_text, new_figure, title_text
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC
+from probekit.plots.style import refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import Interval
@@ -24,7 +22,6 @@ from probekit.results.summaries.learned_weights import (
 )
 
 MAX_ROWS = 60
-_AROUND = 1.05  # height of title, axis and colour bar, inches
 
 
 def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
@@ -51,22 +48,15 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
         for name, group in rows(records).items()
     }
     grid = _grid(means)
-    with matplotlib.rc_context(RC):
-        names = grid.names_width()
-        width = min(PAGE_WIDTH, max(COLUMN_WIDTH, names + grid.n_columns * CELL))
-        title = title_text(shared_text(records), width - names)
-        runs = runs_text(records, lost_weights(given, records))
-        label = label_text(_label(records, raw, runs, constant, grid), width - names)
-        height = grid.height() + LINE * f"{title}{label}".count("\n") + _AROUND
-        figure = new_figure(width, height)
-        axes, bar = figure.subplots(2, 1, gridspec_kw={"height_ratios": [grid.height(), BAR]})
-        mesh = draw_cells(axes, grid, *((None, None) if raw else (_lightest(grid), _darkest(grid))))
-        label_layers(axes, grid)
-        axes.set_title(title, loc="left")
-        figure.colorbar(mesh, cax=bar, orientation="horizontal", label=label)
-        bar.spines[:].set_visible(False)
-        print_values(axes, mesh, grid, figure, decimals=_decimals(grid) if raw else 2)
-        return figure
+    runs = runs_text(records, lost_weights(given, records))
+    return heatmap_figure(
+        [grid],
+        [shared_text(records)],
+        _label(records, raw, runs, constant, grid),
+        low=None if raw else _lightest(grid),
+        high=None if raw else _darkest(grid),
+        decimals=_decimals(grid) if raw else 2,
+    )
 
 
 def _trained(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
@@ -95,11 +85,8 @@ def _drawn(records: Sequence[Record], raw: bool) -> Sequence[Record]:
 
 
 def _grid(means: Mapping[str, Mapping[int, Interval]]) -> Grid:
-    if len(means) > MAX_ROWS:
-        raise RecordError(
-            f"{len(means)} rows are too many for one heatmap (at most {MAX_ROWS}); choose some, "
-            "such as --where shots=128."
-        )
+    remedy = "choose some, such as --where shots=128"
+    refuse_many(len(means), MAX_ROWS, "rows", remedy, one="one heatmap")
     top = max(layer for row in means.values() for layer in row)
     values, halves = np.full((2, len(means), top + 1), np.nan)
     for index, row in enumerate(means.values()):

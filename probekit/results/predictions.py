@@ -129,31 +129,23 @@ def _split(table: pa.Table, name: str, about: About | None) -> Predicted:
     ids = tuple(chosen["id"].to_pylist())
     if "loss" in held:
         offsets, losses = held["loss"]
-        return Predicted(
-            ids=ids, offsets=offsets, content="losses", predicted=_numbers(losses), gold=None
-        )
-    (offsets, gold), (other, predicted) = held["gold"], held["predicted"]
+        found = _numbers(losses)
+        return Predicted(ids=ids, offsets=offsets, content="losses", predicted=found, gold=None)
+    (offsets, true), (other, guessed) = held["gold"], held["predicted"]
     if not np.array_equal(offsets, other):
         raise ValueError(f"{name}: as many predictions as labels were expected in every row")
-    if not pa.types.is_string(gold.type):
-        return Predicted(
-            ids=ids,
-            offsets=offsets,
-            content="values",
-            predicted=_numbers(predicted),
-            gold=_numbers(gold),
-        )
+    if not pa.types.is_string(true.type):
+        found, gold = _numbers(guessed), _numbers(true)
+        return Predicted(ids=ids, offsets=offsets, content="values", predicted=found, gold=gold)
     classes = about.classes if about else ()
-    names = (
-        *classes,
-        *sorted({*gold.unique().to_pylist(), *predicted.unique().to_pylist()} - {*classes}),
-    )
+    others = {*true.unique().to_pylist(), *guessed.unique().to_pylist()}.difference(classes)
+    names = (*classes, *sorted(others))
     return Predicted(
         ids=ids,
         offsets=offsets,
         content="classes",
-        predicted=_indices(predicted, names),
-        gold=_indices(gold, names),
+        predicted=_indices(guessed, names),
+        gold=_indices(true, names),
         names=names,
     )
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from probekit.base.kinds import KindName, Metric
+from probekit.base.kinds import KindName
 from probekit.base.registry import choose
+from probekit.metrics import METRICS
 from probekit.tasks.assemble import assemble, settle_labels
 from probekit.tasks.schemes import turn_to_bio
 from probekit.tasks.sentences import Corpus
@@ -31,7 +32,7 @@ class Task:
     """
 
     name: str
-    metrics: Mapping[str, Metric]
+    metrics: Mapping[str, str]
     splits: tuple[str, ...]
     corpus: Corpus = field(repr=False)
     kind: KindName = "tagging"
@@ -40,6 +41,8 @@ class Task:
     any_scheme: bool = False
 
     def __post_init__(self) -> None:
+        for metric in self.metrics.values():
+            choose("metric", metric, METRICS)
         if not self.slug:
             object.__setattr__(self, "slug", slugify(self.name))
         kinds = {column: self.kinds.get(column, self.kind) for column in self.metrics}

@@ -10,7 +10,6 @@ from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import interrupts_held, keep_few_kernels, keep_free_memory
 from probekit.features import FeatureView
 from probekit.metrics import Metric
-from probekit.metrics.scale import scale_of
 from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
@@ -39,8 +38,8 @@ def fit_group(
     dev: FeatureView,
     others: Mapping[str, FeatureView] | None = None,
     *,
-    metric: Metric,
-    metrics: Mapping[str, Metric] | None = None,
+    metric: type[Metric],
+    metrics: Mapping[str, type[Metric]] | None = None,
     device: str = "cpu",
     memory: int | None = None,
     predictions: bool = False,
@@ -101,7 +100,7 @@ class _Group:
         self,
         specs: Sequence[StreamSpec],
         dev: FeatureView,
-        metric: Metric,
+        metric: type[Metric],
         residency: Residency,
         report: Report,
     ) -> None:
@@ -180,13 +179,13 @@ class _Group:
         found = judge.predict([member for _, member in members])
         for (stream, member), predicted in zip(members, found, strict=True):
             member.note(stream.step, judge.scorer.score(predicted), judge.metric, predicted)
-            score = scale_of(judge.metric.name).text(member.last_score)
+            score = judge.metric.scale.text(member.last_score)
             self._report(f"{named(member, stream.spec)}: {score}")
         for stream in streams:
             stream.scored_at = stream.step
 
     def finish(
-        self, others: Mapping[str, FeatureView], metrics: Mapping[str, Metric], *, keep: bool
+        self, others: Mapping[str, FeatureView], metrics: Mapping[str, type[Metric]], *, keep: bool
     ) -> dict[Member, FitResult]:
         """Return members to their best checkpoint, weigh their layers, score the other splits."""
         splits = {

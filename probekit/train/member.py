@@ -137,7 +137,7 @@ class Member:
         self._steps += 1
 
     def note(
-        self, step: int, scores: Mapping[str, float], metric: Metric, predicted: np.ndarray
+        self, step: int, scores: Mapping[str, float], metric: type[Metric], predicted: np.ndarray
     ) -> None:
         """Record the dev scores after ``step``, and keep the state if it is the best so far.
 
@@ -150,12 +150,14 @@ class Member:
             self._note_divergence(loss)
         if self.diverged and self.best is not None:
             return
-        sign = 1 if metric.greater_is_better else -1
+        sign = metric.scale.sign
         if self.best is None or sign * score > sign * self.best.scores[metric.name]:
             state = {name: value.clone() for name, value in self.probe.state_dict().items()}
             self.best = Checkpoint(step, dict(scores), predicted, state)
 
-    def settle(self, scores: Mapping[str, float], metric: Metric, predicted: np.ndarray) -> None:
+    def settle(
+        self, scores: Mapping[str, float], metric: type[Metric], predicted: np.ndarray
+    ) -> None:
         """Note what the state that was chosen without dev does on dev."""
         step, state = (0, {}) if self.best is None else (self.best.step, self.best.state)
         if self.best is not None:

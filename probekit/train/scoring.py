@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probekit.features import FeatureView
-from probekit.metrics import AnyGold, Gold, LossGold, Metric, Scorer, ValueGold, confusion
+from probekit.metrics import AnyGold, Gold, LossGold, Metric, ValueGold, confusion
 from probekit.probe.heads import HeadInput, LayerWeights
 from probekit.probe.heads.contract import Reads
 from probekit.train.contributions import Contributions
@@ -30,12 +30,14 @@ class ScoredSplit:
         scorer: the metric, prepared with its gold labels.
     """
 
-    def __init__(self, view: FeatureView, sources: Mapping[Reads, Source], metric: Metric) -> None:
+    def __init__(
+        self, view: FeatureView, sources: Mapping[Reads, Source], metric: type[Metric]
+    ) -> None:
         """Prepare the metric."""
         self.view = view
         self.sources = sources
         self.metric = metric
-        self.scorer: Scorer = metric.prepare(gold_of(view, metric))
+        self.scorer = metric(gold_of(view, metric))
 
     def predict(self, members: Sequence[Member]) -> list[np.ndarray]:
         """Return what the metric consumes of each member: a class, value or loss per row."""
@@ -86,7 +88,7 @@ def _numbers(found: Tensor) -> np.ndarray:
     return (found.double() if found.is_floating_point() else found).cpu().numpy()
 
 
-def gold_of(view: FeatureView, metric: Metric) -> AnyGold:
+def gold_of(view: FeatureView, metric: type[Metric]) -> AnyGold:
     """Return a view's targets as a metric wants them."""
     if metric.consumes == "losses":
         return LossGold(len(view))

@@ -22,7 +22,7 @@ def values_and_random(seed: int) -> tuple[ValueGold, np.ndarray]:
     return ValueGold(rng.integers(0, 6, ROWS) / 2, bounds), rng.integers(0, 9, ROWS) / 3
 
 
-def gold_and_random(metric: Metric, seed: int) -> tuple[AnyGold, np.ndarray]:
+def gold_and_random(metric: type[Metric], seed: int) -> tuple[AnyGold, np.ndarray]:
     if metric.consumes == "values":
         return values_and_random(seed)
     if metric.consumes == "losses":

@@ -28,9 +28,9 @@ def test_accuracy_and_micro_f1_equal_sklearn(found: list[tuple[int, int]]) -> No
     gold, predicted = split(found, NAMES)
     accuracy = sklearn.accuracy_score(gold.ids, predicted)
     micro = sklearn.f1_score(gold.ids, predicted, average="micro")
-    assert Accuracy().prepare(gold).score(predicted) == {"accuracy": pytest.approx(accuracy)}
+    assert Accuracy(gold).score(predicted) == {"accuracy": pytest.approx(accuracy)}
     expected = {"micro-f1": pytest.approx(micro), "accuracy": pytest.approx(accuracy)}
-    assert MicroF1().prepare(gold).score(predicted) == expected
+    assert MicroF1(gold).score(predicted) == expected
 
 
 @given(pairs(2))
@@ -42,7 +42,7 @@ def test_f1_equals_sklearn(found: list[tuple[int, int]]) -> None:
     precision, recall, f1, _ = judge
     expected = {"f1": f1, "precision": precision, "recall": recall}
     expected["accuracy"] = sklearn.accuracy_score(gold.ids, predicted)
-    assert F1().prepare(gold).score(predicted) == pytest.approx(expected)
+    assert F1(gold).score(predicted) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,8 @@ def test_f1_equals_sklearn(found: list[tuple[int, int]]) -> None:
 )
 def test_the_positive_class(names: tuple[str, ...], positive: int | None) -> None:
     ids = np.arange(len(names))
-    scores = (
-        F1()
-        .prepare(Gold(ids, np.array([0, len(ids)]), names))
-        .score(np.full(len(ids), 0 if positive is None else positive))
+    scores = F1(Gold(ids, np.array([0, len(ids)]), names)).score(
+        np.full(len(ids), 0 if positive is None else positive)
     )
     assert scores["recall"] == (0.0 if positive is None else 1.0)
     assert scores["precision"] == (0.0 if positive is None else 1 / len(ids))
@@ -70,14 +68,14 @@ def test_the_positive_class(names: tuple[str, ...], positive: int | None) -> Non
 def test_f1_is_for_two_classes() -> None:
     gold, _ = tags_and_random(0)
     with pytest.raises(OptionError, match=r"found 4: O, B-PER.*micro-f1"):
-        F1().prepare(gold)
+        F1(gold)
 
 
 @pytest.mark.filterwarnings("ignore:A single label was found")
 @given(pairs(4))
 def test_matthews_equals_sklearn(found: list[tuple[int, int]]) -> None:
     gold, predicted = split(found, NAMES)
-    scores = Matthews().prepare(gold).score(predicted)
+    scores = Matthews(gold).score(predicted)
     expected = sklearn.matthews_corrcoef(gold.ids, predicted)
     assert scores["matthews"] == pytest.approx(expected, abs=1e-12)
     assert scores["accuracy"] == pytest.approx(sklearn.accuracy_score(gold.ids, predicted))
@@ -86,14 +84,14 @@ def test_matthews_equals_sklearn(found: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize("name", ["matthews", "f1"])
 def test_a_constant_prediction_scores_zero(name: str) -> None:
     gold, _ = tags_and_random(0, ("0", "1"))
-    scorer = METRICS[name]().prepare(gold)
+    scorer = METRICS[name](gold)
     assert scorer.score(np.zeros(21, dtype=np.int64))[name] == 0.0
 
 
 def test_matthews_of_many_rows_does_not_overflow() -> None:
     ids = np.repeat(np.arange(2), 2_000_000)
     gold = Gold(ids, np.array([0, len(ids)]), ("0", "1"))
-    assert Matthews().prepare(gold).score(ids)["matthews"] == 1.0
+    assert Matthews(gold).score(ids)["matthews"] == 1.0
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -13,60 +13,62 @@ OF_CLASSES = [name for name, metric in METRICS.items() if metric.consumes == "cl
 
 
 @pytest.fixture(params=METRICS.values(), ids=METRICS.keys())
-def metric(request: pytest.FixtureRequest) -> Metric:
-    return request.param()
+def metric(request: pytest.FixtureRequest) -> type[Metric]:
+    return request.param
 
 
-def test_names(metric: Metric) -> None:
-    assert METRICS[metric.name] is type(metric)
-    assert metric.summary
+def test_names(metric: type[Metric]) -> None:
+    assert METRICS[metric.name] is metric
+    assert metric.summary and metric.text
     assert metric.consumes in ("classes", "values", "losses")
 
 
-def test_the_best_prediction_scores_one(metric: Metric) -> None:
+def test_the_best_prediction_scores_one(metric: type[Metric]) -> None:
     gold, _ = gold_and_random(metric, 0)
-    scores = metric.prepare(gold).score(best_prediction(gold))
+    scores = metric(gold).score(best_prediction(gold))
     assert scores[metric.name] == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_main_score_first_and_equal_to_the_judge(metric: Metric, seed: int) -> None:
+def test_main_score_first_and_equal_to_the_judge(metric: type[Metric], seed: int) -> None:
     gold, predicted = gold_and_random(metric, seed)
-    scorer = metric.prepare(gold)
+    scorer = metric(gold)
     scores = scorer.score(predicted)
     assert next(iter(scores)) == metric.name
     assert scores == scorer.judge(predicted)
     assert all(type(score) is float and math.isfinite(score) for score in scores.values())
     best = scorer.score(best_prediction(gold))[metric.name]
-    assert scores[metric.name] < best if metric.greater_is_better else scores[metric.name] > best
+    assert (
+        scores[metric.name] < best if metric.scale.greater_is_better else scores[metric.name] > best
+    )
 
 
-def test_scorer_keeps_no_state(metric: Metric) -> None:
+def test_scorer_keeps_no_state(metric: type[Metric]) -> None:
     gold, predicted = gold_and_random(metric, 1)
-    scorer = metric.prepare(gold)
+    scorer = metric(gold)
     first = scorer.score(predicted)
     scorer.score(best_prediction(gold))
     assert scorer.score(predicted) == first
 
 
-def test_wrong_number_of_predictions(metric: Metric) -> None:
+def test_wrong_number_of_predictions(metric: type[Metric]) -> None:
     gold, predicted = gold_and_random(metric, 0)
     with pytest.raises(OptionError, match=r"expected 21 predictions.* found 20"):
-        metric.prepare(gold).score(predicted[1:])
+        metric(gold).score(predicted[1:])
 
 
-def test_gold_of_another_kind_is_refused(metric: Metric) -> None:
+def test_gold_of_another_kind_is_refused(metric: type[Metric]) -> None:
     for other in METRICS.values():
         if other.consumes != metric.consumes:
-            gold, _ = gold_and_random(other(), 0)
+            gold, _ = gold_and_random(other, 0)
             with pytest.raises(OptionError, match=f"{metric.name} scores {metric.consumes}"):
-                metric.prepare(gold)
+                metric(gold)
 
 
 @pytest.mark.parametrize("name", [name for name in OF_CLASSES if name != "f1"])
 def test_label_unseen_in_train_is_an_error_of_the_head(name: str) -> None:
     gold = encode_gold([["B-PER", "B-NEW", "B-LOC"]], TAGS)
-    scorer = METRICS[name]().prepare(gold)
+    scorer = METRICS[name](gold)
     wrong, right = np.array([1, 1, 3]), np.array([1, 4, 3])
     assert scorer.score(wrong)[name] < scorer.score(right)[name] == pytest.approx(1)
 
@@ -74,10 +76,10 @@ def test_label_unseen_in_train_is_an_error_of_the_head(name: str) -> None:
 @pytest.mark.parametrize("bad", [-1, 4])
 @pytest.mark.parametrize("name", OF_CLASSES)
 def test_predicted_id_without_a_name(name: str, bad: int) -> None:
-    gold, predicted = gold_and_random(METRICS[name](), 0)
+    gold, predicted = gold_and_random(METRICS[name], 0)
     predicted[0] = bad
     with pytest.raises(OptionError, match=r"0\.\.[13]"):
-        METRICS[name]().prepare(gold).score(predicted)
+        METRICS[name](gold).score(predicted)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ values = st.floats(-1e3, 1e3).map(lambda x: round(x, 2)) | st.integers(0, 5).map
 
 
 def prepared(gold: list[float] | np.ndarray):
-    return Spearman().prepare(ValueGold(np.array(gold), np.arange(len(gold) + 1)))
+    return Spearman(ValueGold(np.array(gold), np.arange(len(gold) + 1)))
 
 
 @given(st.lists(st.tuples(values, values), min_size=3, max_size=40))
@@ -71,19 +71,19 @@ def test_single_precision_counts_as_values_and_classes_do_not() -> None:
 
 def test_perplexity_by_hand() -> None:
     losses = np.log([2.0, 8.0])
-    scores = Perplexity().prepare(LossGold(2)).score(losses)
+    scores = Perplexity(LossGold(2)).score(losses)
     assert scores == {"perplexity": pytest.approx(4), "loss": pytest.approx(math.log(4))}
-    uniform = Perplexity().prepare(LossGold(7)).score(np.full(7, math.log(50_000), np.float32))
+    uniform = Perplexity(LossGold(7)).score(np.full(7, math.log(50_000), np.float32))
     assert uniform["perplexity"] == pytest.approx(50_000, rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", [710.0, math.inf, math.nan])
 def test_a_diverged_run_has_a_finite_score(loss: float) -> None:
-    scores = Perplexity().prepare(LossGold(2)).score(np.array([1.0, 2 * loss]))
+    scores = Perplexity(LossGold(2)).score(np.array([1.0, 2 * loss]))
     assert scores["perplexity"] == ENDLESS and math.isfinite(ENDLESS**2)
     assert math.isfinite(scores["loss"])
 
 
 def test_how_perplexity_is_read() -> None:
-    assert not Perplexity.greater_is_better and not Perplexity.percent
-    assert Spearman.greater_is_better and Spearman.percent
+    assert not Perplexity.scale.greater_is_better and not Perplexity.scale.percent
+    assert Spearman.scale.greater_is_better and Spearman.scale.percent

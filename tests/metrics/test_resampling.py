@@ -57,7 +57,7 @@ def _case(name, seed):
 def test_equals_an_outside_judge_on_the_same_draws(name, seed):
     gold, predicted, judge = _case(name, seed)
     (block,) = draws(len(LENGTHS), 50, seed)
-    found = METRICS[name]().prepare(gold).resampler(predicted)(counts(block, len(LENGTHS)))
+    found = METRICS[name](gold).resampler(predicted)(counts(block, len(LENGTHS)))
     for drawn, score in zip(block, found, strict=True):
         rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])
         if len(rows):
@@ -67,7 +67,7 @@ def test_equals_an_outside_judge_on_the_same_draws(name, seed):
 @pytest.mark.parametrize("name", METRICS)
 def test_each_sentence_once_gives_the_score_itself(name):
     gold, predicted, _ = _case(name, 9)
-    scorer = METRICS[name]().prepare(gold)
+    scorer = METRICS[name](gold)
     (score,) = scorer.resampler(predicted)(np.ones((1, len(LENGTHS))))
     assert score == pytest.approx(scorer.score(predicted)[name], rel=1e-12)
 
@@ -78,24 +78,24 @@ def test_samples_without_a_row_or_without_a_difference_stay_finite(name):
     only = np.zeros((2, len(LENGTHS)))
     only[0, 2] = 8  # the sentence without a row
     only[1, 1] = 8  # one sentence of one row
-    assert np.isfinite(METRICS[name]().prepare(gold).resampler(predicted)(only)).all()
+    assert np.isfinite(METRICS[name](gold).resampler(predicted)(only)).all()
 
 
 def test_losses_without_bounds_are_an_example_each():
     losses = np.array([1.0, 2.0, 4.0])
-    scorer = METRICS["perplexity"]().prepare(LossGold(3))
+    scorer = METRICS["perplexity"](LossGold(3))
     found = scorer.resampler(losses)(np.array([[1.0, 1, 1], [3, 0, 0]]))
     assert found == pytest.approx([math.exp(7 / 3), math.exp(1)])
 
 
 def test_predictions_that_are_no_numbers_have_no_rank_correlation():
-    scorer = METRICS["spearman"]().prepare(ValueGold(np.arange(3.0), np.arange(4)))
+    scorer = METRICS["spearman"](ValueGold(np.arange(3.0), np.arange(4)))
     assert scorer.resampler(np.array([0, np.nan, 1]))(np.ones((2, 3))).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("loss", [math.inf, math.nan])
 def test_losses_without_end_are_the_same_in_every_sample(loss):
-    scorer = METRICS["perplexity"]().prepare(LossGold(3))
+    scorer = METRICS["perplexity"](LossGold(3))
     losses = np.array([1.0, loss, 4.0])
     expected = scorer.score(losses)["perplexity"]
     assert scorer.resampler(losses)(np.ones((2, 3))).tolist() == [expected] * 2

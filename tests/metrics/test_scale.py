@@ -5,17 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from probekit.metrics import METRICS, Gold, LossGold, ValueGold
-from probekit.metrics.scale import Scale, scale_of
+from probekit.metrics import METRICS, Gold, LossGold, Scale, ValueGold, scale_of
 
 
 def test_every_metric_says_how_it_is_shown():
     for name, metric in METRICS.items():
-        scale = scale_of(name)
-        assert (scale.percent, scale.greater_is_better) == (
-            metric.percent,
-            metric.greater_is_better,
-        )
+        assert scale_of(name) is metric.scale
     assert scale_of("perplexity") == Scale(percent=False, greater_is_better=False)
     assert scale_of("of a newer version") == Scale()
 
@@ -44,7 +39,7 @@ def test_the_lowest_score_is_that_of_the_worst_predictions(name):
         "losses": (LossGold(4, offsets), np.zeros(4)),
     }
     gold, predicted = worst[METRICS[name].consumes]
-    score = METRICS[name]().prepare(gold).score(predicted)[name]
+    score = METRICS[name](gold).score(predicted)[name]
     found = scale_of(name).lowest
     assert found == pytest.approx(score) or (name == "perplexity" and score == 1 > found)
 

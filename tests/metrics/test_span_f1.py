@@ -10,7 +10,7 @@ from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
 
 from probekit.metrics import Gold, SpanF1, encode_gold
-from probekit.metrics.spans import SpanFinder
+from probekit.metrics.span_f1 import SpanFinder
 
 NAMES = (
     *("O", "B-PER", "I-PER", "E-PER", "S-PER", "B-LOC", "I-LOC"),
@@ -47,7 +47,7 @@ def to_gold(sentences: list[list[int]]) -> Gold:
 def test_equals_seqeval(sentences: list[list[tuple[int, int]]]) -> None:
     gold = to_gold([[pair[0] for pair in s] for s in sentences])
     predicted = to_gold([[pair[1] for pair in s] for s in sentences])
-    scorer = SpanF1().prepare(gold)
+    scorer = SpanF1(gold)
     scores = scorer.score(predicted.ids)
     names = [[[NAMES[p[side]] for p in s] for s in sentences] for side in (0, 1)]
     assert scores["span-f1"] == f1_score(*names, zero_division=0)
@@ -73,7 +73,7 @@ def test_spans_equal_seqeval(sentences: list[list[tuple[int, int]]]) -> None:
 
 def test_lenient_like_conlleval() -> None:
     gold = encode_gold([["B-PER", "I-PER"]], ["O", "B-PER", "I-PER"])
-    assert SpanF1().prepare(gold).score(np.array([2, 2]))["span-f1"] == 1.0
+    assert SpanF1(gold).score(np.array([2, 2]))["span-f1"] == 1.0
 
 
 def test_hand_counted() -> None:
@@ -81,7 +81,7 @@ def test_hand_counted() -> None:
         [["B-PER", "I-PER", "O", "B-LOC"], ["B-LOC", "O"]], ["O", "B-PER", "I-PER", "B-LOC"]
     )
     # PER right; first LOC missed; second LOC called PER: 1 right of 2 found and 3 gold.
-    scores = SpanF1().prepare(gold).score(np.array([1, 2, 0, 0, 1, 0]))
+    scores = SpanF1(gold).score(np.array([1, 2, 0, 0, 1, 0]))
     assert scores["precision"] == 1 / 2
     assert scores["recall"] == 1 / 3
     assert scores["span-f1"] == pytest.approx(2 / 5)
@@ -93,19 +93,19 @@ def test_hand_counted() -> None:
 def test_a_span_ends_with_its_sentence() -> None:
     gold = encode_gold([["B-PER"], ["I-PER"]], ["O", "B-PER", "I-PER"])
     one = encode_gold([["B-PER", "I-PER"]], ["O", "B-PER", "I-PER"])
-    assert SpanF1().prepare(gold).score(np.array([1, 0]))["recall"] == 0.5
-    assert SpanF1().prepare(one).score(np.array([1, 0]))["recall"] == 0.0
+    assert SpanF1(gold).score(np.array([1, 0]))["recall"] == 0.5
+    assert SpanF1(one).score(np.array([1, 0]))["recall"] == 0.0
 
 
 def test_a_label_unseen_in_train_counts_as_missed() -> None:
     gold = encode_gold([["B-PER", "B-NEW"]], ["O", "B-PER"])
     assert gold.names == ("O", "B-PER", "B-NEW")
-    scores = SpanF1().prepare(gold).score(np.array([1, 1]))
+    scores = SpanF1(gold).score(np.array([1, 1]))
     assert (scores["precision"], scores["recall"], scores["f1/NEW"]) == (0.5, 0.5, 0.0)
 
 
 def test_nothing_to_find_scores_zero_as_seqeval_does() -> None:
-    scores = SpanF1().prepare(encode_gold([["O", "O"]], ["O"])).score(np.array([0, 0]))
+    scores = SpanF1(encode_gold([["O", "O"]], ["O"])).score(np.array([0, 0]))
     assert scores == {"span-f1": 0.0, "precision": 0.0, "recall": 0.0, "accuracy": 1.0}
 
 
@@ -114,7 +114,7 @@ def test_a_dev_split_is_scored_much_faster_than_by_seqeval() -> None:
     names = tuple(["O", *(f"{p}-{t}" for t in ("PER", "LOC", "ORG", "MISC") for p in "BI")])
     lengths = rng.integers(5, 25, 3466)
     ids, predicted = rng.integers(0, len(names), (2, lengths.sum()))
-    scorer = SpanF1().prepare(Gold(ids, np.cumsum([0, *lengths]), names))
+    scorer = SpanF1(Gold(ids, np.cumsum([0, *lengths]), names))
     texts = [
         [[names[label] for label in part] for part in np.split(rows, np.cumsum(lengths)[:-1])]
         for rows in (ids, predicted)

@@ -3,7 +3,7 @@
 import pytest
 
 from probekit.plots import PLOTS
-from probekit.plots.seeds import seeds_text
+from probekit.plots.naming import seeds_text
 from tests.plots.samples import fewshot_records, fraction_records, sample_records
 from tests.results.samples import make_record
 

@@ -7,13 +7,13 @@ import pytest
 from probekit.errors import RecordError, UnknownNameError
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import (
-    HEAD_ORDER,
-    OPTIONS,
     check_seeds,
     distinguishing,
     grouped,
+    head_order,
     series,
 )
+from probekit.results.summaries.wording import OPTIONS
 from tests.results.samples import HEADS, make_record
 
 
@@ -26,7 +26,7 @@ def test_options_are_the_inputs_of_a_record():
 
 def test_order_depends_on_values_alone():
     records = [make_record(h, shots=k) for h in (*HEADS, "new") for k in (8, 64, 128, None)]
-    expected = [(h, k) for h in [*HEAD_ORDER, "new"] for k in (8, 64, 128, None)]
+    expected = [(h, k) for h in [*head_order(), "new"] for k in (8, 64, 128, None)]
     expected = [key for key in expected if key[0] in (*HEADS, "new")]
     random.Random(0).shuffle(records)
     assert list(grouped(records, ["head", "shots"])) == expected

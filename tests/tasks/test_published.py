@@ -6,8 +6,9 @@ from typing import get_args
 
 import pytest
 
-from probekit.base.kinds import KINDS, Metric
+from probekit.base.kinds import KINDS
 from probekit.errors import DataError, MissingFileError, UnknownNameError
+from probekit.metrics.contract import Metric
 from probekit.tasks import TASKS, Split, get_task
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nA NN I-NP I-PER\n"

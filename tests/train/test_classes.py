@@ -36,7 +36,7 @@ def fit(splits, *heads, decoder="linear", metric="accuracy", pooling=None):
     train = splits.view("train", valid_only=True, pooling=pooling)
     stream = stream_spec(train=train, seed=0, epochs=4, members=members)
     dev = splits.view("dev", pooling=pooling)
-    return fit_group([stream], dev, metric=METRICS[metric](), predictions=True)[0]
+    return fit_group([stream], dev, metric=METRICS[metric], predictions=True)[0]
 
 
 def types_of(splits, split):
@@ -114,7 +114,7 @@ def test_whole_texts_have_classes_and_numbers_have_none(tmp_path):
 def test_too_many_classes_make_no_confusion(tmp_path, monkeypatch):
     plant_all(tmp_path)
     view = open_features(MODEL, TASK, "ner", Location(cache=tmp_path)).view("dev")
-    split = ScoredSplit(view, {}, METRICS["accuracy"]())
+    split = ScoredSplit(view, {}, METRICS["accuracy"])
     assert len(confusion_of(split, view.targets)["rows"]) == 3
     monkeypatch.setattr("probekit.train.scoring.MOST_CLASSES", 2)
     assert confusion_of(split, view.targets) is None

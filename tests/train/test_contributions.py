@@ -112,7 +112,7 @@ def test_training_records_them(tmp_path):
     train = splits.view("train", valid_only=True)
     stream = stream_spec(train=train, seed=0, epochs=4, members=members)
     dev = splits.view("dev")
-    p32, concat, dwatt = fit_group([stream], dev, metric=METRICS["accuracy"]())[0]
+    p32, concat, dwatt = fit_group([stream], dev, metric=METRICS["accuracy"])[0]
     assert sum(concat.weights.values()) == pytest.approx(1, abs=1e-9)
     assert max(concat.weights, key=concat.weights.get) == 2 and concat.weights[2] > 0.7
     assert concat.class_weights == {} and dwatt.class_weights

@@ -15,7 +15,7 @@ from probekit.train import Interrupted, fit_group, optimizer
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec
 
-ACCURACY = METRICS["accuracy"]()
+ACCURACY = METRICS["accuracy"]
 
 
 def splits_in(root, **options):

@@ -26,7 +26,7 @@ from probekit.train.steps import (
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec
 
-ACCURACY = METRICS["accuracy"]()
+ACCURACY = METRICS["accuracy"]
 
 
 @pytest.fixture(scope="module")

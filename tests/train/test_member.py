@@ -15,7 +15,7 @@ from probekit.train.order import batches
 from tests.planted import DIM, MODEL, NAMES, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec
 
-ACCURACY = METRICS["accuracy"]()
+ACCURACY = METRICS["accuracy"]
 PLAIN = parse("decoder", "linear:dropout=0", DECODERS)
 SETTINGS = [
     (optimizer, schedule) for optimizer in ("adamw", "adam") for schedule in ("linear", "constant")

@@ -37,8 +37,8 @@ def test_a_loaded_head_scores_as_it_did_in_training(saved):
     gold = [view.all_names[number] for number in view.targets]
     folders = list((root / "heads").iterdir())
     assert len(folders) == len(HEADS) * len(NORMALIZE)
-    metric = METRICS[splits.metric]()
-    scorer = metric.prepare(gold_of(view, metric))
+    metric = METRICS[splits.metric]
+    scorer = metric(gold_of(view, metric))
     for folder in folders:
         head = TrainedHead.from_pretrained(folder)
         rows = view.array.read(torch.from_numpy(view.rows), head.layers)

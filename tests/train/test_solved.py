@@ -24,7 +24,7 @@ from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec
 
-ACCURACY, PERPLEXITY = METRICS["accuracy"](), METRICS["perplexity"]()
+ACCURACY, PERPLEXITY = METRICS["accuracy"], METRICS["perplexity"]
 
 
 @pytest.fixture(scope="module")

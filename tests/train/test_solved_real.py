@@ -46,11 +46,11 @@ def test_a_depth_curve_is_scikit_learns(tmp_path, name, task):
     splits = open_features(path, task, label, location)
     depths = range(0, splits.n_blocks + 1, SUBJECTS[name])
     records = sweep(product(spec, {"depth": depths}), out=tmp_path / "r.jsonl", location=location)
-    metric = METRICS[splits.metric]()
+    metric = METRICS[splits.metric]
     pooling = records[0].pooling
     train = splits.view("train", pooling=pooling, valid_only=True)
     dev = splits.view("dev", pooling=pooling)
-    scorer = metric.prepare(gold_of(dev, metric))
+    scorer = metric(gold_of(dev, metric))
     for record in records:
         assert record.diagnosis["converged"], record.depth
         x, z = (rows(view, record.depth) for view in (train, dev))

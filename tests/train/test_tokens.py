@@ -19,7 +19,7 @@ from tests.planted_texts import plant_all_texts, plant_texts
 from tests.train.grouped import member_spec, stream_spec
 from tests.train.test_fit import same
 
-ACCURACY = METRICS["accuracy"]()
+ACCURACY = METRICS["accuracy"]
 CPU = torch.device("cpu")
 TASKS = {TASK: "ner", "glue/sst2": None}
 

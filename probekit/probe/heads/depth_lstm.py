@@ -1,7 +1,7 @@
 """Depth LSTM: a recurrent cell that reads a row's layers from the lowest to the highest."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -27,7 +27,7 @@ class DepthLSTM(HeadSpec):
             hidden (d + hidden), and this is the slowest head by far at d.
     """
 
-    hidden: int | None = None
+    hidden: int | None = field(default=None, metadata={"unset": "(width of the states)"})
 
     name: ClassVar[str] = "depth-lstm"
     default_layers: ClassVar[str] = "1:"

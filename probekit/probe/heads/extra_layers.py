@@ -26,7 +26,7 @@ class ExtraLayers(HeadSpec):
         config: the backbone's configuration; `bind` fills it in.
     """
 
-    n: int | None = None
+    n: int | None = field(default=None, metadata={"unset": "(1 up to 12 blocks, 2 beyond)"})
     config: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
 
     name: ClassVar[str] = "extra-layers"

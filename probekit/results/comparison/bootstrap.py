@@ -12,10 +12,10 @@ from jaxtyping import Float64, Int64
 
 from probekit.base.numbers.seeding import numpy_generator
 from probekit.errors import OptionError
+from probekit.metrics.contract import Counts
 from probekit.results.summaries.interval import CONFIDENCE
 
 Draws = Int64[np.ndarray, "samples sentences"]
-Counts = Float64[np.ndarray, "samples sentences"]
 Differences = Float64[np.ndarray, " samples"]
 
 _BLOCK = 1 << 21  # sentences drawn at a time
@@ -81,6 +81,8 @@ def draws(n_sentences: int, samples: int, seed: int) -> Iterator[Draws]:
 
 def counts(block: Draws, n_sentences: int) -> Counts:
     """Return how often each sentence occurs in each sample."""
+    # Two samples of three sentences, [[2, 0, 2], [1, 1, 1]]: the numbers of the second one are
+    # raised by 3, [[2, 0, 2], [4, 4, 4]], so that one count of 0 to 5 is enough, [1 0 2 0 3 0].
     places = block + np.arange(len(block))[:, None] * n_sentences
     flat = np.bincount(places.ravel(), minlength=len(block) * n_sentences)
     return flat.reshape(len(block), n_sentences).astype(np.float64)

@@ -1,14 +1,66 @@
-"""The difference of two runs on one split, and how sure it is given its sentences."""
+"""The difference of two runs on one split, how sure it is given its sentences, and its table."""
 
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from probekit.metrics import scale_of
 from probekit.results.comparison.bootstrap import bootstrap
-from probekit.results.comparison.outcome import Comparison
 from probekit.results.comparison.pairing import pair
-from probekit.results.comparison.runs import Run, differing, run_names
-from probekit.results.summaries.interval import interval
+from probekit.results.comparison.runs import RecordedRun, differing, run_names
+from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.text_layout import Column, text_table
+from probekit.results.summaries.wording import metric_text, value_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What a comparison found; scores are as in the records (not percent), means over the seeds.
+
+    Attributes:
+        a: name of the first run: what tells it from the second.
+        b: name of the second run.
+        metric: the metric.
+        split: the split that both were scored on.
+        n_sentences: its sentences.
+        n_seeds: seeds of each run.
+        score_a: score of the first run.
+        score_b: score of the second run.
+        difference: the first minus the second.
+        low: lower end of its 95 % bootstrap interval over sentences; the seeds stay as they are.
+        high: upper end.
+        p: two-sided achieved significance level over sentences.
+        over_seeds: the same difference with its interval over paired seeds (Student's t).
+        samples: bootstrap samples.
+        seed: seed of the samples.
+        differing: options besides head and layers in which the runs differ, each with the value of
+            either run.
+    """
+
+    a: str
+    b: str
+    metric: str
+    split: str
+    n_sentences: int
+    n_seeds: int
+    score_a: float
+    score_b: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    over_seeds: Interval
+    samples: int
+    seed: int
+    differing: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as plain JSON values."""
+        return asdict(self)
 
 
 def compare(
-    a: Run, b: Run, *, split: str = "test", samples: int = 10_000, seed: int = 0
+    a: RecordedRun, b: RecordedRun, *, split: str = "test", samples: int = 10_000, seed: int = 0
 ) -> Comparison:
     """Compare two runs by what they predicted for the same sentences: a paired bootstrap.
 
@@ -49,4 +101,43 @@ def compare(
         samples=samples,
         seed=seed,
         differing=differing(a, b),
+    )
+
+
+def comparison_table(found: Comparison) -> str:
+    """Return the scores of two compared runs, their difference, and what can be said of it."""
+    scale = scale_of(found.metric)
+    scores = [found.score_a, found.score_b, found.difference]
+    columns = [
+        Column("", [found.a, found.b, "difference"], words=True),
+        Column(
+            f"{found.split} {metric_text(found.metric)}",
+            [f"{score * scale.factor:.2f}" for score in scores],
+        ),
+    ]
+    low, high = (f"{end * scale.factor:+.2f}" for end in (found.low, found.high))
+    lines = [
+        f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
+        f"{found.samples:,} samples of {found.n_sentences:,} sentences)",
+        _seeds_text(found.over_seeds.scaled(scale.factor)),
+        *_differing(found),
+    ]
+    return text_table(columns) + "\n" + "\n".join(lines)
+
+
+def _differing(found: Comparison) -> list[str]:
+    """Return a line with the options in which the runs differ besides their heads, if any."""
+    pairs = [
+        f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
+        for name, (one, two) in found.differing.items()
+    ]
+    return [f"the runs differ in {', '.join(pairs)}"] if pairs else []
+
+
+def _seeds_text(over: Interval) -> str:
+    if over.half is None:
+        return "one seed each: how much another seed would change is not known"
+    return (
+        f"over {over.n} paired seeds: {over.mean:+.2f} ± {over.half:.2f} "
+        "(95 % interval, Student's t)"
     )

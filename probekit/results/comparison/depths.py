@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probekit.errors import ProbekitError
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import bootstrap
 from probekit.results.comparison.pairing import pair
-from probekit.results.comparison.runs import Run
+from probekit.results.comparison.runs import RecordedRun
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.interval import CONFIDENCE, interval, student_p
 from probekit.results.summaries.wording import neighbours, numbers_text
@@ -154,7 +154,9 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
     """Test the differences of what the same seeds predicted for the same dev sentences."""
     seeds = [record.seed for record in by_depth[best]]
     runs = {
-        depth: Run(text=f"depth {depth}", path=Path(group[0].predictions or ""), records=(*group,))
+        depth: RecordedRun(
+            text=f"depth {depth}", path=Path(group[0].predictions or ""), records=(*group,)
+        )
         for depth, group in by_depth.items()
         if all(record.predictions is not None for record in group)
         and [record.seed for record in group] == seeds

@@ -9,10 +9,11 @@ import numpy as np
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.metrics import METRICS, AnyGold, Gold, LossGold, Scorer, ValueGold
+from probekit.metrics import METRICS, AnyGold, Gold, LossGold, Metric, ValueGold
+from probekit.metrics.contract import Counts
 from probekit.results import Record
-from probekit.results.comparison.bootstrap import Counts, Differences
-from probekit.results.comparison.runs import Run
+from probekit.results.comparison.bootstrap import Differences
+from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Predicted, read_predicted
 
 _TOLERANCE = 1e-6  # relative; of a score against the one in its record
@@ -31,7 +32,7 @@ class Pairing:
     """
 
     metric: str
-    scorer: Scorer
+    scorer: Metric
     n_sentences: int
     a: list[np.ndarray]
     b: list[np.ndarray]
@@ -54,7 +55,7 @@ class Pairing:
         return difference
 
 
-def pair(a: Run, b: Run, split: str) -> Pairing:
+def pair(a: RecordedRun, b: RecordedRun, split: str) -> Pairing:
     """Read the side files of two runs and put them side by side.
 
     Raises:
@@ -74,14 +75,14 @@ def pair(a: Run, b: Run, split: str) -> Pairing:
             _check_same(reference, predicted, origin, _origin(run, record))
     names = tuple(dict.fromkeys(name for side in sides for one in side for name in one.names))
     one, two = ([_numbered(predicted, names) for predicted in side] for side in sides)
-    scorer = METRICS[metric]().prepare(_gold(reference, names))
+    scorer = METRICS[metric](_gold(reference, names))
     pairing = Pairing(metric=metric, scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
     for run, scores in zip((a, b), pairing.scores(), strict=True):
         _check_scores(run, scores, split)
     return pairing
 
 
-def _check_runs(a: Run, b: Run) -> None:
+def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
     if {record.key for record in a.records} & {record.key for record in b.records}:
         raise OptionError(f"{a.text} and {b.text} are the same run; choose two.")
     if a.seeds != b.seeds and len(a.seeds) + len(b.seeds) > 2:
@@ -102,11 +103,11 @@ def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 
 
-def _origin(run: Run, record: Record) -> str:
+def _origin(run: RecordedRun, record: Record) -> str:
     return f"{run.text}, seed {record.seed}"
 
 
-def _read(run: Run, record: Record, split: str) -> Predicted:
+def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
     """Read what a record predicted for a split."""
     again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
     if record.predictions is None:
@@ -131,7 +132,7 @@ def _read(run: Run, record: Record, split: str) -> Predicted:
     return splits[split]
 
 
-def _side_file(run: Run, recorded: str) -> Path:
+def _side_file(run: RecordedRun, recorded: str) -> Path:
     """Return where a side file lies: as recorded, or still beside a results file that was moved."""
     path = Path(recorded)
     beside = run.path.parent / path.parent.name / path.name
@@ -196,7 +197,7 @@ def _gold(found: Predicted, names: tuple[str, ...]) -> AnyGold:
     return Gold(_into(found.names, names)[found.gold], found.offsets, names)
 
 
-def _check_scores(run: Run, scores: Sequence[float], split: str) -> None:
+def _check_scores(run: RecordedRun, scores: Sequence[float], split: str) -> None:
     """Refuse side files that do not give the scores of their records."""
     for record, score in zip(run.records, scores, strict=True):
         other = record.scores.get(f"{split}/{record.metric}")

@@ -23,7 +23,7 @@ _SAID = ("head", "layers", "entry")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RecordedRun:
     """One setting of a results file, with one record per seed.
 
     Attributes:
@@ -42,7 +42,7 @@ class Run:
         return [record.seed for record in self.records]
 
 
-def choose_run(text: str, where: Sequence[str] = ()) -> Run:
+def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
     """Return the run that the user means.
 
     Args:
@@ -65,7 +65,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> Run:
     _check_one_setting(records, text, parts)
     check_seeds(records, text)
     ordered = sorted(records, key=lambda record: record.seed)
-    return Run(text=text, path=Path(file), records=tuple(ordered))
+    return RecordedRun(text=text, path=Path(file), records=tuple(ordered))
 
 
 def _split(text: str) -> tuple[str, list[str]]:
@@ -103,7 +103,7 @@ def _values(records: Sequence[Record], name: str) -> str:
     return ", ".join(values[:_MANY]) + more
 
 
-def differing(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
+def differing(a: RecordedRun, b: RecordedRun) -> dict[str, tuple[Any, Any]]:
     """Return the options in which two runs differ, with the value of either.
 
     Left out are the head, which the runs' names say, and layers and entry, which follow from
@@ -114,7 +114,7 @@ def differing(a: Run, b: Run) -> dict[str, tuple[Any, Any]]:
     return {name: (option_of(one, name), option_of(two, name)) for name in names}
 
 
-def run_names(a: Run, b: Run) -> tuple[str, str]:
+def run_names(a: RecordedRun, b: RecordedRun) -> tuple[str, str]:
     """Return a name for either run: its head, and whatever tells it from the other one."""
     named = {
         record.key: name

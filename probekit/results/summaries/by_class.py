@@ -8,7 +8,7 @@ from probekit.errors import OptionError, RecordError
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import check_seeds
 from probekit.results.summaries.interval import Interval, interval
-from probekit.results.summaries.scored import Scored
+from probekit.results.summaries.scored import Scored, mean_values
 
 
 def class_order(name: str) -> tuple[bool, str, str]:
@@ -40,10 +40,8 @@ def mean_class_scores(records: Sequence[Record], split: Scored, what: str) -> di
     Raises:
         RecordError: a seed occurs twice.
     """
-    check_seeds(records, what)
-    scores = [class_scores(record, split) for record in records]
-    names = sorted({name for one in scores for name in one}, key=class_order)
-    return {name: interval(one[name] for one in scores if name in one) for name in names}
+    means = mean_values(records, lambda record: class_scores(record, split), what)
+    return {name: means[name] for name in sorted(means, key=class_order)}
 
 
 def mean_class_weights(records: Sequence[Record], what: str) -> dict[str, dict[int, float]]:

@@ -12,9 +12,10 @@ still fell at the end), ``edge`` (``lowest`` or ``highest`` rate of a search).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import series
+from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.wording import numbers_text
 
 MARK = "*"
@@ -60,6 +61,11 @@ def marks(records: Sequence[Record]) -> tuple[str, ...]:
     """Return what is wrong with any of some records, each trouble once, in a fixed order."""
     found = [{trouble(record) for record in records} for trouble in _TROUBLES]
     return tuple(text for texts in found for text in sorted(filter(None, texts)))
+
+
+def marks_along(records: Sequence[Record], along: str) -> dict[Any, tuple[str, ...]]:
+    """Return what is wrong with the runs of one curve, by their values of an option."""
+    return {value: marks(group) for (value,), group in grouped(records, [along]).items()}
 
 
 def notes(records: Sequence[Record]) -> list[str]:

@@ -1,65 +1,35 @@
 """Group records over seeds: which options differ, and which records belong to one mean."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.results.record import Record
-from probekit.results.summaries.wording import entry_text, options_text, rates_text, settings_text
+from probekit.results.summaries.wording import (
+    OPTIONS,
+    entry_text,
+    options_text,
+    rates_text,
+    settings_text,
+)
 
 Key = tuple[Any, ...]
-
-OPTIONS = (
-    "model",
-    "task",
-    "label",
-    "head",
-    "shots",
-    "fraction",
-    "depth",
-    "normalize",
-    "pooling",
-    "decoder",
-    "options",
-    "init",
-    "freeze",
-    "fitter",
-    "select",
-    "l2",
-    "epochs",
-    "evals",
-    "lr",
-    "rates",
-    "batch_size",
-    "optimizer",
-    "layers",
-    "protocol",
-    "metric",
-    "entry",
-    "labels_fingerprint",
-)
-"""The fields of a record that say what was run, except the seed; in the order of columns."""
 
 USUAL_EVALS = 10
 """What the record of a training without ``evals`` had; a baseline has none."""
 
-HEAD_ORDER = (
-    "majority",
-    "memorised",
-    "last",
-    "mean",
-    "p32",
-    "scalar-mix",
-    "attention-fusion",
-    "concat",
-    "concat-ffn",
-    "dwatt",
-    "extra-layers",
-    "depth-lstm",
-    "laya",
-)
-"""Heads in the order of tables and legends; a head that is not listed comes after these."""
+BASELINES = ("majority", "memorised")
+"""What stands in a record in place of a head, and before all heads in tables and legends."""
+
+
+@cache
+def head_order() -> tuple[str, ...]:
+    """Return heads in the order of tables and legends; one that is unknown comes after these."""
+    from probekit.probe.heads import HEADS
+
+    return (*BASELINES, *HEADS)
 
 
 def key_of(record: Record, names: Sequence[str]) -> Key:
@@ -89,7 +59,7 @@ def grouped(records: Iterable[Record], names: Sequence[str]) -> dict[Key, list[R
         OptionError: a name is no option of a record; the message lists them.
     """
     for name in names:
-        choose("option", name, dict.fromkeys(OPTIONS))
+        choose("option", name, OPTIONS)
     groups: dict[Key, list[Record]] = {}
     for record in records:
         groups.setdefault(key_of(record, names), []).append(record)
@@ -97,26 +67,54 @@ def grouped(records: Iterable[Record], names: Sequence[str]) -> dict[Key, list[R
 
 
 def _rank(names: Sequence[str], key: Key) -> list[Any]:
-    """Sort heads as listed, raw layers before normalised ones, numbers by size, None last."""
+    """Sort heads as in ``HEADS``, raw layers before others, numbers by size, None last."""
     return [_rank_one(name, value) for name, value in zip(names, key, strict=True)]
 
 
 def _rank_one(name: str, value: Any) -> tuple[int, Any]:
     if value is None:
         return (2, 0)
-    if name == "head" and value in HEAD_ORDER:
-        return (0, HEAD_ORDER.index(value))
+    if name == "head" and value in (order := head_order()):
+        return (0, order.index(value))
     if (name, value) == ("normalize", "none"):
         return (0, 0)
     return (1, value)
 
 
-def varying(records: Sequence[Record], names: Sequence[str] = OPTIONS) -> list[str]:
+def options_of(record: Record) -> dict[str, Any]:
+    """Return a record's values of all options."""
+    return {name: option_of(record, name) for name in OPTIONS}
+
+
+def varying(records: Sequence[Record], names: Iterable[str] = OPTIONS) -> list[str]:
     """Return those of ``names`` that have more than one value."""
     return [name for name in names if len({option_of(record, name) for record in records}) > 1]
 
 
-def follows(pairs: Iterable[tuple[Hashable, Any]]) -> bool:
+def naming(
+    settings: Sequence[Mapping[str, Any]],
+    settled_by: Callable[[str, list[str]], Iterable[str]],
+    order: Iterable[str] = OPTIONS,
+) -> list[str]:
+    """Return the options in which settings differ, unless others settle them: what names tell.
+
+    Args:
+        settings: options by name, of a record or of a row of a table; all have the same ones.
+        settled_by: given an option, and those before it that are named, the options that can
+            settle it: it is left out where it is a function of these. None of them leaves it out
+            only where it does not vary.
+        order: in which options are asked; those that the settings do not have are left out.
+    """
+    named: list[str] = []
+    for name in order:
+        if settings and name in settings[0]:
+            by = tuple(settled_by(name, named))
+            if not _follows((tuple(one[other] for other in by), one[name]) for one in settings):
+                named.append(name)
+    return named
+
+
+def _follows(pairs: Iterable[tuple[Hashable, Any]]) -> bool:
     """Say whether the second of each pair is a function of the first."""
     seen: dict[Hashable, Any] = {}
     return all(seen.setdefault(given, value) == value for given, value in pairs)
@@ -128,13 +126,7 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
     An option that is settled by the ones before it is left out, such as a learning rate that
     depends on the head alone.
     """
-    needed: list[str] = []
-    for name in OPTIONS:
-        before = [*given, *needed]
-        pairs = ((key_of(record, before), option_of(record, name)) for record in records)
-        if name not in given and not follows(pairs):
-            needed.append(name)
-    return needed
+    return naming([options_of(one) for one in records], lambda _, named: [*given, *named])
 
 
 def series(records: Sequence[Record], given: Sequence[str] = ()) -> dict[str, list[Record]]:
@@ -152,6 +144,11 @@ def series(records: Sequence[Record], given: Sequence[str] = ()) -> dict[str, li
     if len(set(texts)) < len(texts):  # two models with one last name: write them in full
         texts = [", ".join(map(str, key)) for key in groups]
     return dict(zip(texts, groups.values(), strict=True))
+
+
+def full_depth(records: Sequence[Record]) -> list[Record]:
+    """Return the records that are not of a truncated depth; all where there are no others."""
+    return [record for record in records if record.depth is None] or list(records)
 
 
 def check_seeds(records: Sequence[Record], what: str) -> None:

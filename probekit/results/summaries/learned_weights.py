@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from probekit.errors import RecordError
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import check_seeds
-from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.grouping import full_depth
+from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.scored import mean_values
 
 _MIXTURES = ("p32", "scalar-mix")
 _SOLVERS = ("lbfgs", "ridge")
@@ -29,7 +30,7 @@ def with_weights(records: Sequence[Record], raw: bool) -> list[Record]:
             f"none of {len(records)} records holds {kind}; run `probekit train` with a head that "
             "weighs layers, such as --head p32 or --head attention-fusion."
         )
-    return [record for record in held if record.depth is None] or held
+    return full_depth(held)
 
 
 def weights_text(records: Sequence[Record], raw: bool) -> str:
@@ -72,7 +73,5 @@ def mean_weights(records: Sequence[Record], raw: bool, what: str) -> dict[int, I
     Raises:
         RecordError: a seed occurs twice.
     """
-    check_seeds(records, what)
-    weights = [layer_weights(record, raw) for record in records]
-    layers = sorted({layer for one in weights for layer in one})
-    return {layer: interval(one[layer] for one in weights if layer in one) for layer in layers}
+    means = mean_values(records, lambda record: layer_weights(record, raw), what)
+    return dict(sorted(means.items()))

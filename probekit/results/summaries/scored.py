@@ -1,14 +1,16 @@
 """Whose scores are shown: the best ones on dev, or those of the same checkpoints on test."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import check_seeds
+from probekit.results.summaries.grouping import check_seeds, grouped
 from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.wording import option_text
 
+K = TypeVar("K", bound=Hashable)
 Scored = Literal["dev", "test"]
 
 SCORE_OF: dict[str, Literal["eval_score", "test_score"]] = {
@@ -16,6 +18,11 @@ SCORE_OF: dict[str, Literal["eval_score", "test_score"]] = {
     "test": "test_score",
 }
 """The field of a record that holds the score on each split."""
+
+Score = Literal["eval_score", "eval_last", "test_score"]
+
+SCORE_TEXT = {"eval_score": "dev best", "eval_last": "dev last", "test_score": "test"}
+"""What tables call the scores."""
 
 
 def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
@@ -56,6 +63,49 @@ def has_two_scores(records: Sequence[Record]) -> bool:
         or (record.fitter == "adam" and record.select == "dev")
         for record in records
     )
+
+
+def score_curve(
+    records: Sequence[Record], along: str, score: str, name: str, factor: float = 1.0
+) -> dict[Any, Interval]:
+    """Return the mean over seeds at every value of an option.
+
+    Args:
+        records: of one curve: they differ in the option and their seed alone.
+        along: the option, a number.
+        score: the field that holds the score.
+        name: the curve's name, for the message.
+        factor: what scores are multiplied with.
+
+    Raises:
+        RecordError: a seed occurs twice at one value.
+    """
+    groups = {value: group for (value,), group in grouped(records, [along]).items()}
+    return {
+        value: mean_score(group, score, f"{name}, {option_text(along, value)}").scaled(factor)
+        for value, group in groups.items()
+    }
+
+
+def mean_values(
+    group: Sequence[Record], values: Callable[[Record], Mapping[K, float]], what: str
+) -> dict[K, Interval]:
+    """Return the mean of every value over the seeds of one setting that have it.
+
+    Args:
+        group: records that differ in their seed alone.
+        values: a record to what it holds, by layer or class.
+        what: the setting in words, for the message.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(group, what)
+    found: dict[K, list[float]] = {}
+    for record in group:
+        for key, value in values(record).items():
+            found.setdefault(key, []).append(value)
+    return {key: interval(each) for key, each in found.items()}
 
 
 def mean_score(group: Sequence[Record], score: str, what: str) -> Interval:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import OPTIONS, grouped, option_of
-from probekit.results.summaries.wording import listed_text, model_text, value_text
+from probekit.results.summaries.grouping import grouped, option_of
+from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
 
 _NAMES = dict.fromkeys((*OPTIONS, "seed", "trial"))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes

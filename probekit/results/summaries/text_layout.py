@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from probekit.results.summaries.interval import Interval
+
+Style = Literal["text", "markdown", "jsonl"]
+STYLES: dict[str, Style] = {"text": "text", "markdown": "markdown", "jsonl": "jsonl"}
 
 NOTHING = "-"
 
@@ -29,6 +33,11 @@ class Column:
         width = max(len(text) for text in (self.heading, *self.cells))
         rows = [self.heading, "-" * width, *self.cells]
         return [row.ljust(width) if self.words else row.rjust(width) for row in rows]
+
+
+def laid_out(columns: Sequence[Column], style: Style) -> str:
+    """Return columns as ``text`` or ``markdown``."""
+    return markdown_table(columns) if style == "markdown" else text_table(columns)
 
 
 def text_table(columns: Sequence[Column]) -> str:

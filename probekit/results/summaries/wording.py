@@ -1,51 +1,79 @@
-"""How options, metrics and layers are written in tables and figures."""
+"""What the options of a record are called, and how options, metrics and layers are written."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
-METRIC_TEXT = {
-    "span-f1": "span F1",
-    "accuracy": "accuracy",
-    "f1": "F1",
-    "micro-f1": "micro F1",
-    "matthews": "Matthews correlation",
-    "spearman": "Spearman correlation",
-    "perplexity": "perplexity",
+from probekit.metrics import METRICS, scale_of
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A field of a record that says what was run: its words, and what brings its value about.
+
+    Attributes:
+        phrase: what stands alone in a legend or title, with the value.
+        none: the same of a run that has no value; unset it is ``no`` and the name.
+        cell: what a table prints of such a run.
+        number: whether a table prints it to the right.
+        titled: whether a title may say it.
+        unsaid: the value that a title does not say.
+        settled_by: options that bring its value about: a table leaves it out where they settle it.
+        origin: what a row of a heatmap need not say: a value that a solver's run does not have
+            (``steps``), that its head settles (``head``), or that all else does (``others``).
+    """
+
+    phrase: str = "{}"
+    none: str | None = None
+    cell: str = "-"
+    number: bool = False
+    titled: bool = False
+    unsaid: Any = None
+    settled_by: tuple[str, ...] = ()
+    origin: Literal["user", "steps", "head", "others"] = "user"
+
+
+_TEXT = ("model", "task", "label")
+
+OPTIONS: Mapping[str, Option] = {
+    "model": Option(titled=True),
+    "task": Option(titled=True),
+    "label": Option(titled=True),
+    "head": Option(),
+    "shots": Option("{} shots", none="all sentences", cell="all", number=True, titled=True),
+    "fraction": Option("fraction {}", none="all sentences", cell="all", number=True, titled=True),
+    "depth": Option("depth {}", none="all layers", cell="all", number=True, titled=True),
+    "normalize": Option(titled=True, unsaid="none"),
+    "pooling": Option("pooling {}", titled=True, settled_by=_TEXT),
+    "decoder": Option(settled_by=("head",)),
+    "options": Option(none="defaults", titled=True, settled_by=("head", "decoder")),
+    "init": Option("from {}", none="from scratch", titled=True),
+    "freeze": Option(titled=True, unsaid=False),
+    "fitter": Option("fit {}", settled_by=("head",), origin="head"),
+    "select": Option("chosen by {}", settled_by=("head",), origin="head"),
+    "l2": Option("L2 {}", number=True),
+    "epochs": Option("{} epochs", number=True, settled_by=("head",), origin="steps"),
+    "evals": Option("{} evals", number=True, settled_by=("head",), origin="steps"),
+    "lr": Option("lr {}", number=True, origin="head"),
+    "rates": Option("lr {}", none="one lr", settled_by=("head", "decoder", "lr"), origin="head"),
+    "batch_size": Option("batch {}", number=True, settled_by=("head",), origin="steps"),
+    "optimizer": Option(settled_by=("head",), origin="steps"),
+    "layers": Option("layers {}", settled_by=("model", "head", "depth"), origin="head"),
+    "protocol": Option(settled_by=("shots", "fraction"), origin="others"),
+    "metric": Option(settled_by=("task", "label"), origin="others"),
+    "entry": Option("entry {}", settled_by=("model", "task"), origin="others"),
+    "labels_fingerprint": Option(
+        "labels {}", settled_by=("task", "label", "entry"), origin="others"
+    ),
 }
-"""Metrics as an axis names them; one that is not listed keeps its own name."""
-
-_PHRASE = {
-    "shots": "{} shots",
-    "fraction": "fraction {}",
-    "depth": "depth {}",
-    "fitter": "fit {}",
-    "select": "chosen by {}",
-    "l2": "L2 {}",
-    "lr": "lr {}",
-    "rates": "lr {}",
-    "epochs": "{} epochs",
-    "evals": "{} evals",
-    "batch_size": "batch {}",
-    "layers": "layers {}",
-    "entry": "entry {}",
-    "labels_fingerprint": "labels {}",
-    "init": "from {}",
-    "pooling": "pooling {}",
-}
-_NONE = {
-    "shots": "all sentences",
-    "fraction": "all sentences",
-    "depth": "all layers",
-    "options": "defaults",
-    "rates": "one lr",
-    "init": "from scratch",
-}
+"""Everything that says what was run, except the seed; in the order of columns."""
 
 
-def metric_text(metric: str, percent: bool = True) -> str:
-    """Return a metric's name with its unit, such as ``span F1 (%)``."""
-    return METRIC_TEXT.get(metric, metric) + (" (%)" if percent else "")
+def metric_text(metric: str) -> str:
+    """Return a metric's name with its unit, such as ``span F1 (%)``; one unknown has its own."""
+    text = METRICS[metric].text if metric in METRICS else metric
+    return text + " (%)" * scale_of(metric).percent
 
 
 def layer_text(layer: int) -> str:
@@ -133,7 +161,7 @@ def _setting_text(value: Any) -> str:
 def value_text(name: str, value: Any) -> str:
     """Return the value of a record's option as a table prints it."""
     if value is None:
-        return "all" if name in ("shots", "fraction", "depth") else "-"
+        return OPTIONS[name].cell if name in OPTIONS else "-"
     if name == "layers":
         return layers_text(value)
     if name == "labels_fingerprint":
@@ -151,15 +179,16 @@ def listed_text(name: str, value: Any) -> str:
 
 def option_text(name: str, value: Any) -> str:
     """Return an option so that it can stand alone in a legend or title, such as ``8 shots``."""
+    option = OPTIONS.get(name, Option())
     if value is None:
-        return _NONE.get(name, f"no {name.replace('_', ' ')}")
+        return option.none or f"no {name.replace('_', ' ')}"
     if name == "model":
         return model_text(value)
     if name == "normalize" and value == "none":
         return "raw"
     if name == "freeze":
         return "frozen" if value else "not frozen"
-    return _PHRASE.get(name, "{}").format(value_text(name, value))
+    return option.phrase.format(value_text(name, value))
 
 
 def options_text(options: Mapping[str, Any]) -> str:

@@ -7,17 +7,23 @@ from typing import Any
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.results.comparison import BestDepth, best_depths
 from probekit.results.record import Record
-from probekit.results.summaries.diagnosis import MARK, marks
-from probekit.results.summaries.grouping import grouped, series
+from probekit.results.summaries.diagnosis import MARK, marks, marks_along
+from probekit.results.summaries.grouping import series
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.learned_weights import mean_weights, with_weights
-from probekit.results.summaries.scored import has_two_scores, mean_score
-from probekit.results.summaries.text_layout import Column, interval_cells, marked
+from probekit.results.summaries.scored import SCORE_TEXT, Score, has_two_scores, score_curve
+from probekit.results.summaries.text_layout import (
+    STYLES,
+    Column,
+    Style,
+    interval_cells,
+    laid_out,
+    marked,
+)
 from probekit.results.summaries.wording import layer_text
-from probekit.results.tables.styles import LAYOUTS, SCORE_TEXT, STYLES, Score, Style
 
 NEAR = "~"
 """What marks the depths within noise of the best one."""
@@ -73,39 +79,19 @@ def depth_table(
             f"no records with a depth and a {SCORE_TEXT[score]} score; run `probekit depth` first."
         )
     both = score == "eval_score" and has_two_scores(records)
-    columns = _depth_columns(records, ("eval_score", "eval_last") if both else (score,))
     best = best_depths(records) if best is None else best
     shown = {
         (f"{name}: {SCORE_TEXT[one]}" if both else name): _Layers(
-            values=values,
+            values=score_curve(members, "depth", one, name),
             factor=scale_of(members[0].metric).factor,
-            troubles=_troubles(members),
+            troubles=marks_along(members, "depth"),
             best=best.get(name) if one == score else None,
         )
-        for (name, one), (values, members) in columns.items()
+        for name, members in series(records, given=["depth"]).items()
+        for one in (("eval_score", "eval_last") if both else (score,))
     }
     heading = "layer" if both else f"layer, {'dev' if score == 'eval_score' else SCORE_TEXT[score]}"
     return _layer_table(shown, style, decimals=2, heading=heading)
-
-
-def _depth_columns(
-    records: Sequence[Record], scores: Sequence[Score]
-) -> dict[tuple[str, Score], tuple[dict[int, Interval], list[Record]]]:
-    """Return the mean scores by depth, and their records, by curve and kind of score."""
-    columns = {}
-    for name, members in series(records, given=["depth"]).items():
-        by_depth = grouped(members, ["depth"])
-        for score in scores:
-            means = {
-                depth: mean_score(group, score, f"{name}, depth {depth}")
-                for (depth,), group in by_depth.items()
-            }
-            columns[name, score] = means, members
-    return columns
-
-
-def _troubles(members: Sequence[Record]) -> dict[int, Sequence[str]]:
-    return {depth: marks(group) for (depth,), group in grouped(members, ["depth"]).items()}
 
 
 def weights_table(records: Sequence[Record], raw: bool = False, style: Style = "text") -> str:
@@ -145,4 +131,4 @@ def _layer_table(
         found = [column.values.get(layer) for layer in layers]
         texts = interval_cells([value and value.scaled(column.factor) for value in found], decimals)
         shown.append(Column(name, marked(texts, [column.mark(layer) for layer in layers])))
-    return LAYOUTS[style](shown)
+    return laid_out(shown, style)

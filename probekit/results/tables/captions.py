@@ -1,23 +1,25 @@
-"""The line below a table: what its numbers are, and what all its rows share."""
+"""What stands below a table: what its marks mean and what is wrong, then what its numbers are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from probekit.metrics.scale import scale_of
+from probekit.results.comparison import BestDepth
 from probekit.results.record import Record
+from probekit.results.summaries.diagnosis import notes
 from probekit.results.summaries.learned_weights import (
     caution_text,
     lost_weights,
     weights_text,
     with_weights,
 )
+from probekit.results.summaries.text_layout import Style
 from probekit.results.summaries.wording import metric_text, option_text
-from probekit.results.tables.summary import Row, summarise
+from probekit.results.tables.scores import ScoreRow, summarise
 
 
-def caption(rows: Sequence[Row]) -> str:
+def caption(rows: Sequence[ScoreRow]) -> str:
     """Return one line that says what the scores of a table are, and what all its rows share."""
-    names = {metric_text(row.metric, scale_of(row.metric).percent) for row in rows}
+    names = {metric_text(row.metric) for row in rows}
     return f"{_shared_text(rows)}{' or '.join(sorted(names))}; {_over_seeds(rows)}"
 
 
@@ -35,7 +37,7 @@ def weights_caption(records: Sequence[Record], raw: bool = False) -> str:
     return f"{_shared_text(rows)}{said}; {_over_seeds(rows)}"
 
 
-def _over_seeds(rows: Sequence[Row]) -> str:
+def _over_seeds(rows: Sequence[ScoreRow]) -> str:
     diverged = sum(row.diverged for row in rows)
     note = f" {diverged} of {sum(row.n for row in rows)} runs diverged." if diverged else ""
     if all(row.n == 1 for row in rows):
@@ -43,7 +45,7 @@ def _over_seeds(rows: Sequence[Row]) -> str:
     return f"mean ± half width of the 95 % interval over seeds (Student's t).{note}"
 
 
-def _shared_text(rows: Sequence[Row]) -> str:
+def _shared_text(rows: Sequence[ScoreRow]) -> str:
     """Return task, label, decoder and pooling where all rows share them, with a colon."""
     task, label, decoder, pooling = (
         _shared(name, rows) for name in ("task", "label", "decoder", "pooling")
@@ -60,7 +62,7 @@ def _shared_text(rows: Sequence[Row]) -> str:
     return f"{text}: " if text else ""
 
 
-def _shared(name: str, rows: Sequence[Row]) -> Any:
+def _shared(name: str, rows: Sequence[ScoreRow]) -> Any:
     """Return the value of an option that all rows share, if any; a guess has no decoder."""
     values = {row.options.get(name) for row in rows}
     if name == "decoder" and len(values) > 1:
@@ -68,6 +70,36 @@ def _shared(name: str, rows: Sequence[Row]) -> Any:
     return values.pop() if len(values) == 1 else None
 
 
-def _are_control(rows: Sequence[Row]) -> bool:
+def _are_control(rows: Sequence[ScoreRow]) -> bool:
     """Say whether all rows are runs on control labels, whose label is ``ner (control 0)``."""
     return bool(rows) and all(" (control " in str(row.options.get("label")) for row in rows)
+
+
+def footnotes(
+    records: Sequence[Record], style: Style = "text", best: Mapping[str, BestDepth] | None = None
+) -> str:
+    """Return what stands under a table: a line for every curve's best depth, and the troubles.
+
+    Args:
+        records: all that the table is made of.
+        style: ``text``, or ``markdown``, where every line is a paragraph.
+        best: the best depths that the table marks; None for a table without depths.
+
+    Returns:
+        Whole lines, or nothing.
+    """
+    lines = [*_best_lines(best or {}), *notes(records)]
+    if style == "markdown":
+        return "\n".join(f"{_escaped(line)}\n" for line in lines)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _best_lines(best: Mapping[str, BestDepth]) -> list[str]:
+    if len(best) == 1:
+        return [one.text for one in best.values()]
+    return [f"{name}: {one.text}" for name, one in best.items()]
+
+
+def _escaped(line: str) -> str:
+    """Return a line whose marks Markdown takes for neither a list nor a stroke."""
+    return line.replace("*", r"\*").replace("~", r"\~")

@@ -1,42 +1,146 @@
-"""The table of scores: a row per setting, with the options that differ and the scores."""
+"""The table of scores: a row per setting, over its seeds, with the options that differ."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from probekit.base.registry import choose
 from probekit.base.selection import FIXED
-from probekit.metrics.scale import scale_of
-from probekit.results.summaries.diagnosis import MARK
-from probekit.results.summaries.grouping import follows
-from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.text_layout import NOTHING, Column, interval_cells, marked
-from probekit.results.summaries.wording import value_text
-from probekit.results.tables.styles import LAYOUTS, STYLES, Style
-from probekit.results.tables.summary import ALWAYS, BESIDE, Row
+from probekit.errors import RecordError
+from probekit.metrics import scale_of
+from probekit.results.record import Record
+from probekit.results.summaries.diagnosis import MARK, marks
+from probekit.results.summaries.grouping import check_seeds, grouped, naming
+from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.scored import has_two_scores
+from probekit.results.summaries.text_layout import (
+    NOTHING,
+    STYLES,
+    Column,
+    Style,
+    interval_cells,
+    laid_out,
+    marked,
+)
+from probekit.results.summaries.wording import OPTIONS, options_text, value_text
 
-_NUMBERS = ("shots", "fraction", "depth", "l2", "epochs", "evals", "lr", "batch_size")
-_SETTLED_BY = {
-    "layers": ("model", "head", "depth"),
-    "entry": ("model", "task"),
-    "labels_fingerprint": ("task", "label", "entry"),
-    "metric": ("task", "label"),
-    "protocol": ("shots", "fraction"),
-    "decoder": ("head",),
-    "options": ("head", "decoder"),
-    "pooling": ("model", "task", "label"),
-    "fitter": ("head",),
-    "select": ("head",),
-    "epochs": ("head",),
-    "evals": ("head",),
-    "rates": ("head", "decoder", "lr"),
-    "batch_size": ("head",),
-    "optimizer": ("head",),
+ALWAYS = ("head", "shots")
+"""Options that every row is named by."""
+
+BESIDE = {
+    "dev-mm/accuracy": ("dev-mm", 100),
+    "accuracy": ("accuracy", 100),
+    "control/accuracy": ("control accuracy", 100),
+    "selectivity": ("selectivity", 100),
+    "bits per label": ("bits per label", 1),
+    "compression": ("compression", 1),
 }
-"""Options that a table leaves out where those on the right settle them."""
+"""Other scores of a record, such as MNLI's mismatched dev and what baselines add: title of the
+column, and factor."""
 
 
-def table(rows: Sequence[Row], style: Style = "text") -> str:
+@dataclass(frozen=True, kw_only=True)
+class ScoreRow:
+    """Records that differ in their seed alone, as one line of a table.
+
+    Attributes:
+        options: the options they share, by name.
+        metric: the metric of the scores.
+        seeds: their seeds, ascending.
+        eval_score: best dev score as in the records (not in percent), mean and interval.
+        eval_last: last dev score.
+        test_score: test score over the seeds that have one; None without any.
+        n_params: trained parameters, rounded mean.
+        train_seconds: mean wall-clock seconds of training.
+        diverged: how many of the runs diverged.
+        two_scores: whether best and last dev score are two things in some of the runs.
+        marks: what is wrong with any of the runs, in words.
+        rate_from: where their rates are from; None where they have none, or do not say.
+        beside: other scores that all the records hold, such as ``selectivity``.
+    """
+
+    options: Mapping[str, Any]
+    metric: str
+    seeds: tuple[int, ...]
+    eval_score: Interval
+    eval_last: Interval
+    test_score: Interval | None
+    n_params: int
+    train_seconds: float
+    diverged: int = 0
+    two_scores: bool = False
+    marks: tuple[str, ...] = ()
+    rate_from: str | None = None
+    beside: Mapping[str, Interval] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """Number of seeds."""
+        return len(self.seeds)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as plain JSON values."""
+        return asdict(self)
+
+
+def summarise(records: Sequence[Record], by: Sequence[str] | None = None) -> list[ScoreRow]:
+    """Group records over seeds.
+
+    Args:
+        records: any records.
+        by: options that make a row; all of them when None.
+
+    Returns:
+        One row per combination of values, in a fixed order (baselines first, shots ascending).
+
+    Raises:
+        RecordError: there are no records, or a row would average over more than seeds.
+        OptionError: ``by`` names no option of a record.
+    """
+    _require_records(records)
+    names = tuple(OPTIONS if by is None else by)
+    return [
+        _row(group, dict(zip(names, key, strict=True)))
+        for key, group in grouped(records, names).items()
+    ]
+
+
+def _require_records(records: Sequence[Record]) -> None:
+    """Refuse an empty list of records, saying how to make some."""
+    if not records:
+        raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
+
+
+def _row(group: Sequence[Record], options: dict[str, Any]) -> ScoreRow:
+    what = options_text({name: options[name] for name in ALWAYS if name in options})
+    what = what or "all records"
+    if len(metrics := sorted({record.metric for record in group})) > 1:
+        raise RecordError(f"{what}: cannot average {' and '.join(metrics)}; group by task, label.")
+    check_seeds(group, what)
+    tests = [record.test_score for record in group if record.test_score is not None]
+    return ScoreRow(
+        options=options,
+        metric=metrics[0],
+        seeds=tuple(sorted(record.seed for record in group)),
+        eval_score=interval(record.eval_score for record in group),
+        eval_last=interval(record.eval_last for record in group),
+        test_score=interval(tests) if tests else None,
+        n_params=round(interval(record.n_params for record in group).mean),
+        train_seconds=interval(record.train_seconds for record in group).mean,
+        diverged=sum(record.diverged for record in group),
+        two_scores=has_two_scores(group),
+        marks=marks(group),
+        rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
+        beside={
+            name: interval(record.scores[name] for record in group)
+            for name in BESIDE
+            if all(name in record.scores for record in group)
+        },
+    )
+
+
+def table(rows: Sequence[ScoreRow], style: Style = "text") -> str:
     """Return rows as a table: the options that differ, seeds, scores, parameters and seconds.
 
     Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds; an
@@ -53,27 +157,30 @@ def table(rows: Sequence[Row], style: Style = "text") -> str:
     choose("table style", style, STYLES)
     if style == "jsonl":
         return "".join(json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in rows)
-    return LAYOUTS[style]([*_option_columns(rows), *_result_columns(rows)])
+    return laid_out([*_option_columns(rows), *_result_columns(rows)], style)
 
 
-def _option_columns(rows: Sequence[Row]) -> list[Column]:
+def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     names = list(rows[0].options) if rows else list(ALWAYS)
-    varies = [name for name in names if len({row.options[name] for row in rows}) > 1]
-    always = _always(rows)
+    differing = naming(
+        [row.options for row in rows],
+        lambda name, _: [other for other in OPTIONS[name].settled_by if other in names],
+    )
+    shown = {*_always(rows), *differing}
     columns = [
         Column(
             name.replace("_", " "),
             [_option_cell(name, row.options) for row in rows],
-            words=name not in _NUMBERS,
+            words=not OPTIONS[name].number,
         )
         for name in names
-        if name in always or (name in varies and not _is_settled(name, rows))
+        if name in shown
     ]
     place = next((n for n, column in enumerate(columns, 1) if column.heading == "lr"), len(columns))
     return [*columns[:place], *_rate_column(rows), *columns[place:]]
 
 
-def _rate_column(rows: Sequence[Row]) -> list[Column]:
+def _rate_column(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return where the rates are from, unless none was searched or published."""
     found = [row.rate_from for row in rows]
     if set(found) <= {None, FIXED}:
@@ -81,7 +188,7 @@ def _rate_column(rows: Sequence[Row]) -> list[Column]:
     return [Column("rate", [one or NOTHING for one in found], words=True)]
 
 
-def _always(rows: Sequence[Row]) -> tuple[str, ...]:
+def _always(rows: Sequence[ScoreRow]) -> tuple[str, ...]:
     """Return the columns that every table has: head, and how much of train was read."""
     fractions = [row.options.get("fraction") is not None for row in rows]
     if not any(fractions):
@@ -96,13 +203,7 @@ def _option_cell(name: str, options: Mapping[str, Any]) -> str:
     return NOTHING if by_the_other else value_text(name, options[name])
 
 
-def _is_settled(name: str, rows: Sequence[Row]) -> bool:
-    by = [other for other in _SETTLED_BY.get(name, ()) if rows and other in rows[0].options]
-    pairs = ((tuple(row.options[other] for other in by), row.options[name]) for row in rows)
-    return bool(by) and follows(pairs)
-
-
-def _result_columns(rows: Sequence[Row]) -> list[Column]:
+def _result_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     return [
         Column("seeds", [str(row.n) for row in rows]),
         *_dev_columns(rows),
@@ -114,7 +215,7 @@ def _result_columns(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def _dev_columns(rows: Sequence[Row]) -> list[Column]:
+def _dev_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return the best and the last dev score, or one column where no run has two."""
     best = _scores(rows, [row.eval_score for row in rows])
     if not any(row.two_scores for row in rows):
@@ -123,14 +224,14 @@ def _dev_columns(rows: Sequence[Row]) -> list[Column]:
     return [Column("dev best", best), Column("dev last", last)]
 
 
-def _diverged_column(rows: Sequence[Row]) -> list[Column]:
+def _diverged_column(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return how many runs diverged, where some did."""
     if not any(row.diverged for row in rows):
         return []
     return [Column("diverged", [f"{row.diverged} of {row.n}" for row in rows])]
 
 
-def _beside_columns(rows: Sequence[Row]) -> list[Column]:
+def _beside_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     """Return the other scores, where some row has them."""
     columns = []
     for name, (title, factor) in BESIDE.items():
@@ -141,7 +242,7 @@ def _beside_columns(rows: Sequence[Row]) -> list[Column]:
     return columns
 
 
-def _scores(rows: Sequence[Row], values: Sequence[Interval | None]) -> list[str]:
+def _scores(rows: Sequence[ScoreRow], values: Sequence[Interval | None]) -> list[str]:
     factors = [scale_of(row.metric).factor for row in rows]
     pairs = zip(values, factors, strict=True)
     cells = interval_cells([value and value.scaled(factor) for value, factor in pairs], 2)

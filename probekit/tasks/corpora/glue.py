@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from probekit.base.kinds import SPLITS, KindName, Metric
+from probekit.base.kinds import SPLITS, KindName
 from probekit.base.registry import choose
 from probekit.errors import DataError
 from probekit.tasks.corpora.published import Published
@@ -51,7 +51,7 @@ class GlueTask:
     texts: tuple[str, ...]
     label: str = "label"
     classes: tuple[str, ...] = ("0", "1")
-    metric: Metric = "accuracy"
+    metric: str = "accuracy"
     headless: tuple[str, ...] = ()
     broken: bool = False
     hub_texts: tuple[str, ...] = ()

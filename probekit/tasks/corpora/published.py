@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.base.kinds import KindName, Metric
+from probekit.base.kinds import KindName
 from probekit.errors import MissingFileError, OptionError
 from probekit.tasks.hub_repository import HubRepository, read_hub
 from probekit.tasks.sentences import Sentences
@@ -44,7 +44,7 @@ class Published:
 
     def labelled(
         self,
-        metrics: Mapping[str, Metric],
+        metrics: Mapping[str, str],
         kind: KindName = "tagging",
         kinds: Mapping[str, KindName] | None = None,
     ) -> Task:

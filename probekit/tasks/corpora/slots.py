@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from probekit.base.kinds import KindName, Metric
+from probekit.base.kinds import KindName
 from probekit.errors import DataError, MissingFileError
 from probekit.tasks.corpora.published import Published
 from probekit.tasks.formats.text_lines import read_lines
@@ -12,7 +12,7 @@ from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.task import Task
 
 FILES = {"train": ("train",), "dev": ("dev", "valid"), "test": ("test",)}
-METRICS: Mapping[str, Metric] = {"slots": "span-f1", "intent": "micro-f1"}
+METRICS: Mapping[str, str] = {"slots": "span-f1", "intent": "micro-f1"}
 KINDS: Mapping[str, KindName] = {"slots": "tagging", "intent": "sentence"}
 OBTAIN = "https://github.com/monologg/JointBERT (folder data)"
 

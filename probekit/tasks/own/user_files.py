@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from probekit.base.kinds import KINDS, Kind, Metric
+from probekit.base.kinds import KINDS, Kind
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble, settle_labels
@@ -236,7 +236,7 @@ def _columns(found: Sentences) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column for one in found.sentences for column in one.labels))
 
 
-def _metric(found: Sentences, column: str, task: str) -> Metric:
+def _metric(found: Sentences, column: str, task: str) -> str:
     """Return what scores labels of words; say it where they only look like tags of spans."""
     sentences = found.labels(column).values()
     labels = {label for own in sentences for label in own}

@@ -126,7 +126,7 @@ def _send(
         [stream],
         dev,
         {_NEXT: scored},
-        metric=METRICS["perplexity"](),
+        metric=METRICS["perplexity"],
         device=device,
         memory=memory,
     )

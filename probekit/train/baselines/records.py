@@ -17,8 +17,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS
 from probekit.base.selection import HELD_OUT
 from probekit.features import FeatureView, Splits
-from probekit.metrics import METRICS
-from probekit.metrics.scale import COMPRESSION
+from probekit.metrics import COMPRESSION, METRICS
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims, owners, wait_for_change
 from probekit.train.baselines.code_length import CodeLength, online_code
@@ -164,9 +163,9 @@ def _drawn(run: Run) -> list[Any]:
 
 def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
     guess = GUESSES[name](_train_view(run, splits))
-    metric = METRICS[splits.metric]()
+    metric = METRICS[splits.metric]
     scores = {
-        split: metric.prepare(gold_of(view, metric)).judge(guess(view))
+        split: metric(gold_of(view, metric)).judge(guess(view))
         for split, view in scored_views(run.spec, splits).items()
     }
     return _record(

@@ -246,7 +246,7 @@ class PathFit(ABC):
         scorer = self._judge.scorer
         if not select.by_split:
             view, judges = self.rows.view("train"), np.flatnonzero(self._parts.judged)
-            scorer = self._metric.prepare(gold_of(view.take(judges), self._metric))
+            scorer = self._metric(gold_of(view.take(judges), self._metric))
             predicted = predicted[:, torch.from_numpy(view.places(judges))]
         return [scorer.score(self.target.named(own))[self._metric.name] for own in predicted]
 
@@ -299,7 +299,7 @@ class PathFit(ABC):
 
     def best_of(self, scores: Sequence[float]) -> int:
         """Return the place of the best score, the first of equals."""
-        sign = 1 if self._metric.greater_is_better else -1
+        sign = self._metric.scale.sign
         return int(np.argmax([sign * score for score in scores]))
 
     def _diagnosis(self, minimum: Minimum, place: int) -> dict[str, Any]:

@@ -7,7 +7,6 @@ other, so that one pass over the disk serves all of them.
 from collections.abc import Callable, Mapping, Sequence
 
 from probekit.features import FeatureView
-from probekit.metrics.scale import scale_of
 from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member
 from probekit.train.residency import Residency
@@ -84,7 +83,7 @@ class SolvedStream:
         """Report which member is being fitted, and the best score so far on what chooses."""
         text, score = named(fit.member, self.spec), fit.best_score
         if score is not None:
-            text = f"{text}: {scale_of(self._judge.metric.name).text(score)}"
+            text = f"{text}: {self._judge.metric.scale.text(score)}"
         if text != self._said:
             self._said = text
             report(text)

@@ -13,7 +13,7 @@ from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.notices import short_time
 from probekit.base.registry import parse
 from probekit.features import Splits
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.results import Record

@@ -14,7 +14,7 @@ from typing import Any
 
 from probekit.base.registry import parse
 from probekit.base.selection import SEARCHED
-from probekit.metrics.scale import scale_of
+from probekit.metrics import scale_of
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.results import Record
@@ -105,7 +105,7 @@ class Ladder:
     def add(self, rung: int, records: Sequence[Record]) -> None:
         """Note the trials of a half decade."""
         self.scores[rung] = mean_score(records)
-        self.sign = 1 if scale_of(records[0].metric).greater_is_better else -1
+        self.sign = scale_of(records[0].metric).sign
 
 
 @dataclass(frozen=True)

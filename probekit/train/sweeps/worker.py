@@ -144,7 +144,7 @@ def fit_runs(
             streams,
             views.pop("dev"),
             views,
-            metric=METRICS[splits.metric](),
+            metric=METRICS[splits.metric],
             device=device,
             memory=memory,
             predictions=predictions,

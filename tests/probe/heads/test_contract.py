@@ -11,9 +11,7 @@ from probekit.base.registry import parse
 from probekit.errors import OptionError, UnknownNameError
 from probekit.probe.heads import (
     HEADS,
-    LAYA,
     BackboneFacts,
-    DWAtt,
     FusionHead,
     HeadSpec,
     LayerWeights,
@@ -21,6 +19,8 @@ from probekit.probe.heads import (
     depth_lstm,
     head_from_json,
 )
+from probekit.probe.heads.dwatt import DWAtt
+from probekit.probe.heads.laya import LAYA
 
 LAYERS, DIM, ROWS = (1, 2, 4, 6), 12, 9
 

@@ -7,7 +7,8 @@ import torch
 from transformers import BertConfig, LlamaConfig, MPNetConfig
 
 from probekit.errors import OptionError
-from probekit.probe.heads import BackboneFacts, ExtraLayers, FusionHead, TokenStates, head_from_json
+from probekit.probe.heads import BackboneFacts, FusionHead, TokenStates, head_from_json
+from probekit.probe.heads.extra_layers import ExtraLayers
 
 DIM = 16
 SIZES = {"hidden_size": DIM, "intermediate_size": 32, "num_attention_heads": 2}

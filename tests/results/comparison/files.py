@@ -46,7 +46,7 @@ def score(found: Predicted, metric: str) -> float:
         "values": lambda: ValueGold(found.gold, found.offsets),
         "losses": lambda: LossGold(len(found.predicted)),
     }[found.content]()
-    return METRICS[metric]().prepare(gold).score(found.predicted)[metric]
+    return METRICS[metric](gold).score(found.predicted)[metric]
 
 
 def add_run(

@@ -7,12 +7,11 @@ import pytest
 from scipy import stats
 
 from probekit.errors import RecordError, UnknownNameError
-from probekit.results.comparison.outcome import Comparison
+from probekit.results.comparison import Comparison, comparison_table
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.select import select
 from probekit.results.tables import (
     caption,
-    comparison_table,
     depth_table,
     summarise,
     table,

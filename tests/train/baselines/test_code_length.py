@@ -21,7 +21,7 @@ from probekit.train.option_groups import Steps
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec
 
-PERPLEXITY = METRICS["perplexity"]()
+PERPLEXITY = METRICS["perplexity"]
 STEPS = Steps(epochs=4, batch_size=4, evals=3)
 TRAINING = {"seed": 3, "steps": STEPS}
 

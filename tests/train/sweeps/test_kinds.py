@@ -10,7 +10,7 @@ from probekit.features import Location, open_features
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.results.summaries.diagnosis import notes
-from probekit.results.tables.summary import summarise
+from probekit.results.tables.scores import summarise
 from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps import fit, sweep
 from probekit.train.sweeps.resolve import resolve

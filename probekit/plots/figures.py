@@ -1,0 +1,25 @@
+"""Figures by name: the one line that a new figure has outside its own file."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from probekit.base.registry import LazyRegistry
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_HERE = "probekit.plots"
+
+PLOTS: "Mapping[str, Callable[..., Figure]]" = LazyRegistry(
+    {
+        "weights": f"{_HERE}.weights:plot_weights",
+        "depth": f"{_HERE}.depth:plot_depth",
+        "fewshot": f"{_HERE}.amount:plot_fewshot",
+        "fraction": f"{_HERE}.amount:plot_fraction",
+        "learning": f"{_HERE}.learning:plot_learning",
+        "classes": f"{_HERE}.classes:plot_classes",
+        "confusion": f"{_HERE}.confusion:plot_confusion",
+        "attention": f"{_HERE}.attention:plot_attention",
+    }
+)
+"""Functions of records, and of options of their own, that return a matplotlib ``Figure``."""

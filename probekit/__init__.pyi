@@ -1,55 +1,28 @@
-from .extraction import ExtractOptions, extract
-from .features import Location, open_features
-from .plots import (
-    plot_attention,
-    plot_classes,
-    plot_confusion,
-    plot_depth,
-    plot_fewshot,
-    plot_fraction,
-    plot_learning,
-    plot_weights,
-    save_figure,
-)
-from .probe.decoders import DECODERS
-from .probe.heads import HEADS
-from .results import Record, load_records
-from .results.comparison import choose_run, compare
-from .train.baselines import run_baselines
-from .train.saved import predict
-from .train.saved.head import TrainedHead
-from .train.sweeps import fit, sweep
-from .train.sweeps.protocols import PROTOCOLS
-from .train.sweeps.specs import TrainSpec, product
-from .version import __version__
-
-__all__ = [
-    "DECODERS",
-    "HEADS",
-    "PROTOCOLS",
-    "ExtractOptions",
-    "Location",
-    "Record",
-    "TrainSpec",
-    "TrainedHead",
-    "__version__",
-    "choose_run",
-    "compare",
-    "extract",
-    "fit",
-    "load_records",
-    "open_features",
-    "plot_attention",
-    "plot_classes",
-    "plot_confusion",
-    "plot_depth",
-    "plot_fewshot",
-    "plot_fraction",
-    "plot_learning",
-    "plot_weights",
-    "predict",
-    "product",
-    "run_baselines",
-    "save_figure",
-    "sweep",
-]
+from .extraction import ExtractOptions as ExtractOptions
+from .extraction import extract as extract
+from .features import Location as Location
+from .features import open_features as open_features
+from .plots import plot_attention as plot_attention
+from .plots import plot_classes as plot_classes
+from .plots import plot_confusion as plot_confusion
+from .plots import plot_depth as plot_depth
+from .plots import plot_fewshot as plot_fewshot
+from .plots import plot_fraction as plot_fraction
+from .plots import plot_learning as plot_learning
+from .plots import plot_weights as plot_weights
+from .plots import save_figure as save_figure
+from .probe.decoders import DECODERS as DECODERS
+from .probe.heads import HEADS as HEADS
+from .results import Record as Record
+from .results import load_records as load_records
+from .results.comparison import choose_run as choose_run
+from .results.comparison import compare as compare
+from .train.baselines import run_baselines as run_baselines
+from .train.saved import predict as predict
+from .train.saved.head import TrainedHead as TrainedHead
+from .train.sweeps import fit as fit
+from .train.sweeps import sweep as sweep
+from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS
+from .train.sweeps.specs import TrainSpec as TrainSpec
+from .train.sweeps.specs import product as product
+from .version import __version__ as __version__

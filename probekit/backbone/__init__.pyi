@@ -1,18 +1,10 @@
-from .architecture import plain_config
-from .demo_model import demo_model_folder
-from .facts import BackboneInfo, Inspection, inspect_backbone
-from .model import Backbone, load_again, load_backbone
-from .states import add_rows, read_arrays
-
-__all__ = [
-    "Backbone",
-    "BackboneInfo",
-    "Inspection",
-    "add_rows",
-    "demo_model_folder",
-    "inspect_backbone",
-    "load_again",
-    "load_backbone",
-    "plain_config",
-    "read_arrays",
-]
+from .architecture import plain_config as plain_config
+from .demo_model import demo_model_folder as demo_model_folder
+from .facts import BackboneInfo as BackboneInfo
+from .facts import Inspection as Inspection
+from .facts import inspect_backbone as inspect_backbone
+from .model import Backbone as Backbone
+from .model import load_again as load_again
+from .model import load_backbone as load_backbone
+from .states import add_rows as add_rows
+from .states import read_arrays as read_arrays

@@ -1,15 +1,8 @@
-from .estimate import Forecast, break_even, forecast, training_split
-from .extract_target import ExtractTarget
-from .extraction_call import extract, open_session
-from .request_options import ExtractOptions
-
-__all__ = [
-    "ExtractOptions",
-    "ExtractTarget",
-    "Forecast",
-    "break_even",
-    "extract",
-    "forecast",
-    "open_session",
-    "training_split",
-]
+from .estimate import Forecast as Forecast
+from .estimate import break_even as break_even
+from .estimate import forecast as forecast
+from .estimate import training_split as training_split
+from .extract_target import ExtractTarget as ExtractTarget
+from .extraction_call import extract as extract
+from .extraction_call import open_session as open_session
+from .request_options import ExtractOptions as ExtractOptions

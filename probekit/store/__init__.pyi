@@ -1,19 +1,8 @@
-from .arrays import ArraySpec
-from .builder import EntryBuilder
-from .codec import StoredRows
-from .entry import Entry
-from .feature_array import FeatureArray
-from .find import find_entries
-from .manifest import Manifest
-from .tables import ExampleTable
-
-__all__ = [
-    "ArraySpec",
-    "Entry",
-    "EntryBuilder",
-    "ExampleTable",
-    "FeatureArray",
-    "Manifest",
-    "StoredRows",
-    "find_entries",
-]
+from .arrays import ArraySpec as ArraySpec
+from .builder import EntryBuilder as EntryBuilder
+from .codec import StoredRows as StoredRows
+from .entry import Entry as Entry
+from .feature_array import FeatureArray as FeatureArray
+from .find import find_entries as find_entries
+from .manifest import Manifest as Manifest
+from .tables import ExampleTable as ExampleTable

@@ -1,12 +1,5 @@
-from .fit import Interrupted, fit_group
-from .member import MemberSpec
-from .result import FitResult
-from .stream import StreamSpec
-
-__all__ = [
-    "FitResult",
-    "Interrupted",
-    "MemberSpec",
-    "StreamSpec",
-    "fit_group",
-]
+from .fit import Interrupted as Interrupted
+from .fit import fit_group as fit_group
+from .member import MemberSpec as MemberSpec
+from .result import FitResult as FitResult
+from .stream import StreamSpec as StreamSpec

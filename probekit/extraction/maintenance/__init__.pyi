@@ -1,22 +1,14 @@
-from .chosen_entries import select_folders
-from .entries import LEFT_OVER, check_chunks, describe, list_cache
-from .reduction import Reduction
-from .removal import Removable, Stale, find_stale, remove_stale
-from .row_errors import TAIL, RowErrors, verify_against, verify_rows
-
-__all__ = [
-    "LEFT_OVER",
-    "TAIL",
-    "Reduction",
-    "Removable",
-    "RowErrors",
-    "Stale",
-    "check_chunks",
-    "describe",
-    "find_stale",
-    "list_cache",
-    "remove_stale",
-    "select_folders",
-    "verify_against",
-    "verify_rows",
-]
+from .chosen_entries import select_folders as select_folders
+from .entries import LEFT_OVER as LEFT_OVER
+from .entries import check_chunks as check_chunks
+from .entries import describe as describe
+from .entries import list_cache as list_cache
+from .reduction import Reduction as Reduction
+from .removal import Removable as Removable
+from .removal import Stale as Stale
+from .removal import find_stale as find_stale
+from .removal import remove_stale as remove_stale
+from .row_errors import TAIL as TAIL
+from .row_errors import RowErrors as RowErrors
+from .row_errors import verify_against as verify_against
+from .row_errors import verify_rows as verify_rows

@@ -1,26 +1,11 @@
-from .contract import (
-    BackboneFacts,
-    FusionHead,
-    HeadInput,
-    HeadSpec,
-    LayerWeights,
-    Reads,
-    RowHead,
-    TokenHead,
-)
-from .named import HEADS, head_from_json
-from .tokens import TokenStates
-
-__all__ = [
-    "HEADS",
-    "BackboneFacts",
-    "FusionHead",
-    "HeadInput",
-    "HeadSpec",
-    "LayerWeights",
-    "Reads",
-    "RowHead",
-    "TokenHead",
-    "TokenStates",
-    "head_from_json",
-]
+from .contract import BackboneFacts as BackboneFacts
+from .contract import FusionHead as FusionHead
+from .contract import HeadInput as HeadInput
+from .contract import HeadSpec as HeadSpec
+from .contract import LayerWeights as LayerWeights
+from .contract import Reads as Reads
+from .contract import RowHead as RowHead
+from .contract import TokenHead as TokenHead
+from .named import HEADS as HEADS
+from .named import head_from_json as head_from_json
+from .tokens import TokenStates as TokenStates

@@ -1,6 +1,2 @@
-from .run import fit, sweep
-
-__all__ = [
-    "fit",
-    "sweep",
-]
+from .run import fit as fit
+from .run import sweep as sweep

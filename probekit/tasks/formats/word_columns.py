@@ -94,6 +94,12 @@ def divide(rows: Sequence[Row], ids: Sequence[int] = ()) -> list[list[Row]]:
         ids: the columns of sentence ids; one that is given for the first word alone holds for
             those below it.
     """
+    # With the ids in column 0, rows and the sentences they make:
+    #   line 2  1  Peter  B-PER     sentence 1
+    #   line 3     left   O         sentence 1, whose id is given once
+    #   line 4  2  EU     B-ORG     sentence 2: the id changes
+    #   line 5                      (empty)
+    #   line 6  2  Rome   B-LOC     sentence 3: an empty row ends one whatever its id
     sentences: list[list[Row]] = [[]]
     last = [""] * len(ids)
     for row in rows:

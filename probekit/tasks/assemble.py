@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 from probekit.base.kinds import KINDS, KindName
 from probekit.base.notices import warn_once
@@ -83,25 +84,25 @@ def settle_labels(found: Sentences, columns: Collection[str]) -> Sentences:
 
 
 def _settled(found: Sentences, column: str) -> Sentences:
-    trimmed = {n: tuple(map(trim, labels)) for n, labels in found.labels(column).items()}
-    for n, labels in trimmed.items():
-        _check_filled(found, found.sentences[n], column, labels)
-    names = {label for labels in trimmed.values() for label in labels}
+    rows = found.labels(column)
+    trimmed = {name: trim(name) for name in set(chain.from_iterable(rows.values()))}
+    names = set(trimmed.values())
+    for n, labels in rows.items() if NO_LABEL in names else ():
+        _check_filled(found, found.sentences[n], column, [trimmed[label] for label in labels])
     marks = set() if column in found.unmarked else marks_among(names)
     if names and names == marks:
         return found.with_labels(column, {})
-    n_marked = sum(label in marks for labels in trimmed.values() for label in labels)
-    if n_marked:
+    if marks:
+        n_marked = sum(trimmed[label] in marks for label in chain.from_iterable(rows.values()))
         warn_once(
             logger,
             f"{found.where}: {n_marked} words have no label in column {column!r} "
             f"({', '.join(sorted(marks))}); they are neither fitted on nor scored.",
         )
-    settled = {
-        n: tuple(NO_LABEL if label in marks else label for label in labels)
-        for n, labels in trimmed.items()
-    }
-    return found.with_labels(column, settled)
+    settled = {name: NO_LABEL if own in marks else own for name, own in trimmed.items()}
+    return found.with_labels(
+        column, {n: tuple(settled[label] for label in labels) for n, labels in rows.items()}
+    )
 
 
 def check_text(found: Sentences, sentence: Sentence, kind: KindName) -> None:

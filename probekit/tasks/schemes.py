@@ -95,7 +95,7 @@ def is_tag(tag: str) -> bool:
 
 def opens_with_inside(tags: Sequence[str]) -> int:
     """Return how many entities of a sentence open with I-, which BIO does not allow."""
-    return sum(_open_inside(tags))
+    return sum(before != after for before, after in zip(tags, iob1_to_bio(tags), strict=True))
 
 
 def iob1_to_bio(tags: Sequence[str]) -> tuple[str, ...]:
@@ -105,14 +105,12 @@ def iob1_to_bio(tags: Sequence[str]) -> tuple[str, ...]:
     one type that touch. An I-TYPE that follows neither B-TYPE nor I-TYPE of the same type opens an
     entity and becomes B-TYPE; all other tags stay. BIO tags come back unchanged.
     """
-    opened = zip(tags, _open_inside(tags), strict=True)
-    return tuple(f"B{tag[1:]}" if opens else tag for tag, opens in opened)
-
-
-def _open_inside(tags: Sequence[str]) -> list[bool]:
-    """Say of each tag whether it opens an entity with I-."""
-    pairs = itertools.pairwise(["O", *tags])
-    return [tag[:2] == "I-" and before[2:] != tag[2:] for before, tag in pairs]
+    # O O      I-PER I-PER I-LOC B-LOC      becomes
+    # O O      B-PER I-PER B-LOC B-LOC
+    return tuple(
+        f"B-{tag[2:]}" if tag[:2] == "I-" and before[2:] != tag[2:] else tag
+        for before, tag in itertools.pairwise(("O", *tags))
+    )
 
 
 def turn_to_bio(found: Sentences, column: str, task: str) -> Sentences:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from probekit.base.kinds import KindName
+from probekit.base.kinds import KINDS, KindName
 from probekit.base.registry import choose
 from probekit.metrics import METRICS
 from probekit.tasks.assemble import assemble, settle_labels
@@ -78,7 +78,7 @@ class Task:
         """
         choose(f"split of {self.name}", split, dict.fromkeys(self.splits))
         spans = [column for column, metric in self.metrics.items() if metric == "span-f1"]
-        of_words = [column for column, kind in self.kinds.items() if kind == "tagging"]
+        of_words = [column for column, kind in self.kinds.items() if KINDS[kind].per == "word"]
         found = settle_labels(self.corpus(split, data), of_words)
         if self.any_scheme:
             for column in spans:

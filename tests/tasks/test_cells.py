@@ -247,3 +247,17 @@ def test_numbers_below_zero_may_be_minus_hundred(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "text\tscore\na b\t-100\nc d\t-7\n")
     split = get_task(str(path), kind="regression").read("train")
     assert split.labels == {"score": (("-100",), ("-7",))}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("a.csv", ",tag\nx\n0,B-X\n", r"a.csv, line 2: expected 2 cells.*found 1"),
+        ("a.conll", "a\tO\n\tO\tX\n", r"a.conll, line 2: expected 2 columns.*found 3\.$"),
+    ],
+)
+def test_a_short_row_or_an_empty_cell_is_told_with_its_line(
+    file: str, content: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        task_of(write(tmp_path / file, content))

@@ -20,6 +20,8 @@ SAVED = "saved"
 _SAME = {".ndjson": ".jsonl", ".tab": ".tsv", ".bio": ".conll", ".iob": ".conll", ".iob2": ".conll"}
 """Other suffixes of a format."""
 
+# "train-00000-of-00002" is number 0 of 2 of "train", "part_3" is number 3 of "part" (of how many is
+# not said), "0001" is number 1 of a split that its folder names; "train" is no shard.
 _SHARD = re.compile(
     r"((?P<name>.+?)[-_.])?(?P<number>\d+)(-of-(?P<total>\d+)(-[0-9a-f]{16})?)?", re.ASCII
 )

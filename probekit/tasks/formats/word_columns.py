@@ -6,6 +6,7 @@ row: it has another number of cells than rows have, or a label that no row has. 
 is one by its number of cells alone, since ``#tag O`` is a row.)
 """
 
+import itertools
 import logging
 import re
 from collections import Counter
@@ -68,7 +69,9 @@ def column_rows(path: Path, lines: Sequence[str]) -> list[Row]:
         DataError: a row has more or fewer cells than the first one.
     """
     filled = (line for line in lines if _cells(line, tabs=True))
-    tabs = "\t" in min(filled, key=_is_remark, default="")
+    first = next(filled, "")
+    plain = (line for line in itertools.chain([first], filled) if not _is_remark(line))
+    tabs = "\t" in next(plain, first)
     found = [(number, _cells(line, tabs)) for number, line in enumerate(lines, start=1)]
     rows = drop_comments(path, found, lines)
     width = next((len(cells) for _, cells in rows if cells), 0)
@@ -91,6 +94,12 @@ def divide(rows: Sequence[Row], ids: Sequence[int] = ()) -> list[list[Row]]:
         ids: the columns of sentence ids; one that is given for the first word alone holds for
             those below it.
     """
+    # With the ids in column 0, rows and the sentences they make:
+    #   line 2  1  Peter  B-PER     sentence 1
+    #   line 3     left   O         sentence 1, whose id is given once
+    #   line 4  2  EU     B-ORG     sentence 2: the id changes
+    #   line 5                      (empty)
+    #   line 6  2  Rome   B-LOC     sentence 3: an empty row ends one whatever its id
     sentences: list[list[Row]] = [[]]
     last = [""] * len(ids)
     for row in rows:
@@ -165,11 +174,12 @@ def _is_remark(line: str) -> bool:
     return _REMARK.match(line) is not None
 
 
-def _cells(line: str, tabs: bool) -> Sequence[str]:
+def _cells(line: str, tabs: bool) -> tuple[str, ...]:
     """Return the cells of a line, none where it is no row."""
     content = line.strip(" \t")
     if not content or (
         content.startswith(DOCUMENT_START) and _BLANKS.split(content)[0] == DOCUMENT_START
     ):
         return ()
-    return line.split("\t") if tabs else _BLANKS.split(content)
+    # Tuples of strings cost the garbage collector nothing, lists of cells half of the reading.
+    return tuple(line.split("\t") if tabs else _BLANKS.split(content))

@@ -71,12 +71,12 @@ def run_local(
 def _run_spawned(
     jobs: Sequence[Job], workers: int, report: Report
 ) -> Generator[tuple[int, Any], None, None]:
-    if _being_imported():
+    # A worker that only imports the script which it is to work for must not start the work.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
         sys.exit(_UNGUARDED)
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
     pool = _start_pool(context, workers, news)
-    finished = False
     try:
         futures = {pool.submit(_run_job, job): place for place, job in enumerate(jobs)}
         processes = list(pool._processes.values())
@@ -92,18 +92,14 @@ def _run_spawned(
                     for result in future.result():
                         yield futures[future], result
             raise
-        finished = True
+    except BaseException:  # a job that is half done leaves nothing behind
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        raise
     finally:
-        if not finished:
-            _end(pool)
         pool.shutdown(cancel_futures=True)
         _drain(news, report)
         news.close()
-
-
-def _being_imported() -> bool:
-    """Say whether this is a worker that is only importing the script which it is to work for."""
-    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
 def _results(
@@ -235,9 +231,3 @@ def _ask_to_stop(processes: Sequence[BaseProcess]) -> None:
     for process in processes:
         if process.pid is not None and process.is_alive():
             os.kill(process.pid, STOP)
-
-
-def _end(pool: ProcessPoolExecutor) -> None:
-    """End the workers at once; a job that is half done leaves nothing behind."""
-    for process in list((pool._processes or {}).values()):
-        process.terminate()

@@ -88,9 +88,8 @@ def _run_spawned(
         except KeyboardInterrupt:
             _ask_to_stop(processes)
             for future in _as_completed(left, news, report, seconds=_GRACE_SECONDS):
-                if future.exception() is None:
-                    for result in future.result():
-                        yield futures[future], result
+                found = future.result() if future.exception() is None else []
+                yield from ((futures[future], result) for result in found)
             raise
     except BaseException:  # a job that is half done leaves nothing behind
         for process in list((pool._processes or {}).values()):
@@ -134,9 +133,9 @@ def _cause_of_death(processes: Sequence[BaseProcess]) -> str:
 
 def _start_pool(context: SpawnContext, workers: int, news: Any) -> ProcessPoolExecutor:
     level = logging.getLogger("probekit").getEffectiveLevel()
-    threads = max(usable_cores() // workers, 1)
+    given = news, max(usable_cores() // workers, 1), level
     return ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=(news, threads, level)
+        workers, mp_context=context, initializer=_start_worker, initargs=given
     )
 
 

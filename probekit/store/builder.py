@@ -52,10 +52,6 @@ class EntryBuilder:
         arrays: the arrays of the plan by name.
     """
 
-    path: Path
-    partial: Path
-    arrays: Mapping[str, ArraySpec]
-
     def __init__(
         self, path: Path, plan: Mapping[str, Any], lock: EntryLock, *, restart: bool = False
     ) -> None:

@@ -44,8 +44,6 @@ class FeatureArray:
         spec: shape, layers and stored dtype.
     """
 
-    spec: ArraySpec
-
     def __init__(self, spec: ArraySpec, places: Sequence[ChunkPlaces]) -> None:
         """Keep what is needed to map the array.
 

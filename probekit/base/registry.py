@@ -1,4 +1,8 @@
-"""Look a name up in a registry (a dict literal), with an error that helps when it is not there."""
+"""Names and options as users type them: looked up in a registry, with errors that help.
+
+A registry is a dict literal; the options of what it holds, and of commands, are fields of a
+dataclass.
+"""
 
 import dataclasses
 import difflib
@@ -36,6 +40,22 @@ class LazyRegistry(Mapping[str, T]):
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._places)
+
+
+def option(default: Any, help: str, **more: Any) -> Any:
+    """Return a field of a dataclass that is an option of a command too, see `cli.spread`.
+
+    Args:
+        default: the field's default.
+        help: what the command line says of it.
+        more: what else the command line needs to show it, such as ``metavar``.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, **more})
+
+
+def flag(name: str) -> str:
+    """Return an option as it is typed on the command line."""
+    return f"--{name.replace('_', '-')}"
 
 
 def choose(kind: str, name: str, registry: Mapping[str, T]) -> T:

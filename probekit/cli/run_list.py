@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from probekit.base.numbers.seeding import parse_seeds
-from probekit.base.options import flag
+from probekit.base.registry import flag
 from probekit.cli.options import split_list
 from probekit.cli.target import Target
 from probekit.cli.training_options import OF_RUNS, TrainingOptions

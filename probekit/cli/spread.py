@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from probekit.base.options import flag
+from probekit.base.registry import flag
 from probekit.cli.options import split_list
 
 

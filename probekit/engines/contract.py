@@ -31,4 +31,3 @@ class Engine(Protocol):
             workers: how many jobs run at once.
             report: receives what the jobs report.
         """
-        ...

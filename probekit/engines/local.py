@@ -71,12 +71,12 @@ def run_local(
 def _run_spawned(
     jobs: Sequence[Job], workers: int, report: Report
 ) -> Generator[tuple[int, Any], None, None]:
-    if _being_imported():
+    # A worker that only imports the script which it is to work for must not start the work.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
         sys.exit(_UNGUARDED)
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
     pool = _start_pool(context, workers, news)
-    finished = False
     try:
         futures = {pool.submit(_run_job, job): place for place, job in enumerate(jobs)}
         processes = list(pool._processes.values())
@@ -88,22 +88,17 @@ def _run_spawned(
         except KeyboardInterrupt:
             _ask_to_stop(processes)
             for future in _as_completed(left, news, report, seconds=_GRACE_SECONDS):
-                if future.exception() is None:
-                    for result in future.result():
-                        yield futures[future], result
+                found = future.result() if future.exception() is None else []
+                yield from ((futures[future], result) for result in found)
             raise
-        finished = True
+    except BaseException:  # a job that is half done leaves nothing behind
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        raise
     finally:
-        if not finished:
-            _end(pool)
         pool.shutdown(cancel_futures=True)
         _drain(news, report)
         news.close()
-
-
-def _being_imported() -> bool:
-    """Say whether this is a worker that is only importing the script which it is to work for."""
-    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
 def _results(
@@ -138,9 +133,9 @@ def _cause_of_death(processes: Sequence[BaseProcess]) -> str:
 
 def _start_pool(context: SpawnContext, workers: int, news: Any) -> ProcessPoolExecutor:
     level = logging.getLogger("probekit").getEffectiveLevel()
-    threads = max(usable_cores() // workers, 1)
+    given = news, max(usable_cores() // workers, 1), level
     return ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=(news, threads, level)
+        workers, mp_context=context, initializer=_start_worker, initargs=given
     )
 
 
@@ -235,9 +230,3 @@ def _ask_to_stop(processes: Sequence[BaseProcess]) -> None:
     for process in processes:
         if process.pid is not None and process.is_alive():
             os.kill(process.pid, STOP)
-
-
-def _end(pool: ProcessPoolExecutor) -> None:
-    """End the workers at once; a job that is half done leaves nothing behind."""
-    for process in list((pool._processes or {}).values()):
-        process.terminate()

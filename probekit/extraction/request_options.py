@@ -4,8 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
-from probekit.base.options import option
-from probekit.base.registry import choose
+from probekit.base.registry import choose, option
 from probekit.errors import OptionError
 
 KEEP = (*ARRAYS, OUTPUT_HEAD)

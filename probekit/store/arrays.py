@@ -56,10 +56,6 @@ class PlainArray:
         """Bytes of one chunk; all are whole, so all have the same size."""
         return math.prod(self.chunks) * np.dtype(self.dtype).itemsize
 
-    def chunk_index(self, row_chunk: int, layer_index: int) -> tuple[int, ...]:
-        """Return the chunk's coordinates on the grid, one number per axis."""
-        return (row_chunk, layer_index) + (0,) * (len(self.shape) - 2)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArraySpec:

@@ -52,10 +52,6 @@ class EntryBuilder:
         arrays: the arrays of the plan by name.
     """
 
-    path: Path
-    partial: Path
-    arrays: Mapping[str, ArraySpec]
-
     def __init__(
         self, path: Path, plan: Mapping[str, Any], lock: EntryLock, *, restart: bool = False
     ) -> None:
@@ -127,8 +123,12 @@ class EntryBuilder:
     @property
     def nbytes_left(self) -> int:
         """Bytes of chunks still to be written."""
-        done = sum(chunk.nbytes for mark in self._marks.values() for chunk in mark.chunks)
-        return self._nbytes - done
+        return self._nbytes - sum(chunk.nbytes for chunk in self._written)
+
+    @property
+    def _written(self) -> list[ChunkSum]:
+        """The chunks of the done units, in unit order."""
+        return [chunk for unit in sorted(self._marks) for chunk in self._marks[unit].chunks]
 
     def write_unit(
         self,
@@ -193,11 +193,11 @@ class EntryBuilder:
             StorageError: no space left, or no permission.
         """
         self._check_complete(manifest)
-        sums = [chunk for unit in sorted(self._marks) for chunk in self._marks[unit].chunks]
         with storage_errors(self.partial, self.nbytes_left):
             self._writer.sync()
             self._writer.close()
-            write_sealed(self.partial, manifest, examples, files, sums, self._places().values())
+            places = self._places().values()
+            write_sealed(self.partial, manifest, examples, files, self._written, places)
             install(self.partial, self.path)
             # Only now: a kill before the rename must find the units done.
             shutil.rmtree(self.path / BUILDING)
@@ -278,11 +278,7 @@ class EntryBuilder:
                 f"{self.partial}: {len(missing)} of {self._n_units} units are not written "
                 f"(first: {missing[0]}). Run the same command again: it resumes."
             )
-        written = [
-            (chunk.array, chunk.row_chunk, chunk.layer_index)
-            for mark in self._marks.values()
-            for chunk in mark.chunks
-        ]
+        written = [(chunk.array, chunk.row_chunk, chunk.layer_index) for chunk in self._written]
         expected = sum(spec.n_chunks for spec in self.arrays.values())
         if len(set(written)) != len(written) or len(written) != expected:
             raise EntryError(
@@ -324,10 +320,10 @@ def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum
 
 def _write(writer: ChunkWriter, piece: Piece) -> list[ChunkSum]:
     """Write one chunk: its values, then what belongs to them."""
-    spec, row_chunk, at = piece.spec, piece.row_chunk, piece.layer_index
-    stored = encode_chunk(spec, piece.rows, layer=spec.layers[at], row_chunk=row_chunk)
+    row_chunk, at = piece.row_chunk, piece.layer_index
+    stored = encode_chunk(piece)
     sums = []
-    for plain in spec.plain():
+    for plain in piece.spec.plain():
         data = stored[plain.name]
         writer.write(plain, row_chunk, at, data)
         sums.append(ChunkSum(plain.name, row_chunk, at, data.nbytes, checksum(data.data)))

@@ -1,9 +1,12 @@
 """Checksums of chunks and files: those of an entry, recomputed to compare."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -98,20 +101,18 @@ def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
     table = read_table(path / CHECKSUMS, CHECKSUM_SCHEMA)
     chunks = [ChunkSum(**row) for row in table.to_pylist()]
     listed = {(c.array, c.row_chunk, c.layer_index, c.nbytes) for c in chunks}
-    if len(listed) != len(chunks) or listed != set(_grid(manifest)):
+    expected = {
+        (plain.name, *at, plain.chunk_nbytes)
+        for spec in manifest.arrays
+        for plain in spec.plain()
+        for at in product(*map(range, plain.grid))
+    }
+    if len(listed) != len(chunks) or listed != expected:
         raise EntryError(
             f"{path / CHECKSUMS} does not list the chunks of the manifest's arrays, each once and "
             f"in its size. {EXTRACT_AGAIN}"
         )
     return chunks
-
-
-def _grid(manifest: Manifest) -> Iterator[tuple[str, int, int, int]]:
-    for spec in manifest.arrays:
-        for plain in spec.plain():
-            rows, layers = plain.grid
-            size = plain.chunk_nbytes
-            yield from ((plain.name, i, at, size) for i in range(rows) for at in range(layers))
 
 
 def damaged_chunks(
@@ -148,20 +149,12 @@ def read_chunk(chunk: ChunkSum, places: ChunkPlaces) -> bytes:
 def _examine(chunk: ChunkSum, places: ChunkPlaces) -> tuple[bytes, DamagedChunk | None]:
     at = chunk.row_chunk, chunk.layer_index
     file, offset = places.files[places.file_index[at]], int(places.offsets[at])
-    data = _read(file, offset, chunk.nbytes)
+    data = b""  # where the chunk was never allocated
+    if offset >= 0:
+        with suppress(FileNotFoundError), open(file, "rb", buffering=0) as source:
+            data = os.pread(source.fileno(), chunk.nbytes, offset)
     found = checksum(data) if len(data) == chunk.nbytes else ""
     return data, None if found == chunk.xxh128 else DamagedChunk(chunk, file, offset, found)
-
-
-def _read(file: str, offset: int, nbytes: int) -> bytes:
-    """Return what there is of some bytes of a file; nothing where they were never allocated."""
-    if offset < 0:
-        return b""
-    try:
-        with open(file, "rb", buffering=0) as source:
-            return os.pread(source.fileno(), nbytes, offset)
-    except FileNotFoundError:
-        return b""
 
 
 def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[str, Any]]:
@@ -178,8 +171,8 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
     found = {}
     for file in _files(folder):
         if str(file) not in alone:
-            gaps = _gaps(chunks.get(str(file), []), os.lstat(file).st_size)
-            sums = {"nbytes": os.lstat(file).st_size, "xxh128": _file_checksum(file, gaps)}
+            size = os.lstat(file).st_size
+            sums = {"nbytes": size, "xxh128": _file_checksum(file, _gaps(chunks[str(file)], size))}
             found[file.relative_to(folder).as_posix()] = sums
     return found
 
@@ -198,17 +191,14 @@ def _spans(
     places: Iterable[ChunkPlaces],
 ) -> tuple[Mapping[str, list[tuple[int, int]]], set[str]]:
     """Return where chunks begin and end in shared files, and the files of chunks alone."""
-    shared: dict[str, list[tuple[int, int]]] = {}
-    alone: set[str] = set()
+    shared, alone = defaultdict[str, list[tuple[int, int]]](list), set[str]()
     for place in places:
         if place.tail is not None:
             alone.update(place.files)
             continue
-        for index, offset in zip(
-            place.file_index.ravel().tolist(), place.offsets.ravel().tolist(), strict=True
-        ):
-            span = offset, offset + place.array.chunk_nbytes
-            shared.setdefault(place.files[index], []).append(span)
+        size = place.array.chunk_nbytes
+        for index, offset in zip(place.file_index.flat, place.offsets.flat, strict=True):
+            shared[place.files[index]].append((int(offset), int(offset) + size))
     return shared, alone
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int8, Int64, Shaped
+from jaxtyping import Float, Float32, Int64, Shaped
 from torch import Tensor
 
 from probekit.errors import StateRangeError
@@ -104,31 +104,27 @@ def cut_pieces(
             yield Piece(spec=spec, row_chunk=first + chunk, layer_index=at, rows=part)
 
 
-def encode_chunk(
-    spec: ArraySpec, block: Float[Tensor, "rows dim"], *, layer: int, row_chunk: int
-) -> dict[str, np.ndarray]:
+def encode_chunk(piece: Piece) -> dict[str, np.ndarray]:
     """Return the stored form of one chunk of one layer, by plain array name.
 
-    Args:
-        spec: the array.
-        block: up to ``chunk_rows`` rows; the unused tail of the chunk becomes zeros.
-        layer: the layer's number, for messages.
-        row_chunk: the chunk's number along the rows, for messages.
+    The unused tail of the chunk becomes zeros.
 
     Raises:
         StateRangeError: a value is non-finite, or too large for the stored dtype.
     """
+    spec, block = piece.spec, piece.rows
     stored: tuple[Tensor, ...]
     if spec.dtype == "int8":
         stored = _encode_int8(block)
     else:
         stored = (block.to(TORCH_DTYPES[spec.dtype]).contiguous(),)
     if len(block):
-        _check_range(spec, block, stored, layer, row_chunk)
+        _check_range(piece, stored)
     tensors = [_padded(tensor, spec.chunk_rows) for tensor in stored[:2]] + list(stored[2:])
-    arrays = (_to_numpy(tensor) for tensor in tensors)
-    pairs = zip(spec.plain(), arrays, strict=True)
-    return {plain.name: array.reshape(plain.chunks) for plain, array in pairs}
+    if spec.dtype == "bfloat16":  # which NumPy does not know
+        tensors = [tensors[0].view(torch.uint16)]
+    pairs = zip(spec.plain(), tensors, strict=True)
+    return {plain.name: tensor.numpy().reshape(plain.chunks) for plain, tensor in pairs}
 
 
 def _encode_int8(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,9 +136,8 @@ def _encode_int8(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return levels.to(torch.int8), norm, scale
 
 
-def _check_range(
-    spec: ArraySpec, block: Tensor, stored: tuple[Tensor, ...], layer: int, row_chunk: int
-) -> None:
+def _check_range(piece: Piece, stored: tuple[Tensor, ...]) -> None:
+    spec, block = piece.spec, piece.rows
     # Of int8, the norms tell: a non-finite value makes its row's norm non-finite.
     low, high = torch.aminmax(stored[1] if spec.dtype == "int8" else stored[0])
     if torch.isfinite(low) and torch.isfinite(high):
@@ -155,8 +150,8 @@ def _check_range(
         else "rerun with --dtype bfloat16"
     )
     raise StateRangeError(
-        f"array {spec.name!r}, layer {layer}, row chunk {row_chunk}: expected values that fit "
-        f"{spec.dtype}, found {found}; {remedy}."
+        f"array {spec.name!r}, layer {spec.layers[piece.layer_index]}, row chunk "
+        f"{piece.row_chunk}: expected values that fit {spec.dtype}, found {found}; {remedy}."
     )
 
 
@@ -166,12 +161,6 @@ def _padded(tensor: Tensor, rows: int) -> Tensor:
     whole = tensor.new_zeros((rows, *tensor.shape[1:]))
     whole[: len(tensor)] = tensor
     return whole
-
-
-def _to_numpy(tensor: Tensor) -> np.ndarray:
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(np.uint16)
-    return tensor.numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,8 +262,7 @@ class StoredRows:
 
     def float32(self) -> Float32[Tensor, "layers rows dim"]:
         """Return a copy of all rows in float32."""
-        values = self.values
-        out = torch.empty(values.shape, dtype=torch.float32, device=values.device)
+        out = torch.empty(self.values.shape, dtype=torch.float32, device=self.values.device)
         self.decode(out)
         return out
 
@@ -299,7 +287,9 @@ class StoredRows:
             part = slice(start, start + size)
             for at, table in enumerate(scales.scale):
                 scale = table[chunks[place]] if runs else table[scales.chunk[part]]
-                decode_int8(self.values[at, part], scales.norm[at, part], scale, out[at, part])
+                # Cast first: a product of int8 and float32 takes twice as long as one of float32.
+                decoded = out[at, part].copy_(self.values[at, part])
+                decoded.mul_(scale).mul_(scales.norm[at, part, None])
             start += size
 
     def _picked(self, values: Tensor, places: Tensor) -> "StoredRows":
@@ -309,17 +299,3 @@ class StoredRows:
         norm = self.scales.norm.index_select(1, places)
         chunk = self.scales.chunk.index_select(0, places)
         return StoredRows(values, replace(self.scales, norm=norm, chunk=chunk))
-
-
-def decode_int8(
-    values: Int8[Tensor, "rows dim"],
-    norm: Float32[Tensor, " rows"],
-    scale: Float32[Tensor, "*rows dim"],
-    out: Float32[Tensor, "rows dim"],
-) -> Float32[Tensor, "rows dim"]:
-    """Write ``values * scale * norm`` into ``out`` and return it.
-
-    ``scale`` is one row for all of them, or one per row. A cast first and then products of one
-    dtype: a product of int8 and float32 takes twice as long.
-    """
-    return out.copy_(values).mul_(scale).mul_(norm[:, None])

@@ -1,6 +1,6 @@
 """Entries: found in a cache, opened for reading, sealed when they are written."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -157,7 +157,18 @@ class EntryFolder:
 
 def list_entries(root: Path) -> list[EntryFolder]:
     """Return all entries under a cache root, complete and unfinished, sorted by path."""
-    return sorted(_scan(root), key=lambda entry: entry.path)
+    entries = []
+    for found in root.glob("*/*/*"):
+        # An old entry is one where its replacement has not come.
+        path = found.with_name(found.name.removesuffix(REPLACED))
+        name = split_and_key(path.name)
+        stands = found == standing(path) and found.is_dir()
+        if name is None or not stands or path.parent.name == LABELS:
+            continue
+        complete = not path.name.endswith(PARTIAL) and (found / MANIFEST).is_file()
+        model, task = path.parent.parent.name, path.parent.name
+        entries.append(EntryFolder(path, model, task, *name, complete))
+    return sorted(entries, key=lambda entry: entry.path)
 
 
 def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> Path | None:
@@ -175,24 +186,6 @@ def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> 
         if asked and path.name == name and proven_key(path / MANIFEST, path) == key:
             return path
     return None
-
-
-def _scan(root: Path) -> Iterator[EntryFolder]:
-    for found in root.glob("*/*/*"):
-        # An old entry is one where its replacement has not come.
-        path = found.with_name(found.name.removesuffix(REPLACED))
-        name = split_and_key(path.name)
-        stands = found == standing(path) and found.is_dir()
-        if name is None or not stands or path.parent.name == LABELS:
-            continue
-        yield EntryFolder(
-            path=path,
-            model=path.parent.parent.name,
-            task=path.parent.name,
-            split=name[0],
-            key8=name[1],
-            complete=not path.name.endswith(PARTIAL) and (found / MANIFEST).is_file(),
-        )
 
 
 def write_sealed(

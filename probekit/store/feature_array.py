@@ -1,6 +1,7 @@
 """The read side of one array: rows of chosen layers, in any order, through memory maps."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -43,8 +44,6 @@ class FeatureArray:
         spec: shape, layers and stored dtype.
     """
 
-    spec: ArraySpec
-
     def __init__(self, spec: ArraySpec, places: Sequence[ChunkPlaces]) -> None:
         """Keep what is needed to map the array.
 
@@ -54,7 +53,6 @@ class FeatureArray:
         """
         self.spec = spec
         self._places = tuple(places)
-        self._mapped: tuple[MappedArray, ...] | None = None
         self._layer_index = {layer: at for at, layer in enumerate(spec.layers)}
 
     def __repr__(self) -> str:
@@ -112,16 +110,16 @@ class FeatureArray:
         """
         index = self._layer_indices(layers)
         wanted = self._wanted(rows)
-        count = _count(wanted)
+        count = len(wanted)
         result = self.empty(count, len(index)) if out is None else self._checked(out, count, index)
         target = result.permute(1, 0, 2)
         if self.spec.dtype != "int8":
-            self._copy(self._maps()[0], wanted, index, target)
+            self._copy(self._maps[0], wanted, index, target)
             return result
         size = max(_PART_BYTES // ((len(index) or 1) * self.spec.row_nbytes), 1)
         for start in range(0, count, size):
             stop = min(start + size, count)
-            self._stored(_part(wanted, start, stop), index).decode(target[:, start:stop])
+            self._stored(wanted[start:stop], index).decode(target[:, start:stop])
         return result
 
     def stored_nbytes(self, rows: Int64[np.ndarray, " rows"], n_layers: int) -> int:
@@ -165,21 +163,20 @@ class FeatureArray:
         begins = np.flatnonzero(apart)
         count = np.diff(np.append(begins, len(rows)))
         chunk, within = np.divmod(rows[begins], size)
-        for array, width in zip(self._maps(), (self.dim, 1), strict=False):  # scales are few
+        for array, width in zip(self._maps, (self.dim, 1), strict=False):  # scales are few
             starts = array.starts.numpy()[index][:, chunk] + within * width
             array.prefetch(starts.ravel(), np.tile(count * width, len(index)))
 
-    def _stored(self, wanted: Tensor | slice, index: list[int]) -> StoredRows:
+    def _stored(self, wanted: Tensor | range, index: list[int]) -> StoredRows:
         """Return rows (checked) of the layers at ``index`` as they are stored."""
-        count = _count(wanted)
-        source, *sides = self._maps()
-        values = empty_buffer((len(index), count, self.dim), source.elements.dtype)
+        source, *sides = self._maps
+        values = empty_buffer((len(index), len(wanted), self.dim), source.elements.dtype)
         self._copy(source, wanted, index, values)
         if not sides:
             return StoredRows(values)
-        norm = torch.empty(len(index), count, 1)
+        norm = torch.empty(len(index), len(wanted), 1)
         self._copy(sides[0], wanted, index, norm)
-        rows = torch.arange(wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
+        rows = torch.arange(wanted.start, wanted.stop) if isinstance(wanted, range) else wanted
         numbers = torch.div(rows, self.spec.chunk_rows, rounding_mode="floor")
         chunks, chunk = torch.unique(numbers, return_inverse=True)
         scale = torch.empty(len(index), len(chunks), self.dim)
@@ -187,34 +184,25 @@ class FeatureArray:
         return StoredRows(values, Int8Scales(norm[..., 0], chunk, scale))
 
     def _copy(
-        self, source: MappedArray, wanted: Tensor | slice, index: list[int], target: Tensor
+        self, source: MappedArray, wanted: Tensor | range, index: list[int], target: Tensor
     ) -> None:
         """Copy rows of one plain array, of the layers at ``index``, into target (k, n, row)."""
-        if isinstance(wanted, slice):
-            self._copy_run(source, wanted.start, wanted.stop, index, target)
-            return
-        chunk = torch.div(wanted, self.spec.chunk_rows, rounding_mode="floor")
-        local = wanted - chunk * self.spec.chunk_rows
-        _gather_rows(source, torch.tensor(index), chunk, local, target)
-
-    def _copy_run(
-        self, source: MappedArray, start: int, stop: int, index: list[int], target: Tensor
-    ) -> None:
         size, row = self.spec.chunk_rows, target.shape[2]
+        if isinstance(wanted, Tensor):
+            chunk = torch.div(wanted, size, rounding_mode="floor")
+            _gather_rows(source, torch.tensor(index), chunk, wanted - chunk * size, target)
+            return
+        start, stop = wanted.start, wanted.stop
         for at, layer in enumerate(index):
             for first in range(start - start % size, stop, size):
                 low, high = max(start, first), min(stop, first + size)
                 block = source.chunk(first // size, layer, size * row).view(size, row)
                 target[at, low - start : high - start].copy_(block[low - first : high - first])
 
+    @cached_property
     def _maps(self) -> tuple[MappedArray, ...]:
-        if self._mapped is None:
-            dtypes = [TORCH_DTYPES[self.spec.dtype], torch.float32, torch.float32]
-            self._mapped = tuple(
-                map_array(places, dtype)
-                for places, dtype in zip(self._places, dtypes, strict=False)
-            )
-        return self._mapped
+        dtypes = [TORCH_DTYPES[self.spec.dtype], torch.float32, torch.float32]
+        return tuple(map(map_array, self._places, dtypes))
 
     def _layer_indices(self, layers: Sequence[int] | None) -> list[int]:
         if layers is None:
@@ -227,24 +215,13 @@ class FeatureArray:
             )
         return [self._layer_index[layer] for layer in layers]
 
-    def _wanted(self, rows: RowNumbers) -> Tensor | slice:
-        """Check row numbers; return them, or the slice that they spell out."""
-        return self._bounds(rows) if isinstance(rows, slice) else self._checked_rows(rows)
-
-    def _bounds(self, run: slice) -> slice:
-        start = 0 if run.start is None else run.start
-        stop = self.rows if run.stop is None else run.stop
-        if run.step not in (None, 1) or not 0 <= start <= stop <= self.rows:
-            raise OptionError(
-                f"array {self.spec.name!r}: cannot read rows {run}; expected a slice of step 1 "
-                f"inside 0..{self.rows}."
-            )
-        return slice(start, stop)
-
-    def _checked_rows(self, given: Tensor | np.ndarray | Sequence[int]) -> Tensor | slice:
+    def _wanted(self, given: RowNumbers) -> Tensor | range:
+        """Check row numbers; return them, or the run that they spell out."""
+        if isinstance(given, slice):
+            return self._run(given)
         found = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
         if found.ndim == 1 and not len(found):
-            return slice(0, 0)
+            return range(0)
         if found.ndim != 1 or found.dtype.kind not in "iu":
             hint = "; of a mask, np.flatnonzero gives them" if found.dtype.kind == "b" else ""
             raise OptionError(
@@ -260,7 +237,17 @@ class FeatureArray:
             )
         first, last = int(rows[0]), int(rows[-1])
         consecutive = last - first == len(rows) - 1 and bool((rows.diff() == 1).all())
-        return slice(first, last + 1) if consecutive else rows
+        return range(first, last + 1) if consecutive else rows
+
+    def _run(self, given: slice) -> range:
+        start = 0 if given.start is None else given.start
+        stop = self.rows if given.stop is None else given.stop
+        if given.step not in (None, 1) or not 0 <= start <= stop <= self.rows:
+            raise OptionError(
+                f"array {self.spec.name!r}: cannot read rows {given}; expected a slice of step 1 "
+                f"inside 0..{self.rows}."
+            )
+        return range(start, stop)
 
     def _checked(self, out: Tensor, count: int, index: list[int]) -> Tensor:
         shape = (count, len(index), self.dim)
@@ -275,17 +262,6 @@ class FeatureArray:
                 "make it with FeatureArray.empty."
             )
         return out
-
-
-def _count(wanted: Tensor | slice) -> int:
-    return wanted.stop - wanted.start if isinstance(wanted, slice) else len(wanted)
-
-
-def _part(wanted: Tensor | slice, start: int, stop: int) -> Tensor | slice:
-    """Return the rows from one place to another among those that are wanted."""
-    if isinstance(wanted, slice):
-        return slice(wanted.start + start, wanted.start + stop)
-    return wanted[start:stop]
 
 
 def _gather_rows(

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from probekit.errors import StorageError
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG}
+_CACHED_ONLY = {errno.EINVAL, errno.EOPNOTSUPP}  # said by a file system without O_DIRECT
 _UNCACHED_FLAG = os.O_DIRECT if sys.platform == "linux" else None
 
 
@@ -81,7 +83,12 @@ def storage_errors(folder: Path, needed: int | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _NO_SPACE:
-            raise StorageError(_no_space(folder, needed, error)) from error
+            wants = "" if needed is None else f"{needed / 1e9:.2f} GB still to write, "
+            raise StorageError(
+                f"cannot write to {folder}: {error.strerror} ({wants}{free_bytes(folder) / 1e9:.2f}"
+                " GB free). Free some space and run the same command again (finished units are "
+                "kept), or choose another folder with --cache ROOT."
+            ) from error
         if error.errno in _NO_PERMISSION:
             raise StorageError(
                 f"cannot write to {error.filename or folder}: {error.strerror}. Give this user "
@@ -120,16 +127,7 @@ def disk_bytes(folder: Path) -> int:
     )
 
 
-def _no_space(folder: Path, needed: int | None, error: OSError) -> str:
-    wants = "" if needed is None else f"{needed / 1e9:.2f} GB still to write, "
-    return (
-        f"cannot write to {folder}: {error.strerror} ({wants}{free_bytes(folder) / 1e9:.2f} GB "
-        "free). Free some space and run the same command again (finished units are kept), or "
-        "choose another folder with --cache ROOT."
-    )
-
-
-class WholeFiles:
+class WholeFiles(threading.local):
     """Writes files whose bytes are there as a whole, of several threads at a time.
 
     Through the page cache, the processor copies every byte into pages that the system has yet to
@@ -139,9 +137,7 @@ class WholeFiles:
     with one are copied to room that each thread keeps while it lives.
     """
 
-    def __init__(self) -> None:
-        """Hold no room yet."""
-        self._room = _Room()
+    _room: mmap.mmap | None = None
 
     def write(self, file: Path, data: memoryview, at: int | None = None) -> None:
         """Write a file, replacing one that is there, and wait until it is on the disk.
@@ -156,7 +152,10 @@ class WholeFiles:
         """
         data = data.cast("B")
         if not self._write_uncached(file, data, at):
-            _write_cached(file, data, at)
+            with _opened(file, at) as sink:
+                while data:
+                    data = data[sink.write(data) :]
+                os.fsync(sink.fileno())
 
     def _write_uncached(self, file: Path, data: memoryview, at: int | None) -> bool:
         """Say whether the bytes could be written past the page cache, whole."""
@@ -164,49 +163,29 @@ class WholeFiles:
         if _UNCACHED_FLAG is None or not len(data) or not pages:
             return False
         try:
-            descriptor = os.open(file, _flags(at) | _UNCACHED_FLAG, 0o666)
+            with _opened(file, at, _UNCACHED_FLAG) as sink:
+                whole = os.write(sink.fileno(), self._page_aligned(data)) == len(data)
+                os.fsync(sink.fileno())
         except OSError as error:
-            return _refused(error)
-        try:
-            os.lseek(descriptor, at or 0, os.SEEK_SET)
-            whole = os.write(descriptor, self._page_aligned(data)) == len(data)
-            os.fsync(descriptor)
-        except OSError as error:
-            return _refused(error)
-        finally:
-            os.close(descriptor)
+            if error.errno in _CACHED_ONLY:
+                return False
+            raise
         return whole
 
     def _page_aligned(self, data: memoryview) -> memoryview:
         """Return bytes that begin with a page: as they are, or copied to this thread's room."""
         if np.frombuffer(data, np.uint8).ctypes.data % mmap.PAGESIZE == 0:
             return data
-        if self._room.memory is None or len(self._room.memory) < len(data):
-            self._room.memory = mmap.mmap(-1, len(data))
-        copied = memoryview(self._room.memory)[: len(data)]
+        if self._room is None or len(self._room) < len(data):
+            self._room = mmap.mmap(-1, len(data))
+        copied = memoryview(self._room)[: len(data)]
         copied[:] = data
         return copied
 
 
-class _Room(threading.local):
-    memory: mmap.mmap | None = None
-
-
-def _refused(error: OSError) -> bool:
-    """Return False where the file system cannot write past the cache; raise other errors."""
-    if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
-        return False
-    raise error
-
-
-def _flags(at: int | None) -> int:
-    """Return how a file is opened: emptied first, unless it keeps its other bytes."""
-    return os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if at is None else 0)
-
-
-def _write_cached(file: Path, data: memoryview, at: int | None) -> None:
-    with os.fdopen(os.open(file, _flags(at), 0o666), "wb", buffering=0) as sink:
-        sink.seek(at or 0)
-        while data:
-            data = data[sink.write(data) :]
-        os.fsync(sink.fileno())
+def _opened(file: Path, at: int | None, flags: int = 0) -> FileIO:
+    """Open a file to write from ``at`` on: emptied first, unless it keeps its other bytes."""
+    flags |= os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if at is None else 0)
+    sink = os.fdopen(os.open(file, flags, 0o666), "wb", buffering=0)
+    sink.seek(at or 0)
+    return sink

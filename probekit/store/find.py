@@ -228,7 +228,8 @@ def _none(
     folders: Sequence[EntryFolder],
 ) -> str:
     model, task, slug = wanted.model, wanted.task, wanted.model_slug
-    command = _command(root, wanted)
+    words = ["probekit", "extract", model, task, *wanted.typed]
+    command = shlex.join(words if root == Path("cache") else [*words, "--cache", str(root)])
     if entry is not None and of_task:
         keys = ", ".join(f.path.name for f in of_task)
         return (
@@ -260,11 +261,6 @@ def _none(
         near = _near(f"{slug} {task}", folders)
         hint = f" The cache holds {near}." if near else ""
     return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
-
-
-def _command(root: Path, wanted: Wanted) -> str:
-    words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed]
-    return shlex.join(words if root == Path("cache") else [*words, "--cache", str(root)])
 
 
 def _near(name: str, folders: Sequence[EntryFolder]) -> str:

@@ -44,9 +44,12 @@ class EntryLock:
         try:
             self._lock.acquire()
         except Timeout:
+            who = "another process (it has not written its name yet)"
+            if found := read_owner(self._owner):
+                who = f"process {found['pid']} on {found['host']}, started {found['started']}"
             raise EntryLockedError(
-                f"{entry} is being written by {_describe(self._owner)}. Wait until it is done, or "
-                "stop it and run this command again (finished units are kept)."
+                f"{entry} is being written by {who}. Wait until it is done, or stop it and run "
+                "this command again (finished units are kept)."
             ) from None
         started = datetime.now(UTC).isoformat(timespec="seconds")
         owner = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
@@ -78,13 +81,6 @@ def read_owner(file: Path) -> dict[str, Any] | None:
     """Return the host, process and start that an owner file names; None where it is none."""
     found = read_object(file)
     return found if found is not None and found.keys() == _OWNER_FIELDS else None
-
-
-def _describe(file: Path) -> str:
-    owner = read_owner(file)
-    if owner is None:
-        return "another process (it has not written its name yet)"
-    return f"process {owner['pid']} on {owner['host']}, started {owner['started']}"
 
 
 def install(partial: Path, path: Path) -> None:

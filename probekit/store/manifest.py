@@ -212,7 +212,12 @@ class Manifest:
             EntryError: another format version, fields missing, unknown or impossible, or a key
                 that is not the digest of the request.
         """
-        values = _parse(text, where)
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise EntryError(f"{where} is not JSON ({reason_of(error)}). {EXTRACT_AGAIN}") from None
+        if not isinstance(values, dict):
+            raise EntryError(f"{where}: expected a JSON object, found {type(values).__name__}.")
         _check_version(values, where)
         if wrong := _wrong_fields(values):
             raise EntryError(f"{where}: {wrong}. {EXTRACT_AGAIN}")
@@ -222,16 +227,6 @@ class Manifest:
             return cls(arrays=arrays, **values)
         except (OptionError, EntryError) as error:
             raise EntryError(f"{where}: {error}") from None
-
-
-def _parse(text: str, where: str) -> dict[str, Any]:
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise EntryError(f"{where} is not JSON ({reason_of(error)}). {EXTRACT_AGAIN}") from None
-    if not isinstance(values, dict):
-        raise EntryError(f"{where}: expected a JSON object, found {type(values).__name__}.")
-    return values
 
 
 def _check_version(values: Mapping[str, Any], where: str) -> None:

@@ -11,6 +11,7 @@ import math
 import mmap
 import os
 from collections.abc import Iterable
+from ctypes import c_int, c_long, c_size_t, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,19 +44,12 @@ from probekit.store.backends.contract import REMEDY, Backend, ChunkPlaces
 
 _MAP_FIXED = 0x10  # Linux and macOS; Python's mmap module does not name it
 _MAP_LIMIT = Path("/proc/sys/vm/max_map_count")
-_FAILED = ctypes.c_void_p(-1).value
+_FAILED = c_void_p(-1).value
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_long,
-]
-_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.mmap.restype = c_void_p
+_libc.mmap.argtypes = [c_void_p, c_size_t, c_int, c_int, c_int, c_long]
+_libc.madvise.argtypes = [c_void_p, c_size_t, c_int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +101,17 @@ def check_mappable(backend: Backend, arrays: Iterable[ArraySpec]) -> None:
     Raises:
         OptionError: there would be too many files; says what to do.
     """
+    try:
+        most = int(_MAP_LIMIT.read_text())
+    except OSError:  # the system does not say
+        return
     needed = sum(backend.n_maps(plain) for spec in arrays for plain in spec.plain())
-    most = _most_maps()
-    if most is not None and needed > most // 2:
+    if needed > most // 2:
         raise OptionError(
             f"the entry would be {needed:,} files, and a process can map {most:,}, half of them "
             "for one entry. Extract with --format hdf5 (one file), or raise the limit: "
             f"sysctl -w vm.max_map_count={2 * needed}"
         )
-
-
-def _most_maps() -> int | None:
-    """Return how many maps a process may have, or None where the system does not say."""
-    try:
-        return int(_MAP_LIMIT.read_text())
-    except OSError:
-        return None
 
 
 def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
@@ -144,8 +133,7 @@ def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
     step = math.lcm(mmap.PAGESIZE, row * dtype.itemsize)
     spans = -(-needed // step) * step
     bases = np.cumsum(spans) - spans
-    first = int(places.offsets.min())
-    size = int(spans.sum())
+    first, size = int(places.offsets.min()), int(spans.sum())
     buffer = _map_files(places, needed, bases, size)
     count = (size - first) // (row * dtype.itemsize) * row
     elements = torch.frombuffer(buffer, dtype=dtype, count=count, offset=first)

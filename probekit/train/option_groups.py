@@ -9,8 +9,7 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
-from probekit.base.options import flag, option
-from probekit.base.registry import choose
+from probekit.base.registry import choose, flag, option
 from probekit.base.selection import SEARCH
 from probekit.errors import OptionError
 

@@ -86,7 +86,7 @@ class ReadingContract(Backed):
     @pytest.mark.parametrize("rows", [[], [0], [14, 15, 16, 17, 33], [95, 2, 40, 41, 0]], ids=str)
     def test_the_system_is_asked_for_rows_and_for_few_others(self, entry, rows, monkeypatch):
         array, calls = entry.arrays["words"], []
-        maps = array._maps()[:2]  # values, and the norms of int8
+        maps = array._maps[:2]  # values, and the norms of int8
         monkeypatch.setattr(
             "probekit.store.mapping._libc",
             Namespace(madvise=lambda *call: calls.append(call)),

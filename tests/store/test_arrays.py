@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from probekit.errors import EntryError, OptionError
 from probekit.store.arrays import FEATURE_DTYPES, ArraySpec, chunk_rows_for
-from probekit.store.codec import TORCH_DTYPES, encode_chunk, fits
+from probekit.store.codec import TORCH_DTYPES, Piece, encode_chunk, fits
 
 
 def spec(**changes):
@@ -86,6 +86,10 @@ def test_fits(dtype, largest):
     assert fits(dtype, 65505.0) == (dtype != "float16")
 
 
+def piece(array, rows):
+    return Piece(spec=array, row_chunk=0, layer_index=0, rows=rows)
+
+
 def decoded(array, stored):
     """Return a chunk's rows by the formula of ``cache/README.md``."""
     values = torch.from_numpy(stored["words"]).reshape(array.chunk_rows, array.dim)
@@ -104,7 +108,7 @@ def test_int8_keeps_ordinary_rows_beside_massive_activations():
     rows[5] = 0
     rows[:, 9] = 0
     array = spec(rows=512, layers=(0,), dim=256, dtype="int8", chunk_rows=512)
-    back = decoded(array, encode_chunk(array, rows, layer=0, row_chunk=0))
+    back = decoded(array, encode_chunk(piece(array, rows)))
     kept = torch.arange(512) != 5
     errors = ((back - rows).norm(dim=1) / rows.norm(dim=1))[kept]
     assert errors.median() < 1e-2 and errors.max() < 5e-2
@@ -115,7 +119,7 @@ def test_int8_keeps_ordinary_rows_beside_massive_activations():
 @pytest.mark.parametrize("source", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_unused_tail_is_zero_whatever_comes_in(dtype, source):
     array = spec(dtype=dtype)
-    stored = encode_chunk(array, torch.ones(3, 8, dtype=source), layer=2, row_chunk=1)
+    stored = encode_chunk(piece(array, torch.ones(3, 8, dtype=source)))
     assert {name: values.shape for name, values in stored.items()} == {
         plain.name: plain.chunks for plain in array.plain()
     }
@@ -126,5 +130,5 @@ def test_unused_tail_is_zero_whatever_comes_in(dtype, source):
 
 @pytest.mark.parametrize("dtype", FEATURE_DTYPES)
 def test_empty_block(dtype):
-    stored = encode_chunk(spec(dtype=dtype), torch.ones(0, 8), layer=0, row_chunk=0)
+    stored = encode_chunk(piece(spec(dtype=dtype), torch.ones(0, 8)))
     assert not any(values.any() for values in stored.values())

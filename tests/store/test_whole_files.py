@@ -111,7 +111,7 @@ def test_only_bytes_that_begin_within_a_page_are_copied(uncached):
         part = memoryview(memory)[start : start + PAGES]
         files.write(uncached / "chunk", part)
         assert (uncached / "chunk").read_bytes() == bytes(part)
-        assert (files._room.memory is not None) == copied
+        assert (files._room is not None) == copied
 
 
 @needs_uncached

@@ -138,10 +138,8 @@ def _folders(listing: str, root: Path) -> Iterator[tuple[Path, _Files]]:
             top, files = root / "memory", _VERSION_1
         else:
             continue
-        group = top / path.lstrip("/")
-        yield group, files
-        for parent in group.relative_to(top).parents:
-            yield top / parent, files
+        group = Path(path.lstrip("/"))
+        yield from ((top / part, files) for part in (group, *group.parents))
 
 
 def _left(folder: Path, files: _Files) -> int | None:

@@ -79,38 +79,31 @@ class ChunkWriter(Protocol):
         Raises:
             OSError: the file system refuses.
         """
-        ...
 
     def sync(self) -> None:
         """Put on the disk what `write` did not: what `create` made, and the names of chunks."""
-        ...
 
     def close(self) -> None:
         """Give back what the writer holds."""
-        ...
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """One way of storing plain arrays."""
+    """One way of storing plain arrays.
 
-    @property
-    def name(self) -> str:
-        """Name in the registry and the manifest."""
-        ...
+    Attributes:
+        name: name in the registry and the manifest.
+        filename: name of the file or folder inside an entry.
+    """
 
-    @property
-    def filename(self) -> str:
-        """Name of the file or folder inside an entry."""
-        ...
+    name: str
+    filename: str
 
     def n_maps(self, array: PlainArray) -> int:
         """Return how many files a reader maps for ``array``."""
-        ...
 
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Create ``path`` with every array allocated; whole, or not there at all."""
-        ...
 
     def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
         """Return a writer for what `create` made.
@@ -118,7 +111,6 @@ class Backend(Protocol):
         Raises:
             EntryError: what is there is not what `create` made, or torn.
         """
-        ...
 
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
         """Return where the chunks of ``array`` should lie, without looking whether they do.
@@ -126,7 +118,6 @@ class Backend(Protocol):
         Raises:
             EntryError: the store does not open, lacks the array, or holds another layout.
         """
-        ...
 
 
 def check_layout(path: Path, array: PlainArray, found: dict[str, object]) -> None:

@@ -51,9 +51,8 @@ class Hdf5File:
 
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
         """Return the chunk offsets, after comparing the data set's layout with ``array``."""
-        offsets = _read_offsets(path, array)
         file_index = np.zeros(array.grid, dtype=np.int64)
-        return ChunkPlaces(array, (str(path),), file_index, offsets, tail=None)
+        return ChunkPlaces(array, (str(path),), file_index, _read_offsets(path, array), tail=None)
 
 
 class _Hdf5Writer:
@@ -92,12 +91,9 @@ def _read_offsets(path: Path, array: PlainArray) -> np.ndarray:
             check_layout(path, array, _layout(dataset))
 
             def note(chunk: Any) -> None:
-                at = [
-                    start // size
-                    for start, size in zip(chunk.chunk_offset, array.chunks, strict=True)
-                ]
+                row_chunk, layer_index = np.floor_divide(chunk.chunk_offset, array.chunks)[:2]
                 if chunk.size == array.chunk_nbytes and chunk.byte_offset is not None:
-                    offsets[at[0], at[1]] = chunk.byte_offset
+                    offsets[row_chunk, layer_index] = chunk.byte_offset
 
             dataset.id.chunk_iter(note)
     except FileNotFoundError:

@@ -16,6 +16,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -88,10 +89,10 @@ class ZarrFolder:
         rows, layers = array.grid
         shards = layout["file"] != array.chunks
         folder = f"{path / array.name}{os.sep}"
+        rest = [0] * (len(array.shape) - 2)  # there is one chunk along dim
         files = tuple(
-            folder + _chunk_key(array, row_chunk, layer)
-            for row_chunk in range(rows)
-            for layer in range(1 if shards else layers)
+            folder + _SEPARATOR.join(map(str, ["c", row_chunk, layer, *rest]))
+            for row_chunk, layer in product(range(rows), range(1 if shards else layers))
         )
         file_index = np.arange(rows * layers, dtype=np.int64).reshape(rows, layers)
         offsets = np.zeros((rows, layers), dtype=np.int64)
@@ -125,10 +126,6 @@ class _ZarrWriter:
 
     def close(self) -> None:
         pass
-
-
-def _chunk_key(array: PlainArray, row_chunk: int, layer_index: int) -> str:
-    return _SEPARATOR.join(["c", *map(str, array.chunk_index(row_chunk, layer_index))])
 
 
 def _has_shards(array: PlainArray) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from probekit.base.notices import warn_once
-from probekit.base.options import flag
+from probekit.base.registry import flag
 from probekit.base.selection import FIXED, HELD_OUT, Selection
 from probekit.errors import OptionError
 from probekit.features import Splits

@@ -7,8 +7,7 @@ import math
 from dataclasses import dataclass
 
 from probekit.base.kinds import POOLED
-from probekit.base.options import flag, option
-from probekit.base.registry import choose
+from probekit.base.registry import choose, flag, option
 from probekit.base.selection import FIXED, PUBLISHED, SEARCHED, Selection
 from probekit.errors import OptionError
 from probekit.train.option_groups import Descent, Group, Steps, check_range, check_whole

@@ -8,8 +8,7 @@ from typing import Any
 from probekit.base.fingerprint import digest
 from probekit.base.layers import parse_layers
 from probekit.base.numbers.seeding import parse_seeds
-from probekit.base.options import flag
-from probekit.base.registry import choose, normal_form
+from probekit.base.registry import choose, flag, normal_form
 from probekit.base.selection import HELD_OUT, SEARCH
 from probekit.errors import OptionError
 from probekit.probe.decoders import DECODERS

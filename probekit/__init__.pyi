@@ -16,8 +16,8 @@ from .probe.heads import HEADS
 from .results import Record, load_records
 from .results.comparison import choose_run, compare
 from .train.baselines import run_baselines
-from .train.saved import predict
 from .train.saved.head import TrainedHead
+from .train.saved.predict import predict
 from .train.sweeps import fit, sweep
 from .train.sweeps.protocols import PROTOCOLS
 from .train.sweeps.specs import TrainSpec, product

@@ -5,7 +5,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from probekit.base.numbers.precision import full, no_autocast
-from probekit.probe.heads import LayerWeights
+from probekit.probe.heads.contract import LayerWeights
 from probekit.train.probe import Probe
 
 _AT_ONCE = 1 << 22  # values of contributions that are held at a time

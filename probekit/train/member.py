@@ -16,7 +16,7 @@ from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.metrics.perplexity import ENDLESS
 from probekit.probe.decoders import DecoderSpec
-from probekit.probe.heads import HeadSpec
+from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from probekit.base.machine.hardware import native_bfloat16
 from probekit.errors import RecordError, reason_of
 from probekit.probe.decoders import Decoder
-from probekit.probe.heads import FusionHead, HeadInput, TokenStates
+from probekit.probe.heads.contract import FusionHead, HeadInput
+from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.parameter_groups import Groups, join
 
 _HEAVY = 100_000

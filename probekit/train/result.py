@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from probekit.features import FeatureView
-from probekit.probe.heads import LayerWeights
+from probekit.probe.heads.contract import LayerWeights
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
 from probekit.train.sampling import class_counts, type_names

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from probekit.features import FeatureView
 from probekit.metrics import AnyGold, Gold, LossGold, Metric, ValueGold, confusion
-from probekit.probe.heads import HeadInput, LayerWeights
-from probekit.probe.heads.contract import Reads
+from probekit.probe.heads.contract import HeadInput, LayerWeights, Reads
 from probekit.train.contributions import Contributions
 from probekit.train.member import Member
 from probekit.train.sampling import type_names

@@ -19,7 +19,8 @@ from probekit.base.machine.process import Heap
 from probekit.base.numbers.ragged import block_bounds, bounds_of
 from probekit.base.registry import choose
 from probekit.features import FeatureView
-from probekit.probe.heads import HeadInput, TokenStates
+from probekit.probe.heads.contract import HeadInput
+from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.normalization import NORMALIZATIONS, Normalization
 from probekit.store import StoredRows
 from probekit.train.token_rows import TokenLayout

@@ -12,8 +12,9 @@ from torch import Tensor
 from probekit.base.kinds import KINDS
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import decoder_from_json
-from probekit.probe.heads import HeadInput, TokenStates, head_from_json
-from probekit.probe.heads.contract import Reads
+from probekit.probe.heads import head_from_json
+from probekit.probe.heads.contract import HeadInput, Reads
+from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.normalization import normalization_from_json
 from probekit.train.probe import Probe, load_under
 from probekit.train.saved.folder import SavedHead, damaged, read_saved

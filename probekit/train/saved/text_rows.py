@@ -13,7 +13,8 @@ from probekit.base.numbers.ragged import Ragged, bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.data.places import row_sources
 from probekit.errors import StateRangeError
-from probekit.probe.heads import HeadInput, TokenStates
+from probekit.probe.heads.contract import HeadInput
+from probekit.probe.heads.tokens import TokenStates
 from probekit.store.codec import read_dtype
 from probekit.train.saved.head import TrainedHead
 

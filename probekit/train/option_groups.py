@@ -57,12 +57,8 @@ class Group:
 
     def filled(self) -> Self:
         """Return the group with a value for every option that has one if unset."""
-        unset = {
-            one.name: one.metadata["unset"]
-            for one in fields(self)
-            if "unset" in one.metadata and getattr(self, one.name) is None
-        }
-        return replace(self, **unset)
+        unset = {one.name: one.metadata.get("unset") for one in fields(self)}
+        return replace(self, **{name: unset[name] for name in unset if getattr(self, name) is None})
 
     def of(self, group: "type[G]") -> "G":
         """Return one group of a spec, which has the options of several."""
@@ -146,11 +142,8 @@ class Descent(Group):
 
     def __post_init__(self) -> None:
         """Check every value, and sort the rates of groups."""
-        for kind, name, names in (
-            ("optimizer", self.optimizer, OPTIMIZERS),
-            ("schedule", self.schedule, SCHEDULES),
-        ):
-            if name is not None:
+        for kind, names in {"optimizer": OPTIMIZERS, "schedule": SCHEDULES}.items():
+            if (name := getattr(self, kind)) is not None:
                 choose(kind, name, dict.fromkeys(names))
         self._check_rates()
         check_range("warmup", self.warmup, math.nextafter(0, -1), 1, "a number from 0 to below 1")

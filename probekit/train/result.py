@@ -118,7 +118,11 @@ def freeze(
         best_step=best.step,
         best_epoch=best.step / max(stream.steps_per_epoch, 1),
         test_score=scores.get("test", {}).get(metric),
-        scores=_by_split({"dev": best.scores, **scores}),
+        scores={
+            f"{split}/{name}": score
+            for split, own in {"dev": best.scores, **scores}.items()
+            for name, score in own.items()
+        },
         curve=tuple(member.curve),
         # huge values may be finite, and what is computed from them not
         weights=weights if finite else {},
@@ -132,11 +136,6 @@ def freeze(
         train_seconds=member.seconds,
         predictions={"dev": best.predicted, **predicted} if keep else {},
     )
-
-
-def _by_split(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the scores of some splits as one mapping, by ``SPLIT/NAME``."""
-    return {f"{split}/{name}": one for split, own in scores.items() for name, one in own.items()}
 
 
 def _state(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:

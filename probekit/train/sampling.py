@@ -4,6 +4,7 @@ Every draw is a function of its seed and size alone, so all heads of one seed se
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -156,13 +157,10 @@ def class_counts(view: FeatureView) -> dict[str, int]:
     """Return how many examples each class has, types of chunks without ``O``; empty of numbers."""
     if not len(view.labels):
         return {}
-    types = type_names(view.all_names)
-    owners = np.repeat(np.arange(view.n_examples), view.lengths)
-    pairs = set(zip(owners.tolist(), view.targets.tolist(), strict=True))
-    found: dict[str, set[int]] = {}
-    for example, target in pairs:
-        found.setdefault(types[target], set()).add(example)
-    return {name: len(examples) for name, examples in found.items() if name != "O"}
+    types = np.array(type_names(view.all_names), dtype=object)[view.targets].tolist()
+    owners = np.repeat(np.arange(view.n_examples), view.lengths).tolist()
+    counts = Counter(name for name, _ in set(zip(types, owners, strict=True)) if name != "O")
+    return dict(counts)
 
 
 def check_two_classes(view: FeatureView) -> None:

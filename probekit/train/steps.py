@@ -1,6 +1,7 @@
 """How the members of a stream take a step: linear probes all at once, every other by itself."""
 
 from collections.abc import Hashable, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int64
@@ -61,7 +62,7 @@ class LinearProbes:
 
     def __init__(self, members: Sequence[Member]) -> None:
         """Start what the probes have in common; one stopwatch is that of all from now on."""
-        self._probes = [(member, _linear(member)) for member in members]
+        self._probes = [(one, cast(LinearDecoder, one.probe.decoder)) for one in members]
         self._optimizer = Optimizer([member.probe for member in members], members[0].spec.descent)
         self._dropout = members[0].dropout
         self._stopwatch = Stopwatch(self._dropout.device, among=len(members))
@@ -142,7 +143,8 @@ def steps_of(members: Sequence[Member]) -> list[Stepper]:
     found: list[Stepper] = []
     for member in members:
         if is_linear_probe(member):
-            together.setdefault(_shared(member), []).append(member)
+            shared = member.probe.head.width, member.spec.decoder, member.spec.descent
+            together.setdefault(shared, []).append(member)
         else:
             found.append(OwnSteps(member))
     return [*found, *map(LinearProbes, together.values())]
@@ -153,15 +155,3 @@ def is_linear_probe(member: Member) -> bool:
     head, decoder = member.probe.head, member.probe.decoder
     trains_head = any(parameter.requires_grad for parameter in head.parameters())
     return isinstance(decoder, LinearDecoder) and not trains_head and not member.probe.heavy
-
-
-def _linear(member: Member) -> LinearDecoder:
-    """Return the layer that a linear probe trains."""
-    decoder = member.probe.decoder
-    assert isinstance(decoder, LinearDecoder), "a linear probe"
-    return decoder
-
-
-def _shared(member: Member) -> Hashable:
-    """Return what linear probes must have in common to step together."""
-    return member.probe.head.width, member.spec.decoder, member.spec.descent

@@ -3,21 +3,14 @@
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import torch
-
 from probekit.features import FeatureView
 from probekit.probe.fitters import SOLVERS
 from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member, MemberSpec, taken_over
-from probekit.train.option_groups import (
-    DEFAULT_BATCH_SIZE,
-    DEFAULT_EPOCHS,
-    DEFAULT_EVALS,
-    Steps,
-)
+from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS, DEFAULT_EVALS, Steps
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
 from probekit.train.source import Inputs, Source, Step
-from probekit.train.steps import steps_of
+from probekit.train.steps import Stepper, steps_of
 from probekit.train.stopwatch import Stopwatch
 
 Report = Callable[[int | str], None]
@@ -91,31 +84,25 @@ class Stream:
         """
         self.spec = spec
         device = next(iter(sources.values())).device
-        saved = [
-            taken_over(member.normalize, member.start or {}, member.layers, device)
-            for member in spec.members
-        ]
-        pairs = list(zip(spec.members, saved, strict=True))
-        fitted = {
-            (reads, name): sources[reads].fitted(name)
-            for reads, name in {(m.head.reads, m.normalize) for m, own in pairs if own is None}
-        }
         self.members = tuple(
             Member(
                 member,
-                own or fitted[member.head.reads, member.normalize],
+                taken_over(member.normalize, member.start or {}, member.layers, device)
+                or sources[member.head.reads].fitted(member.normalize),
                 seed=spec.seed,
                 train=spec.train,
                 device=device,
             )
-            for member, own in pairs
+            for member in spec.members
         )
-        readers = {
-            reads: [member for member in self.members if member.spec.head.reads == reads]
-            for reads in sources
-        }
-        self._reading = {reads: _time_reading(own, device) for reads, own in readers.items()}
-        self._stepping = {reads: steps_of(own) for reads, own in readers.items()}
+        self._reading: dict[Reads, Stopwatch] = {}
+        self._stepping: dict[Reads, list[Stepper]] = {}
+        for reads in sources:
+            readers = [member for member in self.members if member.spec.head.reads == reads]
+            self._reading[reads] = Stopwatch(device, among=len(readers))
+            for member in readers:
+                member.reading = self._reading[reads]
+            self._stepping[reads] = steps_of(readers)
         self.points = spec.points
         self.step, self.scored_at = 0, -1
         self._batches: dict[Reads, Generator[Inputs, None, None]] = {
@@ -153,14 +140,6 @@ class Stream:
         """End the reading ahead."""
         for read in self._batches.values():
             read.close()
-
-
-def _time_reading(members: Sequence[Member], device: torch.device) -> Stopwatch:
-    """Return the stopwatch of the batches that some members read together."""
-    stopwatch = Stopwatch(device, among=len(members))
-    for member in members:
-        member.reading = stopwatch
-    return stopwatch
 
 
 def named(member: Member, stream: StreamSpec) -> str:

@@ -117,7 +117,7 @@ class Softmax(Loss):
         curvature = self._curvature(p, weighted)
         wrong = rest / (rest + own) * weights.unsqueeze(1)
         weighted.scatter_(1, targets, -wrong)
-        return Derivatives(value, weighted, extra.new_zeros(len(logits), 0), curvature)
+        return Derivatives(value, weighted, torch.zeros_like(extra), curvature)
 
     def predict(
         self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
@@ -154,9 +154,8 @@ class Binary(Loss):
         value = (functional.softplus(-margins).double() * weights).sum(1)
         wrong = torch.sigmoid(-margins)
         by_logits = -(signs * wrong * weights)
-        curvature = (wrong * (1 - wrong) * weights).sum(1).double()
-        none = extra.new_zeros(len(logits), 0)
-        return Derivatives(value, by_logits.unsqueeze(1), none, curvature.view(-1, 1, 1))
+        curvature = (wrong * (1 - wrong) * weights).sum(1).double().view(-1, 1, 1)
+        return Derivatives(value, by_logits.unsqueeze(1), torch.zeros_like(extra), curvature)
 
     def predict(
         self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
@@ -185,8 +184,7 @@ class Squares(Loss):
         weighted = errors * weights
         value = (errors.double() * weighted).sum(1) / 2
         curvature = weights.double().sum(1).view(-1, 1, 1)
-        none = extra.new_zeros(len(logits), 0)
-        return Derivatives(value, weighted.unsqueeze(1), none, curvature)
+        return Derivatives(value, weighted.unsqueeze(1), torch.zeros_like(extra), curvature)
 
     def predict(
         self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]

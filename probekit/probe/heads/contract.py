@@ -125,10 +125,7 @@ class FusionHead(nn.Module, ABC):
         """
 
     def project(
-        self,
-        z: HeadInput,
-        weight: Float[Tensor, "classes width"],
-        bias: Float[Tensor, " classes"],
+        self, z: HeadInput, weight: Float[Tensor, "classes width"], bias: Float[Tensor, " classes"]
     ) -> Float[Tensor, "rows classes"]:
         """Return ``weight h + bias``: a head that can fold the map into its own does so."""
         return full(functional.linear(self(z), weight, bias))

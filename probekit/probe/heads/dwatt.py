@@ -51,7 +51,7 @@ class DWAtt(HeadSpec):
         if not self.bottleneck > 0:
             raise OptionError(f"dwatt: bottleneck must be above 0, found {self.bottleneck}.")
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "DWAttHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; positions, keys, values and query are drawn in this order."""
         hidden = max(1, int(dim * self.bottleneck))
         return DWAttHead(layers, dim, self.d_pos, hidden, generator, scale=self.scale)

@@ -47,9 +47,7 @@ class ExtraLayers(HeadSpec):
         n = self.n if self.n is not None else 1 if facts.n_blocks <= 12 else 2
         return replace(self, n=n, config=essential(facts.config))
 
-    def build(
-        self, layers: tuple[int, ...], dim: int, generator: torch.Generator
-    ) -> "ExtraLayersHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> TokenHead:
         """Create the module; the blocks start as transformers would start the backbone's own.
 
         Raises:

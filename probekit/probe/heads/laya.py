@@ -51,7 +51,7 @@ class LAYA(HeadSpec):
         if not self.tau > 0:
             raise OptionError(f"laya: tau must be above 0, found {self.tau}.")
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "LAYAHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; adapters, then the scorer's U and V, are drawn."""
         return LAYAHead(layers, dim, self.width, self.scorer, self.tau, generator)
 

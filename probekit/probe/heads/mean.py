@@ -24,7 +24,7 @@ class Mean(HeadSpec):
     summary: ClassVar[str] = "the average of all layers"
     formula: ClassVar[str] = "1/L sum_i z_i"
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "MeanHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; it has no parameters and draws nothing."""
         return MeanHead(layers, dim)
 

@@ -28,14 +28,8 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "silu": functional.silu,
 }
-_NAMES = {
-    "weight": "weight",
-    "bias": "bias",
-    "dense_weight": "dense.weight",
-    "dense_bias": "dense.bias",
-    "norm_weight": "norm.weight",
-    "norm_bias": "norm.bias",
-}
+_PARTS = ("weight", "bias", "dense_weight", "dense_bias", "norm_weight", "norm_bias")
+_NAMES = {part: part.replace("_", ".") for part in _PARTS}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

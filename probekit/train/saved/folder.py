@@ -36,9 +36,9 @@ class _Form:
             KeyError: a field is missing.
         """
         known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
-        needed = {name for name, field in known.items() if field.default is MISSING}
-        if missing := needed - set(found):
-            raise KeyError(sorted(missing)[0])
+        needed = [name for name, field in known.items() if field.default is MISSING]
+        if missing := set(needed).difference(found):
+            raise KeyError(min(missing))
         return cls(**{name: found[name] for name in known if name in found})
 
 
@@ -204,7 +204,9 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
             f"--save {folder}: its {CONFIG} is no saved head's, perhaps a model's. Choose another "
             "folder."
         )
-    found = (config.get("task"), config.get("label"), _name_of(config))
+    named = config.get("head")
+    name = named.get("name") if isinstance(named, Mapping) else None
+    found = (config.get("task"), config.get("label"), name)
     same = found[1:] == (label, head) and folder_name(str(found[0])) == folder_name(task)
     if config.get("key") != key and not same:
         raise OptionError(
@@ -220,11 +222,6 @@ def _check_writable(folder: Path) -> None:
         raise StorageError(f"--save {folder}: {there} is a file. Choose another folder.")
     if not os.access(there, os.W_OK | os.X_OK):
         raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
-
-
-def _name_of(config: Mapping[str, Any]) -> str | None:
-    head = config.get("head")
-    return head.get("name") if isinstance(head, Mapping) else None
 
 
 def saved_key(folder: Path) -> str | None:

@@ -32,17 +32,16 @@ class TrainedHead:
 
     def __init__(self, saved: SavedHead, state: Mapping[str, Tensor]) -> None:
         """Rebuild the modules and load their tensors."""
-        self.saved = saved
-        self.state = dict(state)
+        self.saved, self.state = saved, dict(state)
         self.layers, self.labels = saved.layers, saved.labels
         dim, seed = saved.features.dim, torch.Generator()
         head = head_from_json(saved.head).build(self.layers, dim, seed)
         decoder = decoder_from_json(saved.decoder).build(head.width, len(self.labels), seed)
         self._probe = Probe(head, decoder)
         self._normalization = normalization_from_json(saved.normalization, self.layers, dim)
-        load_under("head.", state, head)
-        load_under("decoder.", state, decoder)
-        load_under("normalization.", state, self._normalization)
+        parts = {"head.": head, "decoder.": decoder, "normalization.": self._normalization}
+        for prefix, module in parts.items():
+            load_under(prefix, state, module)
         self._probe.eval().requires_grad_(False)
 
     @classmethod

@@ -163,8 +163,7 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
         OptionError: an option is for columns.
     """
     options.refuse(COLUMNS, f"{where}, which has a text per line")
-    encoding = options.encoding
-    lines = decode_lines(raw, where, encoding and known_encoding(encoding))
+    lines = decode_lines(raw, where, options.encoding and known_encoding(options.encoding))
     _check_running(lines, where, KINDS[head.text_kind], head.labels)
     return read_items(lines, head.text_kind)
 
@@ -172,8 +171,7 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
 def _table_items(path: Path, head: TrainedHead, options: TextOptions) -> list[Item]:
     kind = KINDS[head.text_kind].name
     asked = {**vars(options), "kind": kind}
-    choice = Choice(texts_alone=True, label=head.saved.label, **asked)
-    found = read_own([path], choice)
+    found = read_own([path], Choice(texts_alone=True, label=head.saved.label, **asked))
     if not found.sentences:
         raise DataError(f"{path}: there is no text to label.")
     for sentence in found.sentences:
@@ -193,9 +191,8 @@ def _check_running(lines: Sequence[str], where: str, kind: Kind, labels: Collect
     if filled and all(line.startswith("{") and line.rstrip().endswith("}") for line in filled):
         raise DataError(f"{where}: JSON objects, and running text is expected; name it .jsonl.")
     if len(filled) > 1 and _ends_in_labels(filled, kind, labels):
-        remedy = (
-            ".conll file, or --text 0 with this one" if kind.per == "word" else ".csv or .tsv file"
-        )
+        words = kind.per == "word"
+        remedy = ".conll file, or --text 0 with this one" if words else ".csv or .tsv file"
         raise DataError(
             f"{where}: every line ends in a label, so that this is a table, and running text is "
             f"expected. To have it read as `probekit extract` reads it, give a {remedy}."

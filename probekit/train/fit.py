@@ -163,6 +163,8 @@ class _Group:
 
     def _descend(self, streams: Sequence[Stream]) -> None:
         """Advance streams from evaluation to evaluation; one pass scores all with one judge."""
+        # Streams of 4 and 6 evaluations: the first four points of both are scored in one pass each,
+        # whatever steps they stand for; the last two of the second stream are scored alone.
         judges = [self._judge_of(stream.spec) for stream in streams]
         for point in range(max((len(stream.points) for stream in streams), default=0)):
             judged: dict[ScoredSplit, list[Stream]] = {}

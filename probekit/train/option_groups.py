@@ -181,6 +181,8 @@ class Descent(Group):
         Args:
             remaining: the share of the run that is left before the step, in (0, 1].
         """
+        # Of 10 steps, 2 of them a warm-up, with linear decay, the shares are 0, 1/2 | 1, 7/8, ...,
+        # 1/8: `remaining` is 1, 0.9 | 0.8, ..., 0.1, and the two lines meet at 0.8.
         warmup = self.warmup or 0.0
         if 1 - remaining < warmup:
             return (1 - remaining) / warmup

@@ -47,6 +47,8 @@ class Probe(nn.Module):
         self, z: HeadInput, offsets: Int64[Tensor, " bounds"]
     ) -> Int64[Tensor, " rows"] | Float[Tensor, " rows"]:
         """Return one class id, or one number, per row; the probe must be in evaluation mode."""
+        # Evaluating, decoder and head are one map where the decoder is affine: `concat` then takes
+        # a (d, classes) product per layer for its (d, d) one.
         affine = self.decoder.affine
         if affine is None:
             return self.decoder.predict(self.logits(z), offsets)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import LayerWeights
@@ -102,11 +102,16 @@ def freeze(
     assert best is not None, "no checkpoint was scored"
     scores = {name: others[name].scorer.judge(rows) for name, rows in predicted.items()}
     normalization = member.normalization.cut(member.spec.layers)
-    head, decoder = member.probe.head, member.probe.decoder
+    head = member.probe.head
+    parts = {"head": head, "decoder": member.probe.decoder, "normalization": normalization}
     weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
     finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
     return FitResult(
-        state=_state({"head": head, "decoder": decoder, "normalization": normalization}),
+        state={
+            f"{part}.{name}": value.detach().cpu().clone()
+            for part, module in parts.items()
+            for name, value in module.state_dict().items()
+        },
         modules={
             "head": member.spec.head.to_json(),
             "decoder": member.spec.decoder.to_json(),
@@ -136,14 +141,6 @@ def freeze(
         train_seconds=member.seconds,
         predictions={"dev": best.predicted, **predicted} if keep else {},
     )
-
-
-def _state(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
-    return {
-        f"{name}.{key}": value.detach().cpu().clone()
-        for name, module in modules.items()
-        for key, value in module.state_dict().items()
-    }
 
 
 def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, Any]:

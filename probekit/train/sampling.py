@@ -130,6 +130,14 @@ def make_parts(view: FeatureView, select: Selection | None) -> Parts:
     Raises:
         OptionError: no class has an example for every fold, or there is nothing to hold out.
     """
+    # Four drawn examples in two folds, which the draw gives to them as 1 2 1 2:
+    #
+    #   judged   1 2 1 2       the part that does not see an example
+    #   seen     1 1 1 1       part 0 sees all of them
+    #            0 1 0 1       part 1 not those that it judges
+    #            1 0 1 0       nor does part 2
+    #
+    # A held-out share is a single fold, and 0 for what stays: 0 1 0 0.
     n_examples = view.n_examples
     judged = np.zeros(n_examples, np.int64)
     if select is not None and select.kind == "cv":

@@ -116,6 +116,8 @@ def losses_and_gradients(
     target is -100. What is returned of a probe is the same whichever others there are: softmax goes
     row by row, and the rest is exact whatever lies beside it.
     """
+    # Rows with targets 1, -100 and 0 of two classes: `share` is 1/2 0 1/2, `expected` has it at the
+    # target, (0 1/2) (0 0) (1/2 0), and softmax times the share less that is the gradient.
     known = (targets != IGNORED).unsqueeze(1)
     count = known.sum().clamp(min=1)
     share = known.to(logits.dtype) / count

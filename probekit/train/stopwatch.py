@@ -48,6 +48,8 @@ class Stopwatch:
         return self._seconds / self._among
 
     def _count_oldest(self) -> None:
+        # Events are passed in the order in which the device reaches them: what was queued first is
+        # done first, and waiting for the last event of a stretch waits for nothing behind it.
         first, last = self._stretches.popleft()
         last.synchronize()
         self._seconds += first.elapsed_time(last) / 1e3

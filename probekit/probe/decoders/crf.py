@@ -114,6 +114,9 @@ class CRFDecoder(Decoder):
         self, logits: Logits, targets: Targets, offsets: Offsets = None
     ) -> Float[Tensor, " rows"]:
         """Return each sentence's negative log-likelihood in nats on its first row."""
+        # Sentences of 2, 0 and 1 words (offsets 0 2 2 3) with targets 4 -100 | 9, of which 9 is no
+        # class: known words 1 0 0, unseen ones 0 0 1. The first has the loss of its 4, whatever its
+        # other tag; the last has ``UNSEEN_LOSS``; they stand in rows 0 and 2, and row 1 has 0.
         offsets = _bounds(logits, offsets)
         first, lengths = offsets[:-1], offsets.diff()
         sentence = torch.arange(len(first), device=logits.device).repeat_interleave(lengths)

@@ -151,28 +151,30 @@ def minimise(
         wanted = preconditioner.wanted(state.active, state.points)
         if wanted is not None:
             preconditioner.sharpen(wanted.which, (yield wanted))
-    return state.minimum()
+    return state.minimum
 
 
 class _State:
     """All problems, and of those that go on their points, evaluations and memory."""
 
     def __init__(self, start: Tensor, preconditioner: Preconditioner, tolerance: float) -> None:
-        n_problems = len(start)
-        self.all_points = start.clone()
-        self.preconditioner = preconditioner
-        self._tolerance = tolerance
-        self.active = torch.arange(n_problems, device=start.device)
-        self.value, self.gradient, self.bound = (start.new_zeros(n_problems) for _ in range(3))
-        self.iterations = torch.zeros(n_problems, dtype=torch.int64, device=start.device)
-        self.converged = torch.zeros(n_problems, dtype=torch.bool, device=start.device)
-        self.restarted = torch.zeros_like(self.converged)
+        self.preconditioner, self._tolerance = preconditioner, tolerance
+        self.active = torch.arange(len(start), device=start.device)
+        self.minimum = Minimum(  # what is known so far, filled in on the way
+            points=start.clone(),
+            value=start.new_zeros(len(start)),
+            gradient=start.new_zeros(len(start)),
+            tolerance=start.new_zeros(len(start)),
+            iterations=torch.zeros_like(self.active),
+            converged=torch.zeros_like(self.active, dtype=torch.bool),
+        )
+        self.restarted = torch.zeros_like(self.minimum.converged)
         self.memory = _Memory()
         self.found: Evaluation
 
     @property
     def points(self) -> Tensor:
-        return self.all_points[self.active]
+        return self.minimum.points[self.active]
 
     def begin(self, found: Evaluation) -> None:
         self.found = found
@@ -190,11 +192,11 @@ class _State:
         self.memory.forget(bad)
         expected = torch.maximum(-(direction * gradient).sum(1), (plain * gradient).sum(1))
         bound = 2 * self._tolerance * self.found.value.abs().clamp(min=1e-12)
-        self.gradient[self.active] = expected.clamp(min=0).sqrt()
-        self.bound[self.active] = bound.sqrt()
-        self.value[self.active] = self.found.value
+        self.minimum.gradient[self.active] = expected.clamp(min=0).sqrt()
+        self.minimum.tolerance[self.active] = bound.sqrt()
+        self.minimum.value[self.active] = self.found.value
         done = expected <= bound
-        self.converged[self.active[done]] = True
+        self.minimum.converged[self.active[done]] = True
         self._keep(~done)
         return direction[~done]
 
@@ -207,11 +209,11 @@ class _State:
         before, after = self.found, search.best
         steps = search.points - self.points
         changes = after.gradient - before.gradient
-        self.all_points[self.active] = search.points
-        self.iterations[self.active] += 1
+        self.minimum.points[self.active] = search.points
+        self.minimum.iterations[self.active] += 1
         self.found = after
         self.memory.add(steps, changes)
-        self.value[self.active] = after.value
+        self.minimum.value[self.active] = after.value
         self.preconditioner.update(self.active, search.points, after)
         stuck = ~search.moved
         again = stuck & ~self.restarted[self.active]
@@ -227,16 +229,6 @@ class _State:
         self.active = self.active[going]
         self.found = self.found.take(going)
         self.memory.keep(going)
-
-    def minimum(self) -> Minimum:
-        return Minimum(
-            points=self.all_points,
-            value=self.value,
-            gradient=self.gradient,
-            tolerance=self.bound,
-            iterations=self.iterations,
-            converged=self.converged,
-        )
 
 
 class _Memory:

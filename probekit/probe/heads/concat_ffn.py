@@ -55,5 +55,4 @@ class ConcatFFNHead(RowHead):
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the same weight for every layer: any preference is the decoder's, not h's."""
-        n_layers = len(self.layers)
-        return LayerWeights(self.layers, torch.full((n_layers,), 1 / n_layers))
+        return LayerWeights.even(self.layers)

@@ -39,5 +39,4 @@ class MeanHead(RowHead):
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the same weight for every layer."""
-        n_layers = len(self.layers)
-        return LayerWeights(self.layers, torch.full((n_layers,), 1 / n_layers))
+        return LayerWeights.even(self.layers)

@@ -204,6 +204,9 @@ def _ends_in_labels(lines: Sequence[str], kind: Kind, labels: Collection[str]) -
 
     Words are as many in each line, beside a label of letters; a full stop may be a label as well.
     """
+    # "token tag", "Ada B-PER", "left O": without the header, the last cells are known labels, and
+    # all lines have two cells. "It is A ." and "So am I ." end in the label ".", but it is one
+    # without a letter; and in lines of prose the numbers of words differ.
     body = lines[1:] if len(lines) > 2 else lines
     rows = [line.split() if kind.per == "word" else _CELLS.split(line) for line in body]
     named = {row[-1].strip(' "') for row in rows}

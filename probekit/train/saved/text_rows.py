@@ -60,6 +60,7 @@ class HeadReader:
         self, array: str, start: int, stop: int, rows: Float[Tensor, "rows layers dim"]
     ) -> NoReturn:
         """Name the first text whose states are not finite."""
+        # Texts 4 and 5 of 3 and 2 rows have bounds 0 3 5; row 3 is the first of text 5.
         bounds = bounds_of(self.encoded.rows[array][start:stop])
         row = int((~rows.isfinite()).flatten(1).any(1).nonzero()[0])
         name = self.encoded.ids[start + int(np.searchsorted(bounds, row, side="right")) - 1]

@@ -90,6 +90,8 @@ class Target:
         targets = torch.from_numpy(view.targets).to(self._present.device)
         values = torch.searchsorted(self._present, targets).clamp(max=len(self._present) - 1)
         known = self._present[values] == targets
+        # Classes 1 and 4 were drawn (`present`), and a split has 4 2 1: places 1 1 0 are those of
+        # 4 4 1, so that its second row, of a class that was not drawn, does not count.
         if self._chain:  # a sentence counts as a whole
             missed = np.concatenate([[0], np.cumsum(~known.cpu().numpy())])[view.offsets]
             shown = np.repeat(np.diff(missed) == 0, view.lengths)
@@ -217,6 +219,7 @@ class PathFit(ABC):
             self._scores += yield from self.score(solved)
             goes_on = fixed is None and self.best_of(self._scores) == len(self._tried) - 1
             strengths = weaker_strengths(self._tried) if goes_on else ()
+        # Stretches of 6 and 2 strengths: place 7 of all is place 1 of the second.
         pairs = [(solved, n) for solved in self._stretches for n in range(len(solved.strengths))]
         solved, place, beside = yield from self.refine(*pairs[self.best_of(self._scores)])
         self.load(solved, place)

@@ -205,9 +205,8 @@ def is_number(value: object) -> bool:
 
 def check_whole(name: str, value: object, *, least: int) -> None:
     """Refuse what is neither None nor a whole number that is large enough."""
-    if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if value is not None and not whole:
         raise OptionError(
             f"{flag(name)} must be a whole number of at least {least}; found {value!r}."
         )

@@ -1,6 +1,6 @@
 """A stream: the members that share a sample, an order and therefore every batch."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probekit.features import FeatureView
@@ -9,7 +9,7 @@ from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member, MemberSpec, taken_over
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS, DEFAULT_EVALS, Steps
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
-from probekit.train.source import Inputs, Source, Step
+from probekit.train.source import Inputs, Source
 from probekit.train.steps import Stepper, steps_of
 from probekit.train.stopwatch import Stopwatch
 
@@ -95,19 +95,18 @@ class Stream:
             )
             for member in spec.members
         )
-        self._reading: dict[Reads, Stopwatch] = {}
-        self._stepping: dict[Reads, list[Stepper]] = {}
-        for reads in sources:
+        # Heads that read rows and heads that read subwords have batches, and times, of their own.
+        self._parts: list[tuple[Generator[Inputs, None, None], Stopwatch, list[Stepper]]] = []
+        for reads, source in sources.items():
             readers = [member for member in self.members if member.spec.head.reads == reads]
-            self._reading[reads] = Stopwatch(device, among=len(readers))
+            reading = Stopwatch(device, among=len(readers))
             for member in readers:
-                member.reading = self._reading[reads]
-            self._stepping[reads] = steps_of(readers)
+                member.reading = reading
+            lengths, size = spec.train.lengths, spec.batch_size
+            order = batches(lengths, seed=spec.seed, epochs=spec.epochs, batch_size=size)
+            self._parts.append((source.batches(order, memory=ahead), reading, steps_of(readers)))
         self.points = spec.points
         self.step, self.scored_at = 0, -1
-        self._batches: dict[Reads, Generator[Inputs, None, None]] = {
-            reads: source.batches(self._steps(), memory=ahead) for reads, source in sources.items()
-        }
 
     @property
     def finished(self) -> tuple[Member, ...]:
@@ -120,25 +119,19 @@ class Stream:
             member.probe.train()
         while self.step < step:
             remaining = 1 - self.step / self.spec.total_steps
-            for reads, read in self._batches.items():
-                with self._reading[reads].running():
+            for read, reading, steppers in self._parts:
+                with reading.running():
                     inputs = next(read)
-                for one in self._stepping[reads]:
+                for one in steppers:
                     one.step(inputs, remaining=remaining)
             self.step += 1
             report(len(self.members))
         for member in self.members:
             member.probe.eval()
 
-    def _steps(self) -> Iterator[Step]:
-        spec = self.spec
-        return batches(
-            spec.train.lengths, seed=spec.seed, epochs=spec.epochs, batch_size=spec.batch_size
-        )
-
     def close(self) -> None:
         """End the reading ahead."""
-        for read in self._batches.values():
+        for read, *_ in self._parts:
             read.close()
 
 

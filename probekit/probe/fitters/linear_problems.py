@@ -118,14 +118,13 @@ class LinearObjective:
         self.unpack(points)[1].copy_(self.loss.start(problems.parts)[problems.part])
         return points
 
-    def minimise(self, tolerance: float = TOLERANCE) -> Minimisation:
+    def minimise(self) -> Minimisation:
         """Return the minimisation of all problems, which asks for evaluations.
 
         A chain's is judged more strictly: along transitions the curvature is known less well.
         """
         loss = self.loss
-        tolerance = tolerance / 100 if loss.n_extra else tolerance
-        beside = [loss.n_extra] if loss.n_extra else []
+        tolerance, beside = (TOLERANCE / 100, [loss.n_extra]) if loss.n_extra else (TOLERANCE, [])
         kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
         inverse = kind(self.spectrum, self.problems.l2, loss.n_logits, beside=beside)
         return minimise(self.start(), inverse, tolerance=tolerance)

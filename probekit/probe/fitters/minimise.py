@@ -9,6 +9,7 @@ Lewis & Overton 2013 for the weak Wolfe conditions).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
@@ -184,9 +185,8 @@ class _State:
         """Return where each problem goes next; those that have converged leave."""
         gradient = self.found.gradient
         plain = self.preconditioner.apply(self.active, gradient)
-        direction = -self.memory.apply(
-            gradient, lambda g: self.preconditioner.apply(self.active, g)
-        )
+        initial = partial(self.preconditioner.apply, self.active)
+        direction = -self.memory.apply(gradient, initial)
         bad = (direction * gradient).sum(1) >= 0  # no descent: forget what was learned
         direction[bad] = -plain[bad]
         self.memory.forget(bad)
@@ -286,15 +286,13 @@ class _LineSearch:
     """
 
     def __init__(self, points: Tensor, found: Evaluation, direction: Tensor) -> None:
-        self._from, self._direction = points, direction
-        self._value = found.value
+        self._from, self._direction, self._value = points, direction, found.value
         self._slope = (found.gradient * direction).sum(1)
-        n_problems = len(points)
-        self.open = torch.arange(n_problems, device=points.device)
+        self.open = torch.arange(len(points), device=points.device)
         self.points = points.clone()
         curvature = None if found.curvature is None else found.curvature.clone()
         self.best = Evaluation(found.value.clone(), found.gradient.clone(), curvature)
-        self.moved = torch.zeros(n_problems, dtype=torch.bool, device=points.device)
+        self.moved = torch.zeros_like(self.open, dtype=torch.bool)
         self._step = torch.ones_like(self._value)
         self._low = torch.zeros_like(self._value)
         self._high = torch.full_like(self._value, torch.inf)

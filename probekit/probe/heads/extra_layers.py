@@ -123,24 +123,16 @@ def build_blocks(config: Mapping[str, Any], n: int, generator: torch.Generator) 
     Raises:
         OptionError: not one of ``FAMILIES``, or a configuration that transformers refuses.
     """
-    made = block_config(config, n)
-    seed = int(torch.randint(2**62, (1,), generator=generator, device="cpu"))
-    with seeded(seed):
-        model = _whole_model(made)
-    _strip(model)
-    return BlockStack(model, made.hidden_size)
-
-
-def _whole_model(config: Any) -> nn.Module:
     from transformers import AutoModel
     from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
-    able = getattr(MODEL_MAPPING[type(config)], "_supports_sdpa", False)
+    made = block_config(config, n)
+    able = getattr(MODEL_MAPPING[type(made)], "_supports_sdpa", False)
     make: Any = AutoModel.from_config
-    model: nn.Module = make(
-        config, dtype=torch.float32, attn_implementation="sdpa" if able else "eager"
-    )
-    return model
+    with seeded(int(torch.randint(2**62, (1,), generator=generator, device="cpu"))):
+        model = make(made, dtype=torch.float32, attn_implementation="sdpa" if able else "eager")
+    _strip(model)
+    return BlockStack(model, made.hidden_size)
 
 
 def _strip(model: Any) -> None:

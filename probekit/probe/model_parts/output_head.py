@@ -94,12 +94,8 @@ class OutputHead:
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
-                present = set(file.keys())
-                tensors = {
-                    attribute: file.get_tensor(name)
-                    for attribute, name in _NAMES.items()
-                    if name in present
-                }
+                present = set(_NAMES.values()).intersection(file.keys())
+                tensors = {p: file.get_tensor(_NAMES[p]) for p in _PARTS if _NAMES[p] in present}
             eps = metadata.get("eps")
             return cls(
                 kind=metadata["kind"],

@@ -61,7 +61,7 @@ class Standardization(Normalization):
 
     def cut(self, layers: tuple[int, ...]) -> Self:
         """Return the standardisation of some of its layers alone."""
-        places = self.places(layers)
+        places = [self.layers.index(layer) for layer in layers]
         return type(self)(layers, self.mean[places], self.scale[places])
 
     @classmethod

@@ -194,7 +194,11 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
             that is no saved head's (that of a model).
         StorageError: the folder cannot be made or written.
     """
-    _check_writable(folder)
+    there = nearest(folder)
+    if not there.is_dir():
+        raise StorageError(f"--save {folder}: {there} is a file. Choose another folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
     try:
         config = json.loads((folder / CONFIG).read_text("utf-8"))
     except (FileNotFoundError, ValueError):
@@ -214,14 +218,6 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
             f"{found[1]}, head {found[2]}; this one: {task}, {label}, {head}). Choose another "
             "folder, or remove that one."
         )
-
-
-def _check_writable(folder: Path) -> None:
-    there = nearest(folder)
-    if not there.is_dir():
-        raise StorageError(f"--save {folder}: {there} is a file. Choose another folder.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
 
 
 def saved_key(folder: Path) -> str | None:

@@ -120,9 +120,8 @@ def read_sentences(lines: Sequence[str]) -> list[list[str]]:
         raise DataError(
             f"line {tabbed}: a TAB in it; give a sentence per line, its words apart by spaces."
         )
-    split = [[word for word in line.strip().split(" ") if word] for line in lines]
-    sentences = [words for words in split if words]
-    if not sentences:
+    split = ([word for word in line.strip().split(" ") if word] for line in lines)
+    if not (sentences := [words for words in split if words]):
         raise DataError("there is no text to label; give one sentence per line.")
     return sentences
 

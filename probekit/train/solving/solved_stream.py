@@ -67,10 +67,8 @@ class SolvedStream:
 
     def solve(self, report: Report) -> None:
         """Solve all members."""
-        fits = [
-            self._fit(member, sources)
-            for member, sources in zip(self.members, self._sources, strict=True)
-        ]
+        pairs = zip(self.members, self._sources, strict=True)
+        fits = [self._fit(member, sources) for member, sources in pairs]
         held = [fit for fit in fits if fit.rows.held]
         for fit in held:
             with fit.member.stepping.running():

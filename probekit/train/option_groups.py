@@ -192,8 +192,7 @@ class Descent(Group):
     def optimizer_text(self) -> str:
         """Optimizer and schedule as records name them."""
         rate = "constant rate" if self.schedule == "constant" else "linear decay"
-        if self.warmup:
-            rate += f", warm-up {self.warmup:g}"
+        rate += f", warm-up {self.warmup:g}" if self.warmup else ""
         decay = self.decay
         return f"Adam, {rate}" if decay is None else f"AdamW, weight decay {decay:g}, {rate}"
 

@@ -151,31 +151,17 @@ def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, 
         stream: what it was trained on.
         dev: the rows that its best state predicted.
     """
-    found = dict(member.solved) or _descent(member, stream)
+    best, labels, found = member.best, stream.train.labels, dict(member.solved)
+    assert best is not None, "no checkpoint was scored"
+    if not found and len(member.curve) > 1:  # whether more steps might have helped
+        (_, before, _), (_, last, _) = member.curve[-2:]
+        found["best_is_last"] = best.step == stream.total_steps
+        found["falling"] = last < _FALLING * before
     if member.selection_score is not None:
         found["selection_score"] = member.selection_score
-    return found | _classes(member, stream.train, dev)
-
-
-def _descent(member: Member, stream: StreamSpec) -> dict[str, Any]:
-    """Return whether more steps might have helped; nothing of a run without steps."""
-    if len(member.curve) < 2 or member.best is None:
-        return {}
-    (_, before, _), (_, last, _) = member.curve[-2:]
-    return {
-        "best_is_last": member.best.step == stream.total_steps,
-        "falling": last < _FALLING * before,
-    }
-
-
-def _classes(member: Member, train: FeatureView, dev: FeatureView) -> dict[str, Any]:
-    """Return which classes the draw lacks, and whether one alone is predicted."""
-    if not len(train.labels) or member.best is None:
-        return {}
-    counts = class_counts(train)
-    names = set(type_names(train.labels.names)) - {"O"}
-    return {
-        "one_class": len(np.unique(member.best.predicted)) == 1 and len(dev) > 1,
-        "absent": sum(counts.get(name, 0) == 0 for name in names),
-        "single": sum(counts.get(name, 0) == 1 for name in names),
-    }
+    if len(labels):  # which classes the draw lacks, and whether one alone is predicted
+        counts, names = class_counts(stream.train), set(type_names(labels.names)) - {"O"}
+        found["one_class"] = len(np.unique(best.predicted)) == 1 and len(dev) > 1
+        found["absent"] = sum(counts.get(name, 0) == 0 for name in names)
+        found["single"] = sum(counts.get(name, 0) == 1 for name in names)
+    return found

@@ -100,8 +100,7 @@ class LinearProbes:
         self, hidden: Sequence[Float[Tensor, "rows width"]]
     ) -> Sequence[Float[Tensor, "rows width"]]:
         """Return what every probe sees after the dropout that all of them share."""
-        rate = self._probes[0][1].dropout
-        if rate == 0:
+        if (rate := self._probes[0][1].dropout) == 0:
             return hidden
         keep = dropout_mask(hidden[0], rate, self._dropout)
         return [h * keep for h in hidden]

@@ -119,16 +119,13 @@ class TrainedHead:
 
     def _treat(self, z: HeadInput) -> HeadInput:
         """Return the states in float32, each layer treated as in training."""
-        if isinstance(z, TokenStates):
-            self._check(1, z.hidden.shape[1])
-            hidden = self._normalization(z.hidden.float().unsqueeze(1)).squeeze(1)
-            return replace(z, hidden=hidden)
-        self._check(z.shape[1], z.shape[2])
-        return self._normalization(z.transpose(0, 1).float().contiguous().transpose(0, 1))
-
-    def _check(self, n_layers: int, dim: int) -> None:
+        n_layers, dim = (1, z.hidden.shape[1]) if isinstance(z, TokenStates) else z.shape[1:]
         if (n_layers, dim) != (len(self.layers), self._probe.head.dim):
             raise OptionError(
                 f"this head reads {len(self.layers)} layers of width {self._probe.head.dim}; "
                 f"found {n_layers} layers of width {dim}."
             )
+        if isinstance(z, TokenStates):
+            hidden = self._normalization(z.hidden.float().unsqueeze(1)).squeeze(1)
+            return replace(z, hidden=hidden)
+        return self._normalization(z.transpose(0, 1).float().contiguous().transpose(0, 1))

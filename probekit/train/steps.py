@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.probe.decoders.contract import IGNORED
+from probekit.probe.decoders.contract import IGNORED, Fused
 from probekit.probe.decoders.dropout import dropout_mask
 from probekit.probe.decoders.linear import LinearDecoder
 from probekit.train.member import Member
@@ -96,9 +96,7 @@ class LinearProbes:
             for (member, _), loss in zip(probes, losses, strict=True):
                 member.count(loss)
 
-    def _dropped(
-        self, hidden: Sequence[Float[Tensor, "rows width"]]
-    ) -> Sequence[Float[Tensor, "rows width"]]:
+    def _dropped(self, hidden: Sequence[Fused]) -> Sequence[Fused]:
         """Return what every probe sees after the dropout that all of them share."""
         if (rate := self._probes[0][1].dropout) == 0:
             return hidden

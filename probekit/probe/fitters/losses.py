@@ -26,6 +26,11 @@ Weights = Float[Tensor, "problems n"]
 
 Biases = Float64[Tensor, "problems logits"]
 
+Bounds = Int64[Tensor, " bounds"]
+"""Of the sentences in the rows."""
+
+Predicted = Int64[Tensor, "problems n"] | Float[Tensor, "problems n"]
+
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
@@ -79,8 +84,8 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def predict(self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]) -> Tensor:
-        """Return the class or number of each row in each problem, shape (problems, n).
+    def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
+        """Return the class or number of each row in each problem.
 
         Args:
             logits: of rows that may be of another split.
@@ -119,9 +124,7 @@ class Softmax(Loss):
         weighted.scatter_(1, targets, -wrong)
         return Derivatives(value, weighted, torch.zeros_like(extra), curvature)
 
-    def predict(
-        self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
-    ) -> Int64[Tensor, "problems n"]:
+    def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
         """Return the class with the largest logit."""
         return logits.argmax(1)
 
@@ -157,9 +160,7 @@ class Binary(Loss):
         curvature = (wrong * (1 - wrong) * weights).sum(1).double().view(-1, 1, 1)
         return Derivatives(value, by_logits.unsqueeze(1), torch.zeros_like(extra), curvature)
 
-    def predict(
-        self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
-    ) -> Int64[Tensor, "problems n"]:
+    def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
         """Return 1 where the logit is above 0, else 0."""
         return (logits.squeeze(1) > 0).long()
 
@@ -186,9 +187,7 @@ class Squares(Loss):
         curvature = weights.double().sum(1).view(-1, 1, 1)
         return Derivatives(value, weighted.unsqueeze(1), torch.zeros_like(extra), curvature)
 
-    def predict(
-        self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
-    ) -> Float[Tensor, "problems n"]:
+    def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
         """Return the numbers."""
         return logits.squeeze(1)
 

@@ -21,7 +21,7 @@ from probekit.base.machine.process import keep_free_memory
 from probekit.base.numbers.seeding import torch_generator
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import MemberSpec
+from probekit.train.member import MemberSpec
 from probekit.train.optimizer import Optimizer
 from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe

@@ -18,8 +18,8 @@ from .results import load_records as load_records
 from .results.comparison import choose_run as choose_run
 from .results.comparison import compare as compare
 from .train.baselines import run_baselines as run_baselines
-from .train.saved import predict as predict
 from .train.saved.head import TrainedHead as TrainedHead
+from .train.saved.predict import predict as predict
 from .train.sweeps import fit as fit
 from .train.sweeps import sweep as sweep
 from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS

@@ -16,7 +16,8 @@ from probekit.cli import app
 from probekit.errors import DataError, RecordError
 from probekit.metrics import encode_gold
 from probekit.probe.decoders import DECODERS
-from probekit.probe.heads import HEADS, BackboneFacts
+from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import BackboneFacts
 from probekit.probe.normalization import NORMALIZATIONS, RowFacts
 from probekit.tasks import TASKS
 from probekit.train.sweeps.protocols import PROTOCOLS

@@ -10,7 +10,7 @@ from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.probe.decoders import DecoderSpec
-    from probekit.probe.heads import HeadSpec
+    from probekit.probe.heads.contract import HeadSpec
 
 
 def tasks(

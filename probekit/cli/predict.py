@@ -10,7 +10,7 @@ import typer
 from probekit.cli import options
 
 if TYPE_CHECKING:
-    from probekit.train.saved import Item
+    from probekit.train.saved.items import Item
 
     Label = list[str] | str | float
 
@@ -39,9 +39,9 @@ def predict(
     """Label new text with a saved head: each word, each text or each pair of texts."""
     from probekit.cli.output import print_json, progress_wanted
     from probekit.tasks import TextOptions
-    from probekit.train.saved import file_items, line_items
-    from probekit.train.saved import predict as label_texts
     from probekit.train.saved.head import TrainedHead
+    from probekit.train.saved.items import file_items, line_items
+    from probekit.train.saved.predict import predict as label_texts
 
     trained = TrainedHead.from_pretrained(head)
     own = TextOptions(text=text, separator=separator, encoding=encoding, sentences=sentences)

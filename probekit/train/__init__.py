@@ -1,8 +1,1 @@
-"""Training from the cache: samples, order, groups of heads side by side.
-
-The names of ``__init__.pyi`` load on first use, so that protocols and specs do not import torch.
-"""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+"""Training from the cache: samples, order, groups of heads side by side."""

@@ -5,7 +5,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from probekit.base.numbers.precision import full, no_autocast
-from probekit.probe.heads import LayerWeights
+from probekit.probe.heads.contract import LayerWeights
 from probekit.train.probe import Probe
 
 _AT_ONCE = 1 << 22  # values of contributions that are held at a time
@@ -54,6 +54,10 @@ class Contributions:
             self._merge(parts.double())
 
     def _merge(self, parts: Float64[Tensor, "layers rows outputs"]) -> None:
+        # To the only output two layers add 3 and 1 in both rows of a block, then 5 and 1 in both of
+        # the next. Inside a block nothing varies; the means are 2 and 0 apart, 2 together, and two
+        # rows beside two weigh 2 * 2 / 4: the first layer gets 2 * 2 * 1, the second 0. The outputs
+        # 4 4 6 6 do have squares of 4 about their mean.
         rows, outputs = parts.shape[1:]
         if outputs > 1:  # the only output of a regression is not its own mean
             parts = parts - parts.mean(2, keepdim=True)

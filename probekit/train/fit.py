@@ -112,9 +112,8 @@ class _Group:
             dev_sources |= residency.sources(dev, specs, once=True)
         self._dev = ScoredSplit(dev, dev_sources, metric)
         self._judges = {id(dev): self._dev}
-        ahead = residency.read_ahead(
-            sum(source.resident is None for own in sources for source in own.values())
-        )
+        on_disk = [one for own in sources for one in own.values() if one.resident is None]
+        ahead = residency.read_ahead(len(on_disk))
         opened = iter(sources)
         self.running = [
             SolvedStream(spec, residency, self._judge_of(spec))
@@ -163,6 +162,8 @@ class _Group:
 
     def _descend(self, streams: Sequence[Stream]) -> None:
         """Advance streams from evaluation to evaluation; one pass scores all with one judge."""
+        # Streams of 4 and 6 evaluations: the first four points of both are scored in one pass each,
+        # whatever steps they stand for; the last two of the second stream are scored alone.
         judges = [self._judge_of(stream.spec) for stream in streams]
         for point in range(max((len(stream.points) for stream in streams), default=0)):
             judged: dict[ScoredSplit, list[Stream]] = {}
@@ -188,15 +189,10 @@ class _Group:
         self, others: Mapping[str, FeatureView], metrics: Mapping[str, type[Metric]], *, keep: bool
     ) -> dict[Member, FitResult]:
         """Return members to their best checkpoint, weigh their layers, score the other splits."""
-        splits = {
-            name: ScoredSplit(
-                view,
-                self._residency.sources(view, self._specs, once=True),
-                metrics.get(name, self._dev.metric),
-            )
-            for name, view in others.items()
-        }
-        finished, dev = self._finished(), self._dev
+        finished, dev, splits = self._finished(), self._dev, dict[str, ScoredSplit]()
+        for name, view in others.items():
+            sources = self._residency.sources(view, self._specs, once=True)
+            splits[name] = ScoredSplit(view, sources, metrics.get(name, dev.metric))
         members = [member for _, member in finished]
         for member in members:
             member.restore_best()
@@ -205,15 +201,8 @@ class _Group:
             member.settle(dev.scorer.score(found), dev.metric, found)
         weights = dev.weigh(members)
         predicted = {name: split.predict(members) for name, split in splits.items()}
-        return {
-            member: freeze(
-                member,
-                spec,
-                dev,
-                weights[place],
-                splits,
-                {name: found[place] for name, found in predicted.items()},
-                keep=keep,
-            )
-            for place, (spec, member) in enumerate(finished)
-        }
+        results = {}
+        for place, (spec, member) in enumerate(finished):
+            own = {name: found[place] for name, found in predicted.items()}
+            results[member] = freeze(member, spec, dev, weights[place], splits, own, keep=keep)
+        return results

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.metrics.perplexity import ENDLESS
 from probekit.probe.decoders import DecoderSpec
-from probekit.probe.heads import HeadSpec
+from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent
@@ -121,8 +121,7 @@ class Member:
         self.solved: Mapping[str, Any] = {}
         self.selection_score: float | None = None
         self.diverged = False
-        self.reading = Stopwatch(device)
-        self.stepping = Stopwatch(device)
+        self.reading, self.stepping = Stopwatch(device), Stopwatch(device)
         self._loss = torch.zeros((), device=device)
         self._steps = 0
 
@@ -145,7 +144,9 @@ class Member:
         """
         score = self.last_score = scores[metric.name]
         if step:
-            loss = self._mean_loss()
+            loss = float(self._loss) / self._steps if self._steps else math.inf
+            self._loss.zero_()
+            self._steps = 0
             self.curve.append((step, loss if math.isfinite(loss) else ENDLESS, score))
             self._note_divergence(loss)
         if self.diverged and self.best is not None:
@@ -159,21 +160,14 @@ class Member:
         self, scores: Mapping[str, float], metric: type[Metric], predicted: np.ndarray
     ) -> None:
         """Note what the state that was chosen without dev does on dev."""
-        step, state = (0, {}) if self.best is None else (self.best.step, self.best.state)
-        if self.best is not None:
-            self.selection_score = self.best.scores[metric.name]
+        chosen = self.best or Checkpoint(0, {}, predicted, {})
+        self.selection_score = chosen.scores.get(metric.name)
         self.last_score = scores[metric.name]
-        self.best = Checkpoint(step, dict(scores), predicted, state)
-
-    def _mean_loss(self) -> float:
-        """Return the mean training loss since the last call; infinite without a step."""
-        loss = float(self._loss) / self._steps if self._steps else math.inf
-        self._loss.zero_()
-        self._steps = 0
-        return loss
+        self.best = replace(chosen, scores=dict(scores), predicted=predicted)
 
     def _note_divergence(self, loss: float) -> None:
-        if self.diverged or (math.isfinite(loss) and _all_finite(self.probe)):
+        values = self.probe.parameters()
+        if self.diverged or (math.isfinite(loss) and all(bool(v.isfinite().all()) for v in values)):
             return
         self.diverged = True
         logger.warning(
@@ -211,7 +205,3 @@ def taken_over(
     found = normalization_from_json({"name": name}, layers, own[0].shape[-1])
     start_from(prefix, state, found)
     return found.to(device)
-
-
-def _all_finite(probe: Probe) -> bool:
-    return all(bool(values.isfinite().all()) for values in probe.parameters())

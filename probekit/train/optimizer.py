@@ -31,7 +31,10 @@ class Optimizer:
             descent: what all of them have in common.
         """
         self._descent = descent
-        by_rate = _by_rate(probes, descent)
+        by_rate: dict[float, list[nn.Parameter]] = {}  # groups of one rate step together
+        for name, values in join([probe.parameter_groups() for probe in probes]).items():
+            if trained := [value for value in values if value.requires_grad]:
+                by_rate.setdefault(descent.peak(name), []).extend(trained)
         self.idle = not by_rate
         self._groups = [_Group(values, rate, descent.decay) for rate, values in by_rate.items()]
 
@@ -50,10 +53,14 @@ class _Group:
 
     def __init__(self, values: list[nn.Parameter], lr: float, decay: float | None) -> None:
         """Start the moments at 0; ``decay`` is AdamW's, None is Adam."""
-        self._lr = lr
-        self._decay = decay
+        self._lr, self._decay = lr, decay
         self._states = [
-            (value, torch.zeros_like(value), torch.zeros_like(value), _zero(value))
+            (
+                value,
+                torch.zeros_like(value),
+                torch.zeros_like(value),
+                torch.zeros((), dtype=torch.float32, device=value.device),
+            )
             for value in values
         ]
 
@@ -83,17 +90,3 @@ class _Group:
         )
         for value in values:
             value.grad = None
-
-
-def _zero(like: nn.Parameter) -> torch.Tensor:
-    return torch.zeros((), dtype=torch.float32, device=like.device)
-
-
-def _by_rate(probes: Sequence[Probe], descent: Descent) -> dict[float, list[nn.Parameter]]:
-    """Return what is trained, by learning rate: groups of one rate take their steps together."""
-    found: dict[float, list[nn.Parameter]] = {}
-    for name, values in join([probe.parameter_groups() for probe in probes]).items():
-        trained = [value for value in values if value.requires_grad]
-        if trained:
-            found.setdefault(descent.peak(name), []).extend(trained)
-    return found

@@ -56,12 +56,8 @@ class Group:
 
     def filled(self) -> Self:
         """Return the group with a value for every option that has one if unset."""
-        unset = {
-            one.name: one.metadata["unset"]
-            for one in fields(self)
-            if "unset" in one.metadata and getattr(self, one.name) is None
-        }
-        return replace(self, **unset)
+        unset = {one.name: one.metadata.get("unset") for one in fields(self)}
+        return replace(self, **{name: unset[name] for name in unset if getattr(self, name) is None})
 
     def of(self, group: "type[G]") -> "G":
         """Return one group of a spec, which has the options of several."""
@@ -145,11 +141,8 @@ class Descent(Group):
 
     def __post_init__(self) -> None:
         """Check every value, and sort the rates of groups."""
-        for kind, name, names in (
-            ("optimizer", self.optimizer, OPTIMIZERS),
-            ("schedule", self.schedule, SCHEDULES),
-        ):
-            if name is not None:
+        for kind, names in {"optimizer": OPTIMIZERS, "schedule": SCHEDULES}.items():
+            if (name := getattr(self, kind)) is not None:
                 choose(kind, name, dict.fromkeys(names))
         self._check_rates()
         check_range("warmup", self.warmup, math.nextafter(0, -1), 1, "a number from 0 to below 1")
@@ -187,6 +180,8 @@ class Descent(Group):
         Args:
             remaining: the share of the run that is left before the step, in (0, 1].
         """
+        # Of 10 steps, 2 of them a warm-up, with linear decay, the shares are 0, 1/2 | 1, 7/8, ...,
+        # 1/8: `remaining` is 1, 0.9 | 0.8, ..., 0.1, and the two lines meet at 0.8.
         warmup = self.warmup or 0.0
         if 1 - remaining < warmup:
             return (1 - remaining) / warmup
@@ -196,8 +191,7 @@ class Descent(Group):
     def optimizer_text(self) -> str:
         """Optimizer and schedule as records name them."""
         rate = "constant rate" if self.schedule == "constant" else "linear decay"
-        if self.warmup:
-            rate += f", warm-up {self.warmup:g}"
+        rate += f", warm-up {self.warmup:g}" if self.warmup else ""
         decay = self.decay
         return f"Adam, {rate}" if decay is None else f"AdamW, weight decay {decay:g}, {rate}"
 
@@ -209,9 +203,8 @@ def is_number(value: object) -> bool:
 
 def check_whole(name: str, value: object, *, least: int) -> None:
     """Refuse what is neither None nor a whole number that is large enough."""
-    if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if value is not None and not whole:
         raise OptionError(
             f"{flag(name)} must be a whole number of at least {least}; found {value!r}."
         )

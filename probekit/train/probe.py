@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from probekit.base.machine.hardware import native_bfloat16
 from probekit.errors import RecordError, reason_of
-from probekit.probe.decoders import Decoder
-from probekit.probe.heads import FusionHead, HeadInput, TokenStates
+from probekit.probe.decoders.contract import Decoder, Losses, Targets
+from probekit.probe.heads.contract import FusionHead, HeadInput
+from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.parameter_groups import Groups, join
 
 _HEAVY = 100_000
@@ -42,10 +43,10 @@ class Probe(nn.Module):
         return self._run(lambda rows: self.decoder(self.head(rows), generator), z)
 
     @torch.no_grad()
-    def predict(
-        self, z: HeadInput, offsets: Int64[Tensor, " bounds"]
-    ) -> Int64[Tensor, " rows"] | Float[Tensor, " rows"]:
+    def predict(self, z: HeadInput, offsets: Int64[Tensor, " bounds"]) -> Targets:
         """Return one class id, or one number, per row; the probe must be in evaluation mode."""
+        # Evaluating, decoder and head are one map where the decoder is affine: `concat` then takes
+        # a (d, classes) product per layer for its (d, d) one.
         affine = self.decoder.affine
         if affine is None:
             return self.decoder.predict(self.logits(z), offsets)
@@ -54,11 +55,8 @@ class Probe(nn.Module):
 
     @torch.no_grad()
     def row_losses(
-        self,
-        z: HeadInput,
-        targets: Int64[Tensor, " rows"] | Float[Tensor, " rows"],
-        offsets: Int64[Tensor, " bounds"],
-    ) -> Float[Tensor, " rows"]:
+        self, z: HeadInput, targets: Targets, offsets: Int64[Tensor, " bounds"]
+    ) -> Losses:
         """Return the loss of each row, in nats for classes; the probe must be evaluating."""
         return self.decoder.row_losses(self.logits(z), targets, offsets)
 

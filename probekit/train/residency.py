@@ -86,11 +86,9 @@ class Residency:
 
     def streams(self, specs: Sequence[StreamSpec]) -> list[dict[Reads, Source]]:
         """Return what each stream reads; streams over the same view share it."""
-        found = []
-        for spec in specs:
-            shared = self.sources(spec.train, _readers(spec.train, specs))
-            found.append({reads: shared[reads] for reads in union([spec])})
-        return found
+        shared = [self.sources(spec.train, _readers(spec.train, specs)) for spec in specs]
+        pairs = zip(specs, shared, strict=True)
+        return [{reads: own[reads] for reads in union([spec])} for spec, own in pairs]
 
     def share(
         self, dev: FeatureView, specs: Sequence[StreamSpec]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from probekit.features import FeatureView
-from probekit.probe.heads import LayerWeights
+from probekit.probe.heads.contract import LayerWeights
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
 from probekit.train.sampling import class_counts, type_names
@@ -102,11 +102,16 @@ def freeze(
     assert best is not None, "no checkpoint was scored"
     scores = {name: others[name].scorer.judge(rows) for name, rows in predicted.items()}
     normalization = member.normalization.cut(member.spec.layers)
-    head, decoder = member.probe.head, member.probe.decoder
+    head = member.probe.head
+    parts = {"head": head, "decoder": member.probe.decoder, "normalization": normalization}
     weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
     finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
     return FitResult(
-        state=_state({"head": head, "decoder": decoder, "normalization": normalization}),
+        state={
+            f"{part}.{name}": value.detach().cpu().clone()
+            for part, module in parts.items()
+            for name, value in module.state_dict().items()
+        },
         modules={
             "head": member.spec.head.to_json(),
             "decoder": member.spec.decoder.to_json(),
@@ -118,7 +123,11 @@ def freeze(
         best_step=best.step,
         best_epoch=best.step / max(stream.steps_per_epoch, 1),
         test_score=scores.get("test", {}).get(metric),
-        scores=_by_split({"dev": best.scores, **scores}),
+        scores={
+            f"{split}/{name}": score
+            for split, own in {"dev": best.scores, **scores}.items()
+            for name, score in own.items()
+        },
         curve=tuple(member.curve),
         # huge values may be finite, and what is computed from them not
         weights=weights if finite else {},
@@ -134,19 +143,6 @@ def freeze(
     )
 
 
-def _by_split(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the scores of some splits as one mapping, by ``SPLIT/NAME``."""
-    return {f"{split}/{name}": one for split, own in scores.items() for name, one in own.items()}
-
-
-def _state(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
-    return {
-        f"{name}.{key}": value.detach().cpu().clone()
-        for name, module in modules.items()
-        for key, value in module.state_dict().items()
-    }
-
-
 def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, Any]:
     """Return what is worth knowing of a fit, by the names that `results.diagnosis` reads.
 
@@ -155,31 +151,17 @@ def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, 
         stream: what it was trained on.
         dev: the rows that its best state predicted.
     """
-    found = dict(member.solved) or _descent(member, stream)
+    best, labels, found = member.best, stream.train.labels, dict(member.solved)
+    assert best is not None, "no checkpoint was scored"
+    if not found and len(member.curve) > 1:  # whether more steps might have helped
+        (_, before, _), (_, last, _) = member.curve[-2:]
+        found["best_is_last"] = best.step == stream.total_steps
+        found["falling"] = last < _FALLING * before
     if member.selection_score is not None:
         found["selection_score"] = member.selection_score
-    return found | _classes(member, stream.train, dev)
-
-
-def _descent(member: Member, stream: StreamSpec) -> dict[str, Any]:
-    """Return whether more steps might have helped; nothing of a run without steps."""
-    if len(member.curve) < 2 or member.best is None:
-        return {}
-    (_, before, _), (_, last, _) = member.curve[-2:]
-    return {
-        "best_is_last": member.best.step == stream.total_steps,
-        "falling": last < _FALLING * before,
-    }
-
-
-def _classes(member: Member, train: FeatureView, dev: FeatureView) -> dict[str, Any]:
-    """Return which classes the draw lacks, and whether one alone is predicted."""
-    if not len(train.labels) or member.best is None:
-        return {}
-    counts = class_counts(train)
-    names = set(type_names(train.labels.names)) - {"O"}
-    return {
-        "one_class": len(np.unique(member.best.predicted)) == 1 and len(dev) > 1,
-        "absent": sum(counts.get(name, 0) == 0 for name in names),
-        "single": sum(counts.get(name, 0) == 1 for name in names),
-    }
+    if len(labels):  # which classes the draw lacks, and whether one alone is predicted
+        counts, names = class_counts(stream.train), set(type_names(labels.names)) - {"O"}
+        found["one_class"] = len(np.unique(best.predicted)) == 1 and len(dev) > 1
+        found["absent"] = sum(counts.get(name, 0) == 0 for name in names)
+        found["single"] = sum(counts.get(name, 0) == 1 for name in names)
+    return found

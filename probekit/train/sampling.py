@@ -4,6 +4,7 @@ Every draw is a function of its seed and size alone, so all heads of one seed se
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -129,6 +130,14 @@ def make_parts(view: FeatureView, select: Selection | None) -> Parts:
     Raises:
         OptionError: no class has an example for every fold, or there is nothing to hold out.
     """
+    # Four drawn examples in two folds, which the draw gives to them as 1 2 1 2:
+    #
+    #   judged   1 2 1 2       the part that does not see an example
+    #   seen     1 1 1 1       part 0 sees all of them
+    #            0 1 0 1       part 1 not those that it judges
+    #            1 0 1 0       nor does part 2
+    #
+    # A held-out share is a single fold, and 0 for what stays: 0 1 0 0.
     n_examples = view.n_examples
     judged = np.zeros(n_examples, np.int64)
     if select is not None and select.kind == "cv":
@@ -156,13 +165,10 @@ def class_counts(view: FeatureView) -> dict[str, int]:
     """Return how many examples each class has, types of chunks without ``O``; empty of numbers."""
     if not len(view.labels):
         return {}
-    types = type_names(view.all_names)
-    owners = np.repeat(np.arange(view.n_examples), view.lengths)
-    pairs = set(zip(owners.tolist(), view.targets.tolist(), strict=True))
-    found: dict[str, set[int]] = {}
-    for example, target in pairs:
-        found.setdefault(types[target], set()).add(example)
-    return {name: len(examples) for name, examples in found.items() if name != "O"}
+    types = np.array(type_names(view.all_names), dtype=object)[view.targets].tolist()
+    owners = np.repeat(np.arange(view.n_examples), view.lengths).tolist()
+    counts = Counter(name for name, _ in set(zip(types, owners, strict=True)) if name != "O")
+    return dict(counts)
 
 
 def check_two_classes(view: FeatureView) -> None:

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from probekit.features import FeatureView
 from probekit.metrics import AnyGold, Gold, LossGold, Metric, ValueGold, confusion
-from probekit.probe.heads import HeadInput, LayerWeights
-from probekit.probe.heads.contract import Reads
+from probekit.probe.heads.contract import HeadInput, LayerWeights, Reads
 from probekit.train.contributions import Contributions
 from probekit.train.member import Member
 from probekit.train.sampling import type_names
@@ -47,8 +46,8 @@ class ScoredSplit:
                 found: Tensor = member.probe.row_losses(z, inputs.targets, inputs.offsets)
             else:
                 found = member.probe.predict(z, inputs.offsets)
-            parts[member].append(found)
-        return [_numbers(torch.cat(parts[member])) for member in members]
+            parts[member].append(found.double() if found.is_floating_point() else found)
+        return [torch.cat(parts[member]).cpu().numpy() for member in members]
 
     def weigh(self, members: Sequence[Member]) -> list[LayerWeights]:
         """Return each member's layer weights, one vector, or one per row where they differ.
@@ -56,7 +55,11 @@ class ScoredSplit:
         Those of a sum of maps (``concat``) are what its layers contribute: see `Contributions`.
         """
         parts: dict[Member, list[LayerWeights]] = {member: [] for member in members}
-        sums = {member: Contributions(member.probe) for member in members if _is_sum(member)}
+        sums = {  # members whose h is a sum of maps of its layers
+            member: Contributions(member.probe)
+            for member in members
+            if member.probe.head.layer_maps() is not None
+        }
         read = [one for one in members if one in sums or one.probe.head.per_row]
         for member, z, _ in self._visit(read):
             if member not in sums:
@@ -77,15 +80,6 @@ class ScoredSplit:
             for inputs in source.blocks() if chosen else ():
                 for member in chosen:
                     yield member, inputs.of(member.normalization, member.spec.layers), inputs
-
-
-def _is_sum(member: Member) -> bool:
-    """Say whether a member's h is a sum of maps of its layers."""
-    return member.probe.head.layer_maps() is not None
-
-
-def _numbers(found: Tensor) -> np.ndarray:
-    return (found.double() if found.is_floating_point() else found).cpu().numpy()
 
 
 def gold_of(view: FeatureView, metric: type[Metric]) -> AnyGold:

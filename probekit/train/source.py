@@ -6,7 +6,7 @@ that reads one layer touches one block and a weighted sum over layers is one pro
 
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,8 @@ from probekit.base.machine.process import Heap
 from probekit.base.numbers.ragged import block_bounds, bounds_of
 from probekit.base.registry import choose
 from probekit.features import FeatureView
-from probekit.probe.heads import HeadInput, TokenStates
+from probekit.probe.heads.contract import HeadInput
+from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.normalization import NORMALIZATIONS, Normalization
 from probekit.store import StoredRows
 from probekit.train.token_rows import TokenLayout
@@ -43,6 +44,7 @@ _PART = 256 * 2**20
 _ALIGNMENT = 64
 
 
+@dataclass(eq=False)
 class Inputs:
     """Rows of the union of layers, from which each member takes what it reads.
 
@@ -51,49 +53,34 @@ class Inputs:
 
     Attributes:
         z: rows in float32, layer-major, or the subwords of whole windows.
+        layers: the numbers along axis 0.
         targets: class number or value of each row that is predicted.
         offsets: bounds of the examples in them.
+        tokens: says of subwords which windows they form and which rows they make.
     """
 
-    def __init__(
-        self,
-        z: Float[Tensor, "layers rows dim"],
-        layers: Sequence[int],
-        targets: Int64[Tensor, " targets"] | Float[Tensor, " targets"],
-        offsets: Int64[Tensor, " bounds"],
-        tokens: TokenStates | None = None,
-    ) -> None:
-        """Keep the rows.
-
-        Args:
-            z: rows, or subwords.
-            layers: the numbers along axis 0.
-            targets: of the rows that are predicted.
-            offsets: bounds of the examples in them.
-            tokens: says of subwords which windows they form and which rows they make.
-        """
-        self.z, self.targets, self.offsets = z, targets, offsets
-        self._layers = tuple(layers)
-        self._tokens = tokens
-        self._normalised: dict[Normalization, Tensor] = {}
-        self._cut: dict[tuple[Normalization, tuple[int, ...]], Tensor] = {}
+    z: Float[Tensor, "layers rows dim"]
+    layers: Sequence[int]
+    targets: Int64[Tensor, " targets"] | Float[Tensor, " targets"]
+    offsets: Int64[Tensor, " bounds"]
+    tokens: TokenStates | None = None
+    _normalised: dict[Normalization, Tensor] = field(default_factory=dict)
+    _cut: dict[tuple[Normalization, tuple[int, ...]], Tensor] = field(default_factory=dict)
 
     def of(self, normalization: Normalization, layers: tuple[int, ...]) -> HeadInput:
         """Return normalised rows of some layers, layer-major in memory, or the subwords of one."""
         key = (normalization, layers)
         if key not in self._cut:
-            normalised = self._normalised.get(normalization)
-            if normalised is None:
-                z = select(self.z, self._layers, normalization.layers)
-                normalised = normalization(z.transpose(0, 1)).transpose(0, 1)
-                self._normalised[normalization] = normalised
-            self._cut[key] = select(normalised, normalization.layers, layers)
+            if normalization not in self._normalised:
+                z = select(self.z, self.layers, normalization.layers).transpose(0, 1)
+                self._normalised[normalization] = normalization(z).transpose(0, 1)
+            self._cut[key] = select(self._normalised[normalization], normalization.layers, layers)
         z = self._cut[key]
-        return z.transpose(0, 1) if self._tokens is None else replace(self._tokens, hidden=z[0])
+        return z.transpose(0, 1) if self.tokens is None else replace(self.tokens, hidden=z[0])
 
 
 def select(
-    z: Float[Tensor, "layers rows dim"], have: tuple[int, ...], wanted: tuple[int, ...]
+    z: Float[Tensor, "layers rows dim"], have: Sequence[int], wanted: Sequence[int]
 ) -> Float[Tensor, "wanted rows dim"]:
     """Return some layers; a view where they lie side by side, else a copy."""
     places = [have.index(layer) for layer in wanted]
@@ -134,6 +121,7 @@ class Source:
         self.view, self._layout = view, layout
         self.read_view = view if layout is None else layout.view
         self.layers, self.device = tuple(layers), device
+        self._fitted: dict[str, Normalization] = {}
         self.resident: StoredRows | None = None
         if resident and decoded:
             rows = self.read_view.array.read(self.read_view.rows, self.layers)
@@ -200,15 +188,18 @@ class Source:
             yield self._inputs(z, _examples_between(offsets, start, stop))
 
     def fitted(self, normalization: str) -> Normalization:
-        """Return a normalisation fitted on what is read, for all of its layers.
+        """Return a normalisation fitted on what is read, for all of its layers; always the same.
 
         Raises:
             UnknownNameError: no normalisation has this name.
             OptionError: it cannot be had of these rows, or of the model that made them.
         """
-        kind = choose("normalization", normalization, NORMALIZATIONS)
-        blocks = (inputs.z.transpose(0, 1) for inputs in self.blocks())
-        return kind.fit(blocks, self.layers, self.read_view.facts).to(self.device)
+        if normalization not in self._fitted:
+            kind = choose("normalization", normalization, NORMALIZATIONS)
+            blocks = (inputs.z.transpose(0, 1) for inputs in self.blocks())
+            fitted = kind.fit(blocks, self.layers, self.read_view.facts)
+            self._fitted[normalization] = fitted.to(self.device)
+        return self._fitted[normalization]
 
     def batches(self, steps: Iterator[Step], *, memory: int) -> Generator[Inputs, None, None]:
         """Yield what each step reads, gathered from memory or read ahead from the cache.

@@ -1,13 +1,14 @@
 """How the members of a stream take a step: linear probes all at once, every other by itself."""
 
 from collections.abc import Hashable, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.probe.decoders.contract import IGNORED
+from probekit.probe.decoders.contract import IGNORED, Fused
 from probekit.probe.decoders.dropout import dropout_mask
 from probekit.probe.decoders.linear import LinearDecoder
 from probekit.train.member import Member
@@ -61,7 +62,7 @@ class LinearProbes:
 
     def __init__(self, members: Sequence[Member]) -> None:
         """Start what the probes have in common; one stopwatch is that of all from now on."""
-        self._probes = [(member, _linear(member)) for member in members]
+        self._probes = [(one, cast(LinearDecoder, one.probe.decoder)) for one in members]
         self._optimizer = Optimizer([member.probe for member in members], members[0].spec.descent)
         self._dropout = members[0].dropout
         self._stopwatch = Stopwatch(self._dropout.device, among=len(members))
@@ -95,12 +96,9 @@ class LinearProbes:
             for (member, _), loss in zip(probes, losses, strict=True):
                 member.count(loss)
 
-    def _dropped(
-        self, hidden: Sequence[Float[Tensor, "rows width"]]
-    ) -> Sequence[Float[Tensor, "rows width"]]:
+    def _dropped(self, hidden: Sequence[Fused]) -> Sequence[Fused]:
         """Return what every probe sees after the dropout that all of them share."""
-        rate = self._probes[0][1].dropout
-        if rate == 0:
+        if (rate := self._probes[0][1].dropout) == 0:
             return hidden
         keep = dropout_mask(hidden[0], rate, self._dropout)
         return [h * keep for h in hidden]
@@ -115,6 +113,8 @@ def losses_and_gradients(
     target is -100. What is returned of a probe is the same whichever others there are: softmax goes
     row by row, and the rest is exact whatever lies beside it.
     """
+    # Rows with targets 1, -100 and 0 of two classes: `share` is 1/2 0 1/2, `expected` has it at the
+    # target, (0 1/2) (0 0) (1/2 0), and softmax times the share less that is the gradient.
     known = (targets != IGNORED).unsqueeze(1)
     count = known.sum().clamp(min=1)
     share = known.to(logits.dtype) / count
@@ -142,7 +142,8 @@ def steps_of(members: Sequence[Member]) -> list[Stepper]:
     found: list[Stepper] = []
     for member in members:
         if is_linear_probe(member):
-            together.setdefault(_shared(member), []).append(member)
+            shared = member.probe.head.width, member.spec.decoder, member.spec.descent
+            together.setdefault(shared, []).append(member)
         else:
             found.append(OwnSteps(member))
     return [*found, *map(LinearProbes, together.values())]
@@ -153,15 +154,3 @@ def is_linear_probe(member: Member) -> bool:
     head, decoder = member.probe.head, member.probe.decoder
     trains_head = any(parameter.requires_grad for parameter in head.parameters())
     return isinstance(decoder, LinearDecoder) and not trains_head and not member.probe.heavy
-
-
-def _linear(member: Member) -> LinearDecoder:
-    """Return the layer that a linear probe trains."""
-    decoder = member.probe.decoder
-    assert isinstance(decoder, LinearDecoder), "a linear probe"
-    return decoder
-
-
-def _shared(member: Member) -> Hashable:
-    """Return what linear probes must have in common to step together."""
-    return member.probe.head.width, member.spec.decoder, member.spec.descent

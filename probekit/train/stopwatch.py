@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -17,10 +18,9 @@ class Stopwatch:
 
     def __init__(self, device: torch.device, *, among: int = 1) -> None:
         """Start at zero; the work is done for so many at once, and ``seconds`` is one's share."""
-        self._device = device
-        self._among = among
+        self._device, self._among = device, among
         self._seconds = 0.0
-        self._stretches: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
+        self._stretches: deque[tuple[Any, Any]] = deque()  # the events around each
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -30,13 +30,14 @@ class Stopwatch:
             yield
             self._seconds += time.perf_counter() - start
             return
-        first, last = _event(), _event()
+        make: Any = torch.cuda.Event  # torch types neither its events' making nor their questions
+        first, last = make(enable_timing=True), make(enable_timing=True)
         stream = torch.cuda.current_stream(self._device)
         first.record(stream)
         yield
         last.record(stream)
         self._stretches.append((first, last))
-        while self._stretches and _is_done(self._stretches[0][1]):  # or they would pile up
+        while self._stretches and self._stretches[0][1].query():  # or they would pile up
             self._count_oldest()
 
     @property
@@ -47,14 +48,8 @@ class Stopwatch:
         return self._seconds / self._among
 
     def _count_oldest(self) -> None:
+        # Events are passed in the order in which the device reaches them: what was queued first is
+        # done first, and waiting for the last event of a stretch waits for nothing behind it.
         first, last = self._stretches.popleft()
         last.synchronize()
         self._seconds += first.elapsed_time(last) / 1e3
-
-
-def _is_done(event: torch.cuda.Event) -> bool:
-    return bool(event.query())  # type: ignore[no-untyped-call]
-
-
-def _event() -> torch.cuda.Event:
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

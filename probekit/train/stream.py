@@ -1,23 +1,16 @@
 """A stream: the members that share a sample, an order and therefore every batch."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import torch
 
 from probekit.features import FeatureView
 from probekit.probe.fitters import SOLVERS
 from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member, MemberSpec, taken_over
-from probekit.train.option_groups import (
-    DEFAULT_BATCH_SIZE,
-    DEFAULT_EPOCHS,
-    DEFAULT_EVALS,
-    Steps,
-)
+from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS, DEFAULT_EVALS, Steps
 from probekit.train.order import batches, evaluation_steps, steps_per_epoch
-from probekit.train.source import Inputs, Source, Step
-from probekit.train.steps import steps_of
+from probekit.train.source import Inputs, Source
+from probekit.train.steps import Stepper, steps_of
 from probekit.train.stopwatch import Stopwatch
 
 Report = Callable[[int | str], None]
@@ -91,36 +84,29 @@ class Stream:
         """
         self.spec = spec
         device = next(iter(sources.values())).device
-        saved = [
-            taken_over(member.normalize, member.start or {}, member.layers, device)
-            for member in spec.members
-        ]
-        pairs = list(zip(spec.members, saved, strict=True))
-        fitted = {
-            (reads, name): sources[reads].fitted(name)
-            for reads, name in {(m.head.reads, m.normalize) for m, own in pairs if own is None}
-        }
         self.members = tuple(
             Member(
                 member,
-                own or fitted[member.head.reads, member.normalize],
+                taken_over(member.normalize, member.start or {}, member.layers, device)
+                or sources[member.head.reads].fitted(member.normalize),
                 seed=spec.seed,
                 train=spec.train,
                 device=device,
             )
-            for member, own in pairs
+            for member in spec.members
         )
-        readers = {
-            reads: [member for member in self.members if member.spec.head.reads == reads]
-            for reads in sources
-        }
-        self._reading = {reads: _time_reading(own, device) for reads, own in readers.items()}
-        self._stepping = {reads: steps_of(own) for reads, own in readers.items()}
+        # Heads that read rows and heads that read subwords have batches, and times, of their own.
+        self._parts: list[tuple[Generator[Inputs, None, None], Stopwatch, list[Stepper]]] = []
+        for reads, source in sources.items():
+            readers = [member for member in self.members if member.spec.head.reads == reads]
+            reading = Stopwatch(device, among=len(readers))
+            for member in readers:
+                member.reading = reading
+            lengths, size = spec.train.lengths, spec.batch_size
+            order = batches(lengths, seed=spec.seed, epochs=spec.epochs, batch_size=size)
+            self._parts.append((source.batches(order, memory=ahead), reading, steps_of(readers)))
         self.points = spec.points
         self.step, self.scored_at = 0, -1
-        self._batches: dict[Reads, Generator[Inputs, None, None]] = {
-            reads: source.batches(self._steps(), memory=ahead) for reads, source in sources.items()
-        }
 
     @property
     def finished(self) -> tuple[Member, ...]:
@@ -133,34 +119,20 @@ class Stream:
             member.probe.train()
         while self.step < step:
             remaining = 1 - self.step / self.spec.total_steps
-            for reads, read in self._batches.items():
-                with self._reading[reads].running():
+            for read, reading, steppers in self._parts:
+                with reading.running():
                     inputs = next(read)
-                for one in self._stepping[reads]:
+                for one in steppers:
                     one.step(inputs, remaining=remaining)
             self.step += 1
             report(len(self.members))
         for member in self.members:
             member.probe.eval()
 
-    def _steps(self) -> Iterator[Step]:
-        spec = self.spec
-        return batches(
-            spec.train.lengths, seed=spec.seed, epochs=spec.epochs, batch_size=spec.batch_size
-        )
-
     def close(self) -> None:
         """End the reading ahead."""
-        for read in self._batches.values():
+        for read, *_ in self._parts:
             read.close()
-
-
-def _time_reading(members: Sequence[Member], device: torch.device) -> Stopwatch:
-    """Return the stopwatch of the batches that some members read together."""
-    stopwatch = Stopwatch(device, among=len(members))
-    for member in members:
-        member.reading = stopwatch
-    return stopwatch
 
 
 def named(member: Member, stream: StreamSpec) -> str:

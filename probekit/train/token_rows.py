@@ -14,7 +14,7 @@ from probekit.data.places import row_sources
 from probekit.data.stored import encoded_of, window_lengths
 from probekit.errors import DataError
 from probekit.features import FeatureView, missing_array
-from probekit.probe.heads import TokenStates
+from probekit.probe.heads.tokens import TokenStates
 
 ARRAY = "tokens"
 

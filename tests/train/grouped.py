@@ -2,8 +2,9 @@
 
 from dataclasses import fields
 
-from probekit.train import MemberSpec, StreamSpec
+from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Descent, Steps
+from probekit.train.stream import StreamSpec
 
 
 def member_spec(**options):

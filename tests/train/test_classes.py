@@ -10,7 +10,7 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import fit_group
+from probekit.train.fit import fit_group
 from probekit.train.scoring import ScoredSplit, confusion_of
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts

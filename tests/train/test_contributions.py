@@ -8,8 +8,8 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import fit_group
 from probekit.train.contributions import Contributions
+from probekit.train.fit import fit_group
 from probekit.train.probe import Probe
 from tests.planted import MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec

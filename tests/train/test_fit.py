@@ -10,8 +10,10 @@ from probekit.base.layers import parse_layers
 from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
-from probekit.probe.heads import HEADS, BackboneFacts
-from probekit.train import Interrupted, fit_group, optimizer
+from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import BackboneFacts
+from probekit.train import optimizer
+from probekit.train.fit import Interrupted, fit_group
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec
 

@@ -13,7 +13,7 @@ from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import normalization_from_json
-from probekit.train import fit_group
+from probekit.train.fit import fit_group
 from probekit.train.member import Member
 from probekit.train.source import Source
 from probekit.train.steps import (

@@ -10,7 +10,7 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train import fit_group
+from probekit.train.fit import fit_group
 from probekit.train.order import batches
 from tests.planted import DIM, MODEL, NAMES, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec

@@ -17,8 +17,9 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters import FITTERS
-from probekit.probe.heads import HEADS, BackboneFacts
-from probekit.train import Interrupted, fit_group
+from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import BackboneFacts
+from probekit.train.fit import Interrupted, fit_group
 from probekit.train.sampling import make_parts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all

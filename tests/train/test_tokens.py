@@ -10,8 +10,9 @@ from probekit.errors import DataError
 from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
-from probekit.probe.heads import HEADS, BackboneFacts
-from probekit.train import fit_group
+from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import BackboneFacts
+from probekit.train.fit import fit_group
 from probekit.train.source import Source
 from probekit.train.token_rows import TokenLayout
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all

@@ -46,10 +46,8 @@ def check_decoder(name: str, kind: str) -> None:
     """
     if kind not in choose("decoder", name, DECODERS).kinds:
         fitting = [other for other, spec in DECODERS.items() if kind in spec.kinds]
-        raise OptionError(
-            f"decoder {name!r} does not fit {kind} labels; "
-            f"choose {', '.join(fitting) or 'another label'}."
-        )
+        choice = ", ".join(fitting) or "another label"
+        raise OptionError(f"decoder {name!r} does not fit {kind} labels; choose {choice}.")
 
 
 __all__ = [

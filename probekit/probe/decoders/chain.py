@@ -82,11 +82,12 @@ def log_partition(
     """
     first, *rest = torch.split(emissions, list(packing.sizes))
     alpha, done = chain.start + first, list[Tensor]()
-    odds = _odds(chain)
+    moderate = bool(chain.transitions.detach().abs().max() <= LARGEST)
+    odds = chain.transitions.exp() if moderate else None
     for word in rest:
         alpha = _leave(alpha, len(word), done)
         alpha = _sum_paths(alpha, chain, odds) + word
-    return (_join(alpha, done) + chain.end).logsumexp(1)
+    return (torch.cat([alpha, *reversed(done)]) + chain.end).logsumexp(1)
 
 
 def best_paths(
@@ -104,18 +105,16 @@ def best_paths(
         score, before = (score.unsqueeze(2) + chain.transitions).max(1)
         score = score + word
         back.append(before)
-    last = (_join(score, done) + chain.end).argmax(1)
+    last = (torch.cat([score, *reversed(done)]) + chain.end).argmax(1)
     return _follow(back, last, packing.sizes)
 
 
-def _odds(chain: Chain) -> Tensor | None:
-    """Return exp(transitions), or None if one is too large or small for sums in float32."""
-    moderate = bool(chain.transitions.detach().abs().max() <= LARGEST)
-    return chain.transitions.exp() if moderate else None
-
-
 def _sum_paths(alpha: Tensor, chain: Chain, odds: Tensor | None) -> Tensor:
-    """Return log sum_i exp(alpha_i + transitions_ij); a matrix product is 15 times faster."""
+    """Return log sum_i exp(alpha_i + transitions_ij).
+
+    A matrix product with ``odds``, exp(transitions), is 15 times faster; None where one is too
+    large or small for sums in float32.
+    """
     if odds is None:
         return (alpha.unsqueeze(2) + chain.transitions).logsumexp(1)
     peak = alpha.detach().amax(1, keepdim=True)  # it cancels, so it needs no gradient
@@ -124,15 +123,12 @@ def _sum_paths(alpha: Tensor, chain: Chain, odds: Tensor | None) -> Tensor:
 
 def _leave(state: Tensor, n_left: int, done: list[Tensor]) -> Tensor:
     """Move the state of sentences that have ended to ``done``; return that of the others."""
+    # Sentences lie longest first, so those that end are the last ones, and `done` read backwards
+    # behind the states of the longest is every sentence's last state, in the packed order.
     if n_left == len(state):
         return state
     done.append(state[n_left:])
     return state[:n_left]
-
-
-def _join(state: Tensor, done: list[Tensor]) -> Tensor:
-    """Return the last state of every sentence, longest first."""
-    return torch.cat([state, *reversed(done)])
 
 
 def _follow(back: list[Tensor], last: Tensor, sizes: tuple[int, ...]) -> Tensor:

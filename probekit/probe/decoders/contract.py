@@ -25,6 +25,8 @@ Logits = Float[Tensor, "rows classes"]
 Targets = Int64[Tensor, " rows"] | Float[Tensor, " rows"]
 """Class ids, or numbers."""
 
+Losses = Float[Tensor, " rows"]
+
 Offsets = Int64[Tensor, " bounds"] | None
 """Example e owns rows ``offsets[e]:offsets[e + 1]``; None is one example."""
 
@@ -111,9 +113,7 @@ class Decoder(nn.Module, ABC):
         """
 
     @abstractmethod
-    def row_losses(
-        self, logits: Logits, targets: Targets, offsets: Offsets = None
-    ) -> Float[Tensor, " rows"]:
+    def row_losses(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Losses:
         """Return each row's share of the loss; it is 0 for rows that do not count.
 
         For class ids that is the negative log-likelihood in nats, ``UNSEEN_LOSS`` for a class id
@@ -122,9 +122,7 @@ class Decoder(nn.Module, ABC):
         """
 
     @abstractmethod
-    def predict(
-        self, logits: Logits, offsets: Offsets = None
-    ) -> Int64[Tensor, " rows"] | Float[Tensor, " rows"]:
+    def predict(self, logits: Logits, offsets: Offsets = None) -> Targets:
         """Return one class id per row, or one number."""
 
     def loss(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Float[Tensor, ""]:
@@ -148,9 +146,7 @@ class Classifier(Decoder):
         total = functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
         return total / (targets != IGNORED).sum().clamp(min=1)
 
-    def row_losses(
-        self, logits: Logits, targets: Targets, offsets: Offsets = None
-    ) -> Float[Tensor, " rows"]:
+    def row_losses(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Losses:
         """Return the cross entropy of each row in nats."""
         unseen = targets >= self.n_classes
         known = targets.masked_fill(unseen, IGNORED)

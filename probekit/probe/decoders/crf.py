@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 from torch import Tensor, nn
 
 from probekit.errors import OptionError
@@ -17,6 +17,7 @@ from probekit.probe.decoders.contract import (
     DecoderSpec,
     Fused,
     Logits,
+    Losses,
     Objective,
     Offsets,
     Solution,
@@ -110,10 +111,11 @@ class CRFDecoder(Decoder):
         """Return the emissions; the products run in the autocast dtype."""
         return self.emission(h, generator)
 
-    def row_losses(
-        self, logits: Logits, targets: Targets, offsets: Offsets = None
-    ) -> Float[Tensor, " rows"]:
+    def row_losses(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Losses:
         """Return each sentence's negative log-likelihood in nats on its first row."""
+        # Sentences of 2, 0 and 1 words (offsets 0 2 2 3) with targets 4 -100 | 9, of which 9 is no
+        # class: known words 1 0 0, unseen ones 0 0 1. The first has the loss of its 4, whatever its
+        # other tag; the last has ``UNSEEN_LOSS``; they stand in rows 0 and 2, and row 1 has 0.
         offsets = _bounds(logits, offsets)
         first, lengths = offsets[:-1], offsets.diff()
         sentence = torch.arange(len(first), device=logits.device).repeat_interleave(lengths)

@@ -1,17 +1,15 @@
 """Dropout whose masks come from a given generator (``nn.Dropout`` draws from the global one)."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from probekit.errors import OptionError
+from probekit.probe.decoders.contract import Fused
 
 _STEPS = 2**16
 
 
-def dropout(
-    x: Float[Tensor, "rows width"], rate: float, generator: torch.Generator | None
-) -> Float[Tensor, "rows width"]:
+def dropout(x: Fused, rate: float, generator: torch.Generator | None) -> Fused:
     """Zero each element with probability ``rate`` and scale the rest by 1 / (1 - rate).
 
     Raises:
@@ -27,9 +25,7 @@ def dropout(
     return x * dropout_mask(x, rate, generator)
 
 
-def dropout_mask(
-    like: Float[Tensor, "rows width"], rate: float, generator: torch.Generator
-) -> Float[Tensor, "rows width"]:
+def dropout_mask(like: Fused, rate: float, generator: torch.Generator) -> Fused:
     """Return what dropout multiplies with: 0 with probability ``rate``, else 1 / (1 - rate).
 
     Sixteen random bits decide on an element, so the rate that is used, in the scale too, is the
@@ -43,12 +39,7 @@ def dropout_mask(
     return keep.to(like.dtype).mul_(_STEPS / (_STEPS - dropped))
 
 
-def drop(
-    module: nn.Module,
-    x: Float[Tensor, "rows width"],
-    rate: float,
-    generator: torch.Generator | None,
-) -> Float[Tensor, "rows width"]:
+def drop(module: nn.Module, x: Fused, rate: float, generator: torch.Generator | None) -> Fused:
     """Return x after dropout if the module is in training mode, else x itself."""
     return dropout(x, rate, generator) if module.training else x
 

@@ -14,6 +14,7 @@ from probekit.probe.decoders.contract import (
     DecoderSpec,
     Fused,
     Logits,
+    Losses,
     Objective,
     Offsets,
     Solution,
@@ -94,9 +95,7 @@ class RegressionDecoder(Decoder):
             standard = functional.linear(h.to(self.weight.dtype), self.weight, self.bias)
         return self.mean + self.deviation * standard
 
-    def row_losses(
-        self, logits: Logits, targets: Targets, offsets: Offsets = None
-    ) -> Float[Tensor, " rows"]:
+    def row_losses(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Losses:
         """Return the squared error of each row, 0 where the target is NaN."""
         values = logits[:, 0]
         known = torch.where(self.counted(targets), targets.to(values.dtype), values)

@@ -75,9 +75,8 @@ class Vocabulary(DecoderSpec):
                 "vocabulary reads the output head that an entry keeps: bind it to the entry first."
             )
         head = KeptBackbone(self.folder).output_head
-        kind = self.transform
-        if kind == "own" and head.kind == "tied-input":
-            kind = "new"
+        stands_in = self.transform == "own" and head.kind == "tied-input"
+        kind: Transform = "new" if stands_in else self.transform
         return VocabularyDecoder(head, width, kind, self.trained, generator)
 
 
@@ -156,9 +155,8 @@ class OwnTransform(nn.Module):
     def forward(self, h: Fused) -> Float[Tensor, "rows inside"]:
         """Return what W reads."""
         if self.activation is not None:
-            h = ACTIVATIONS[self.activation](
-                full(functional.linear(h, self.dense_weight, self.dense_bias))
-            )
+            dense = full(functional.linear(h, self.dense_weight, self.dense_bias))
+            h = ACTIVATIONS[self.activation](dense)
         if self.eps is None:
             return h
         return functional.layer_norm(h, h.shape[1:], self.norm_weight, self.norm_bias, self.eps)

@@ -33,12 +33,9 @@ class Scale:
 
     def apply(self, rows: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
         """Return standardised rows in float32."""
-        shifted = rows.double() - self.mean if self._needs_double else rows - self.mean.float()
+        large = bool((self.mean.abs() > 1e3 * self.deviation).any())
+        shifted = rows.double() - self.mean if large else rows - self.mean.float()
         return (shifted / self.deviation.to(shifted.dtype)).float()
-
-    @property
-    def _needs_double(self) -> bool:
-        return bool((self.mean.abs() > 1e3 * self.deviation).any())
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,12 @@ from probekit.probe.decoders.chain import Chain, Packing, best_paths, pack
 from probekit.probe.fitters.losses import (
     MOST_CURVED,
     Biases,
+    Bounds,
     Derivatives,
     Extra,
     Logits,
     Loss,
+    Predicted,
     Weights,
     log_shares,
 )
@@ -31,9 +33,7 @@ LEAST_ROWS = 2048
 class ChainLoss(Loss):
     """Negative log-likelihood of sentences' tags; a row's weight stands for its sentence's."""
 
-    def __init__(
-        self, targets: Int64[Tensor, " n"], n_tags: int, offsets: Int64[Tensor, " bounds"]
-    ) -> None:
+    def __init__(self, targets: Int64[Tensor, " n"], n_tags: int, offsets: Bounds) -> None:
         """Keep the tags and where sentences begin.
 
         Args:
@@ -79,9 +79,7 @@ class ChainLoss(Loss):
         transitions, start, end = torch.split(extra, [n_tags * n_tags, n_tags, n_tags], 1)
         return transitions.view(-1, n_tags, n_tags), start, end
 
-    def predict(
-        self, logits: Logits, extra: Extra, offsets: Int64[Tensor, " bounds"]
-    ) -> Int64[Tensor, "problems n"]:
+    def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
         """Return the best paths of sentences, problem by problem."""
         packing = pack(offsets)
         found = torch.empty(len(logits), logits.shape[2], dtype=torch.int64, device=logits.device)

@@ -20,6 +20,7 @@ from probekit.probe.fitters.minimise import (
     Evaluation,
     Minimisation,
     Minimum,
+    Points,
     Request,
     minimise,
 )
@@ -46,14 +47,9 @@ TRANSITIONS = 1e-3
 """Strength of L2 on a chain's transitions and on the scores of first and last tags."""
 
 
-def first_strengths() -> tuple[float, ...]:
-    """Return the strengths that are always tried, falling."""
-    return tuple(10.0 ** (_FIRST + _STEP * place) for place in range(_COUNT))
-
-
 def weaker_strengths(tried: Sequence[float]) -> tuple[float, ...]:
-    """Return the strengths that come after those tried; none at the end of the path."""
-    places = range(len(tried), len(tried) + _MORE)
+    """Return the strengths that come after those tried, falling; none at the end of the path."""
+    places = range(len(tried), len(tried) + (_MORE if tried else _COUNT))
     decades = [_FIRST + _STEP * place for place in places]
     return tuple(10.0**decade for decade in decades if decade >= _WEAKEST)
 
@@ -99,11 +95,7 @@ class LinearObjective:
     """The objective of all problems, summed up block after block of the rows."""
 
     def __init__(
-        self,
-        loss: Loss,
-        problems: Problems,
-        spectrum: Float64[Tensor, " r"],
-        extra_l2: float = 0.0,
+        self, loss: Loss, problems: Problems, spectrum: Float64[Tensor, " r"], extra_l2: float = 0.0
     ) -> None:
         """Keep what the problems are.
 
@@ -126,34 +118,24 @@ class LinearObjective:
         self.unpack(points)[1].copy_(self.loss.start(problems.parts)[problems.part])
         return points
 
-    def minimise(self, tolerance: float = TOLERANCE) -> Minimisation:
+    def minimise(self) -> Minimisation:
         """Return the minimisation of all problems, which asks for evaluations.
 
         A chain's is judged more strictly: along transitions the curvature is known less well.
         """
         loss = self.loss
-        tolerance = tolerance / 100 if loss.n_extra else tolerance
-        beside = [loss.n_extra] if loss.n_extra else []
+        tolerance, beside = (TOLERANCE / 100, [loss.n_extra]) if loss.n_extra else (TOLERANCE, [])
         kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
         inverse = kind(self.spectrum, self.problems.l2, loss.n_logits, beside=beside)
         return minimise(self.start(), inverse, tolerance=tolerance)
 
-    def unpack(
-        self, points: Float64[Tensor, "some values"]
-    ) -> tuple[
-        Float64[Tensor, "some logits r"],
-        Float64[Tensor, "some logits"],
-        Float64[Tensor, "some extra"],
-    ]:
-        """Return weights, biases and the loss's own values of some points, all of them views."""
+    def unpack(self, points: Points) -> tuple[Tensor, Tensor, Tensor]:
+        """Return weights (some, logits, r), biases, and the loss's own values; all are views."""
         weights = points[:, : self._n_weights].view(len(points), self.loss.n_logits, self._width)
         return weights[:, :, :-1], weights[:, :, -1], points[:, self._n_weights :]
 
     def predict(
-        self,
-        points: Float64[Tensor, "some values"],
-        z: Float[Tensor, "n r"],
-        offsets: Int64[Tensor, " bounds"],
+        self, points: Points, z: Float[Tensor, "n r"], offsets: Int64[Tensor, " bounds"]
     ) -> Tensor:
         """Return what some problems predict of rows, shape (some, n).
 

@@ -9,6 +9,7 @@ Lewis & Overton 2013 for the weak Wolfe conditions).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
@@ -151,28 +152,30 @@ def minimise(
         wanted = preconditioner.wanted(state.active, state.points)
         if wanted is not None:
             preconditioner.sharpen(wanted.which, (yield wanted))
-    return state.minimum()
+    return state.minimum
 
 
 class _State:
     """All problems, and of those that go on their points, evaluations and memory."""
 
     def __init__(self, start: Tensor, preconditioner: Preconditioner, tolerance: float) -> None:
-        n_problems = len(start)
-        self.all_points = start.clone()
-        self.preconditioner = preconditioner
-        self._tolerance = tolerance
-        self.active = torch.arange(n_problems, device=start.device)
-        self.value, self.gradient, self.bound = (start.new_zeros(n_problems) for _ in range(3))
-        self.iterations = torch.zeros(n_problems, dtype=torch.int64, device=start.device)
-        self.converged = torch.zeros(n_problems, dtype=torch.bool, device=start.device)
-        self.restarted = torch.zeros_like(self.converged)
+        self.preconditioner, self._tolerance = preconditioner, tolerance
+        self.active = torch.arange(len(start), device=start.device)
+        self.minimum = Minimum(  # what is known so far, filled in on the way
+            points=start.clone(),
+            value=start.new_zeros(len(start)),
+            gradient=start.new_zeros(len(start)),
+            tolerance=start.new_zeros(len(start)),
+            iterations=torch.zeros_like(self.active),
+            converged=torch.zeros_like(self.active, dtype=torch.bool),
+        )
+        self.restarted = torch.zeros_like(self.minimum.converged)
         self.memory = _Memory()
         self.found: Evaluation
 
     @property
     def points(self) -> Tensor:
-        return self.all_points[self.active]
+        return self.minimum.points[self.active]
 
     def begin(self, found: Evaluation) -> None:
         self.found = found
@@ -182,19 +185,18 @@ class _State:
         """Return where each problem goes next; those that have converged leave."""
         gradient = self.found.gradient
         plain = self.preconditioner.apply(self.active, gradient)
-        direction = -self.memory.apply(
-            gradient, lambda g: self.preconditioner.apply(self.active, g)
-        )
+        initial = partial(self.preconditioner.apply, self.active)
+        direction = -self.memory.apply(gradient, initial)
         bad = (direction * gradient).sum(1) >= 0  # no descent: forget what was learned
         direction[bad] = -plain[bad]
         self.memory.forget(bad)
         expected = torch.maximum(-(direction * gradient).sum(1), (plain * gradient).sum(1))
         bound = 2 * self._tolerance * self.found.value.abs().clamp(min=1e-12)
-        self.gradient[self.active] = expected.clamp(min=0).sqrt()
-        self.bound[self.active] = bound.sqrt()
-        self.value[self.active] = self.found.value
+        self.minimum.gradient[self.active] = expected.clamp(min=0).sqrt()
+        self.minimum.tolerance[self.active] = bound.sqrt()
+        self.minimum.value[self.active] = self.found.value
         done = expected <= bound
-        self.converged[self.active[done]] = True
+        self.minimum.converged[self.active[done]] = True
         self._keep(~done)
         return direction[~done]
 
@@ -207,11 +209,11 @@ class _State:
         before, after = self.found, search.best
         steps = search.points - self.points
         changes = after.gradient - before.gradient
-        self.all_points[self.active] = search.points
-        self.iterations[self.active] += 1
+        self.minimum.points[self.active] = search.points
+        self.minimum.iterations[self.active] += 1
         self.found = after
         self.memory.add(steps, changes)
-        self.value[self.active] = after.value
+        self.minimum.value[self.active] = after.value
         self.preconditioner.update(self.active, search.points, after)
         stuck = ~search.moved
         again = stuck & ~self.restarted[self.active]
@@ -227,16 +229,6 @@ class _State:
         self.active = self.active[going]
         self.found = self.found.take(going)
         self.memory.keep(going)
-
-    def minimum(self) -> Minimum:
-        return Minimum(
-            points=self.all_points,
-            value=self.value,
-            gradient=self.gradient,
-            tolerance=self.bound,
-            iterations=self.iterations,
-            converged=self.converged,
-        )
 
 
 class _Memory:
@@ -294,15 +286,13 @@ class _LineSearch:
     """
 
     def __init__(self, points: Tensor, found: Evaluation, direction: Tensor) -> None:
-        self._from, self._direction = points, direction
-        self._value = found.value
+        self._from, self._direction, self._value = points, direction, found.value
         self._slope = (found.gradient * direction).sum(1)
-        n_problems = len(points)
-        self.open = torch.arange(n_problems, device=points.device)
+        self.open = torch.arange(len(points), device=points.device)
         self.points = points.clone()
         curvature = None if found.curvature is None else found.curvature.clone()
         self.best = Evaluation(found.value.clone(), found.gradient.clone(), curvature)
-        self.moved = torch.zeros(n_problems, dtype=torch.bool, device=points.device)
+        self.moved = torch.zeros_like(self.open, dtype=torch.bool)
         self._step = torch.ones_like(self._value)
         self._low = torch.zeros_like(self._value)
         self._high = torch.full_like(self._value, torch.inf)

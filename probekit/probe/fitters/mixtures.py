@@ -15,7 +15,7 @@ from torch import Tensor
 
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems, Sums
 from probekit.probe.fitters.losses import Loss
-from probekit.probe.fitters.minimise import Evaluation, Minimisation, Request, minimise
+from probekit.probe.fitters.minimise import Evaluation, Minimisation, Points, Request, minimise
 from probekit.probe.fitters.preconditioner import KroneckerInverse
 
 _BLOCK_VALUES = 2**19
@@ -61,9 +61,7 @@ class Mixture(ABC):
     def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
         """Return the gradient by the values, given that by h."""
 
-    def residual(
-        self, values: Float64[Tensor, "some values"], gradient: Float64[Tensor, "some values"]
-    ) -> Float64[Tensor, " some"]:
+    def residual(self, values: Points, gradient: Points) -> Float64[Tensor, " some"]:
         """Return how far each mixture is from where its gradient allows no decrease."""
         return gradient.norm(dim=1)
 
@@ -93,9 +91,7 @@ class SharedMixture(Mixture):
         by_weights = by_h.flatten(1) @ z.flatten(1).t()
         return kept * (by_weights - (kept * by_weights).sum(1, keepdim=True))
 
-    def residual(
-        self, values: Float64[Tensor, "some values"], gradient: Float64[Tensor, "some values"]
-    ) -> Float64[Tensor, " some"]:
+    def residual(self, values: Points, gradient: Points) -> Float64[Tensor, " some"]:
         """Return the norm of the projected gradient on the simplex of weights.
 
         A softmax's own gradient vanishes at every vertex; this one only where no other layer
@@ -150,7 +146,7 @@ class RowMixture(Mixture):
         return by_scores.flatten(1) @ z.flatten(0, 1)
 
 
-def onto_simplex(points: Float64[Tensor, "some values"]) -> Float64[Tensor, "some values"]:
+def onto_simplex(points: Points) -> Points:
     """Return the nearest points whose values are not negative and sum to 1 (Duchi et al. 2008)."""
     # 0.9 0.5 -0.2: sums of the falling values less 1, each by its count, are -0.1 0.2 0.067; two of
     # the values are above their level, the second of which is 0.2: 0.7 0.3 0.0.
@@ -206,7 +202,7 @@ class MixtureObjective:
         )
         return minimise(start, inverse, most=most, tolerance=tolerance)
 
-    def split(self, points: Float64[Tensor, "some _"]) -> tuple[Tensor, Tensor]:
+    def split(self, points: Points) -> tuple[Tensor, Tensor]:
         """Return what the linear layer and the loss own of some points, and mixtures."""
         # Two logits, rows of width 2, a chain's extra values e and three layers' values m:
         #
@@ -216,12 +212,12 @@ class MixtureObjective:
         # for the preconditioner, and each group beside them has a curvature of its own there.
         return points[:, : self.linear.n_values], points[:, self.linear.n_values :]
 
-    def unpack(self, points: Float64[Tensor, "some _"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def unpack(self, points: Points) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return weights (some, logits, dim), biases, the loss's own values, and mixtures."""
         own, mixture = self.split(points)
         return *self.linear.unpack(own), mixture
 
-    def predict(self, points: Float64[Tensor, "some _"], z: Layers, offsets: Tensor) -> Tensor:
+    def predict(self, points: Points, z: Layers, offsets: Tensor) -> Tensor:
         """Return what some problems predict of rows, shape (some, n)."""
         weights, bias, extra, mixture = self.unpack(points)
         most = max(_BLOCK_VALUES // (len(points) * z.shape[2]), 64)

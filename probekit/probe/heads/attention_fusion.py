@@ -31,9 +31,7 @@ class AttentionFusion(HeadSpec):
     summary: ClassVar[str] = "one learned query attends over the layers of each word"
     formula: ClassVar[str] = "sum_i softmax_i(q . z_i) z_i"
 
-    def build(
-        self, layers: tuple[int, ...], dim: int, generator: torch.Generator
-    ) -> "AttentionFusionHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; q starts at 0, nothing is drawn."""
         return AttentionFusionHead(layers, dim)
 

@@ -55,19 +55,18 @@ class BlockStack(nn.Module):
             lengths: subwords of each window; they sum to T. A window does not see the others.
         """
         hidden = hidden.float() if hidden.element_size() < 4 else hidden
-        groups = group_by_length(lengths.tolist(), hidden.device)
         outputs, places = [], []
-        for group in groups:
+        for group in group_by_length(lengths.tolist(), hidden.device):
             batch = hidden.index_select(0, group.take.flatten()).view(*group.take.shape, -1)
             states = self._run(batch, group.mask)
             outputs.append(states.flatten(0, 1).index_select(0, group.real))
             places.append(group.take.flatten().index_select(0, group.real))
-        return _in_order(outputs, places, hidden)
+        if not outputs:
+            return hidden
+        return torch.cat(outputs).index_select(0, torch.cat(places).argsort())
 
     def _run(
-        self,
-        batch: Float[Tensor, "windows time dim"],
-        mask: Int64[Tensor, "windows time"] | None,
+        self, batch: Float[Tensor, "windows time dim"], mask: Int64[Tensor, "windows time"] | None
     ) -> Float[Tensor, "windows time dim"]:
         with _attention(batch), _entering(self.first_block, batch):
             output: Any = self.model(inputs_embeds=batch, attention_mask=mask, return_dict=True)
@@ -102,14 +101,6 @@ def _attention(batch: Float[Tensor, "windows time dim"]) -> AbstractContextManag
     """
     trained = torch.is_grad_enabled() and batch.device.type == "cpu"
     return sdpa_kernel(SDPBackend.MATH) if trained and batch.shape[1] <= _PLAIN else nullcontext()
-
-
-def _in_order(outputs: Sequence[Tensor], places: Sequence[Tensor], like: Tensor) -> Tensor:
-    """Return the groups' states, each at its place in ``hidden``."""
-    if not outputs:
-        return like
-    joined, order = torch.cat(list(outputs)), torch.cat(list(places))
-    return joined.index_select(0, order.argsort())
 
 
 _PASS = {"cpu": 64}
@@ -181,7 +172,7 @@ def _group(
     #           1 1 0              0 1 1      that it is a state like any other
     #   places of real ones in the flattened batch: 0 1 2 3 4
     #
-    # flattened states [real places] are those of subwords 7 8 9 0 1; `_in_order` sorts them.
+    # flattened states [real places] are those of subwords 7 8 9 0 1; `forward` sorts them.
     places = np.arange(sizes.max())
     real = places < sizes[:, None]
     take = starts[:, None] + np.minimum(places, sizes[:, None] - 1)

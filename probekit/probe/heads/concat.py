@@ -27,7 +27,7 @@ class Concat(HeadSpec):
     summary: ClassVar[str] = "a learned linear map per layer, summed"
     formula: ClassVar[str] = "sum_i W_i z_i + b"
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "ConcatHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; W, then b, are drawn as ``torch.nn.Linear`` would."""
         return ConcatHead(layers, dim, generator)
 
@@ -53,10 +53,7 @@ class ConcatHead(RowHead):
         return full(torch.addmm(self.bias, flat, self.weight.view(n_layers * dim, dim)))
 
     def project(
-        self,
-        z: HeadInput,
-        weight: Float[Tensor, "classes width"],
-        bias: Float[Tensor, " classes"],
+        self, z: HeadInput, weight: Float[Tensor, "classes width"], bias: Float[Tensor, " classes"]
     ) -> Float[Tensor, "rows classes"]:
         """Return ``weight h + bias`` by one (d, classes) map per layer instead of (d, d).
 

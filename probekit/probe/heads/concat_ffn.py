@@ -27,9 +27,7 @@ class ConcatFFN(HeadSpec):
     formula: ClassVar[str] = "[z_1; ...; z_L]"
     default_decoder: ClassVar[str | None] = "mlp"
 
-    def build(
-        self, layers: tuple[int, ...], dim: int, generator: torch.Generator
-    ) -> "ConcatFFNHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; it has no parameters and draws nothing."""
         return ConcatFFNHead(layers, dim)
 
@@ -47,10 +45,7 @@ class ConcatFFNHead(RowHead):
         return full(z.transpose(0, 1).flatten(1))
 
     def project(
-        self,
-        z: HeadInput,
-        weight: Float[Tensor, "classes width"],
-        bias: Float[Tensor, " classes"],
+        self, z: HeadInput, weight: Float[Tensor, "classes width"], bias: Float[Tensor, " classes"]
     ) -> Float[Tensor, "rows classes"]:
         """Return ``weight h + bias`` layer by layer, without laying the layers side by side."""
         by_layer = weight.view(-1, len(self.layers), self.dim).permute(1, 2, 0)
@@ -60,5 +55,4 @@ class ConcatFFNHead(RowHead):
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the same weight for every layer: any preference is the decoder's, not h's."""
-        n_layers = len(self.layers)
-        return LayerWeights(self.layers, torch.full((n_layers,), 1 / n_layers))
+        return LayerWeights.even(self.layers)

@@ -51,6 +51,11 @@ class LayerWeights:
     weights: Float[Tensor, "*rows layers"]
     raw: Float[Tensor, "*rows layers"] | None = None
 
+    @classmethod
+    def even(cls, layers: tuple[int, ...]) -> "LayerWeights":
+        """Return the same weight for every layer."""
+        return cls(layers, torch.full((len(layers),), 1 / len(layers)))
+
     def by_layer(self) -> dict[int, float]:
         """Return ``{layer: weight}``, averaged over the rows where weights differ by row."""
         return self._average(self.weights)
@@ -125,10 +130,7 @@ class FusionHead(nn.Module, ABC):
         """
 
     def project(
-        self,
-        z: HeadInput,
-        weight: Float[Tensor, "classes width"],
-        bias: Float[Tensor, " classes"],
+        self, z: HeadInput, weight: Float[Tensor, "classes width"], bias: Float[Tensor, " classes"]
     ) -> Float[Tensor, "rows classes"]:
         """Return ``weight h + bias``: a head that can fold the map into its own does so."""
         return full(functional.linear(self(z), weight, bias))

@@ -42,9 +42,7 @@ class DepthLSTM(HeadSpec):
         if self.hidden is not None and self.hidden < 1:
             raise OptionError(f"depth-lstm: hidden must be 1 or more, found {self.hidden}.")
 
-    def build(
-        self, layers: tuple[int, ...], dim: int, generator: torch.Generator
-    ) -> "DepthLSTMHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; input, then recurrent weights and biases, are drawn."""
         return DepthLSTMHead(layers, dim, self.hidden or dim, generator)
 

@@ -51,10 +51,9 @@ class DWAtt(HeadSpec):
         if not self.bottleneck > 0:
             raise OptionError(f"dwatt: bottleneck must be above 0, found {self.bottleneck}.")
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "DWAttHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; positions, keys, values and query are drawn in this order."""
-        hidden = max(1, int(dim * self.bottleneck))
-        return DWAttHead(layers, dim, self.d_pos, hidden, generator, scale=self.scale)
+        return DWAttHead(layers, dim, self, generator)
 
 
 class DWAttHead(RowHead):
@@ -68,18 +67,12 @@ class DWAttHead(RowHead):
     pos: Tensor
 
     def __init__(
-        self,
-        layers: tuple[int, ...],
-        dim: int,
-        d_pos: int,
-        hidden: int,
-        generator: torch.Generator,
-        *,
-        scale: bool = False,
+        self, layers: tuple[int, ...], dim: int, spec: DWAtt, generator: torch.Generator
     ) -> None:
         """Draw the fixed positions, then the parameters."""
         super().__init__(layers, dim)
-        self.divisor = math.sqrt(dim) if scale else 1.0
+        d_pos, hidden = spec.d_pos, max(1, int(dim * spec.bottleneck))
+        self.divisor = math.sqrt(dim) if spec.scale else 1.0
         self.register_buffer("pos", torch.rand(len(layers), d_pos, generator=generator))
         self.key = linear_uniform(d_pos, dim, fan_in=d_pos, generator=generator)
         self.key_bias = linear_uniform(dim, fan_in=d_pos, generator=generator)

@@ -47,9 +47,7 @@ class ExtraLayers(HeadSpec):
         n = self.n if self.n is not None else 1 if facts.n_blocks <= 12 else 2
         return replace(self, n=n, config=essential(facts.config))
 
-    def build(
-        self, layers: tuple[int, ...], dim: int, generator: torch.Generator
-    ) -> "ExtraLayersHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> TokenHead:
         """Create the module; the blocks start as transformers would start the backbone's own.
 
         Raises:
@@ -125,24 +123,16 @@ def build_blocks(config: Mapping[str, Any], n: int, generator: torch.Generator) 
     Raises:
         OptionError: not one of ``FAMILIES``, or a configuration that transformers refuses.
     """
-    made = block_config(config, n)
-    seed = int(torch.randint(2**62, (1,), generator=generator, device="cpu"))
-    with seeded(seed):
-        model = _whole_model(made)
-    _strip(model)
-    return BlockStack(model, made.hidden_size)
-
-
-def _whole_model(config: Any) -> nn.Module:
     from transformers import AutoModel
     from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
-    able = getattr(MODEL_MAPPING[type(config)], "_supports_sdpa", False)
+    made = block_config(config, n)
+    able = getattr(MODEL_MAPPING[type(made)], "_supports_sdpa", False)
     make: Any = AutoModel.from_config
-    model: nn.Module = make(
-        config, dtype=torch.float32, attn_implementation="sdpa" if able else "eager"
-    )
-    return model
+    with seeded(int(torch.randint(2**62, (1,), generator=generator, device="cpu"))):
+        model = make(made, dtype=torch.float32, attn_implementation="sdpa" if able else "eager")
+    _strip(model)
+    return BlockStack(model, made.hidden_size)
 
 
 def _strip(model: Any) -> None:

@@ -23,7 +23,7 @@ class Last(HeadSpec):
     summary: ClassVar[str] = "the last layer alone"
     formula: ClassVar[str] = "z_L"
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "LastHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; it has no parameters and draws nothing."""
         return LastHead(layers, dim)
 

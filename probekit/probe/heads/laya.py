@@ -51,9 +51,9 @@ class LAYA(HeadSpec):
         if not self.tau > 0:
             raise OptionError(f"laya: tau must be above 0, found {self.tau}.")
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "LAYAHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; adapters, then the scorer's U and V, are drawn."""
-        return LAYAHead(layers, dim, self.width, self.scorer, self.tau, generator)
+        return LAYAHead(layers, dim, self, generator)
 
 
 class LAYAHead(RowHead):
@@ -62,19 +62,12 @@ class LAYAHead(RowHead):
     per_row = True
 
     def __init__(
-        self,
-        layers: tuple[int, ...],
-        dim: int,
-        width: int,
-        scorer: int,
-        tau: float,
-        generator: torch.Generator,
+        self, layers: tuple[int, ...], dim: int, spec: LAYA, generator: torch.Generator
     ) -> None:
         """Draw every parameter as ``torch.nn.Linear`` would."""
         super().__init__(layers, dim)
-        n = len(layers)
-        self.width = width
-        self.tau = tau
+        n, width, scorer = len(layers), spec.width, spec.scorer
+        self.width, self.tau = width, spec.tau
         self.adapter = linear_uniform(n, dim, width, fan_in=dim, generator=generator)
         self.adapter_bias = linear_uniform(n, 1, width, fan_in=dim, generator=generator)
         self.u = linear_uniform(n * width, scorer, fan_in=n * width, generator=generator)

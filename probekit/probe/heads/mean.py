@@ -24,7 +24,7 @@ class Mean(HeadSpec):
     summary: ClassVar[str] = "the average of all layers"
     formula: ClassVar[str] = "1/L sum_i z_i"
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "MeanHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; it has no parameters and draws nothing."""
         return MeanHead(layers, dim)
 
@@ -39,5 +39,4 @@ class MeanHead(RowHead):
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the same weight for every layer."""
-        n_layers = len(self.layers)
-        return LayerWeights(self.layers, torch.full((n_layers,), 1 / n_layers))
+        return LayerWeights.even(self.layers)

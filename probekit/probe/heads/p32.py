@@ -26,7 +26,7 @@ class P32(HeadSpec):
     summary: ClassVar[str] = "one learned softmax weight per layer"
     formula: ClassVar[str] = "sum_i softmax(lambda)_i z_i"
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> "P32Head":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; lambda starts at 0, nothing is drawn."""
         return P32Head(layers, dim)
 

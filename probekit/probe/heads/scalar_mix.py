@@ -26,9 +26,7 @@ class ScalarMix(HeadSpec):
     summary: ClassVar[str] = "softmax weights times a learned scale"
     formula: ClassVar[str] = "gamma sum_i softmax(s)_i z_i"
 
-    def build(
-        self, layers: tuple[int, ...], dim: int, generator: torch.Generator
-    ) -> "ScalarMixHead":
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> RowHead:
         """Create the module; s starts at 0 and gamma at 1, nothing is drawn."""
         return ScalarMixHead(layers, dim)
 

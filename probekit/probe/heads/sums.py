@@ -66,6 +66,7 @@ class _RowSum(torch.autograd.Function):
         """Return the gradients of the weights and, where z has one, of z."""
         weights, z = ctx.saved_tensors
         of_weights = of_z = None
+        # By the weight of layer i in a row: z_i . gradient; by z_i: the weight times the gradient.
         if ctx.needs_input_grad[0]:
             of_weights, products = torch.empty_like(weights), torch.empty_like(gradient)
             for one, layer in zip(of_weights, z, strict=True):

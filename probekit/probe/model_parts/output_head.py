@@ -28,14 +28,8 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "silu": functional.silu,
 }
-_NAMES = {
-    "weight": "weight",
-    "bias": "bias",
-    "dense_weight": "dense.weight",
-    "dense_bias": "dense.bias",
-    "norm_weight": "norm.weight",
-    "norm_bias": "norm.bias",
-}
+_PARTS = ("weight", "bias", "dense_weight", "dense_bias", "norm_weight", "norm_bias")
+_NAMES = {part: part.replace("_", ".") for part in _PARTS}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,12 +94,8 @@ class OutputHead:
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
-                present = set(file.keys())
-                tensors = {
-                    attribute: file.get_tensor(name)
-                    for attribute, name in _NAMES.items()
-                    if name in present
-                }
+                present = set(_NAMES.values()).intersection(file.keys())
+                tensors = {p: file.get_tensor(_NAMES[p]) for p in _PARTS if _NAMES[p] in present}
             eps = metadata.get("eps")
             return cls(
                 kind=metadata["kind"],

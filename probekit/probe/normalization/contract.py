@@ -73,10 +73,6 @@ class Normalization(nn.Module, ABC):
         """Return the normalisation of some of its layers alone."""
         return type(self)(layers)
 
-    def places(self, layers: tuple[int, ...]) -> list[int]:
-        """Return where some of its layers lie along axis 1."""
-        return [self.layers.index(layer) for layer in layers]
-
     def to_json(self) -> dict[str, Any]:
         """Return what `from_json` needs besides the state dict."""
         return {"name": self.name}

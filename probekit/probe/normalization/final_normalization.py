@@ -52,9 +52,7 @@ class FinalNormalization(Normalization):
     @property
     def already_normed(self) -> int | None:
         """Where along axis 1 the layer lies that passes through."""
-        return (
-            None if self.normed_layer not in self.layers else self.layers.index(self.normed_layer)
-        )
+        return self.layers.index(self.normed_layer) if self.normed_layer in self.layers else None
 
     def forward(self, z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "rows layers dim"]:
         """Return the normed rows."""

@@ -61,7 +61,7 @@ class Standardization(Normalization):
 
     def cut(self, layers: tuple[int, ...]) -> Self:
         """Return the standardisation of some of its layers alone."""
-        places = self.places(layers)
+        places = [self.layers.index(layer) for layer in layers]
         return type(self)(layers, self.mean[places], self.scale[places])
 
     @classmethod
@@ -99,6 +99,8 @@ class Moments:
         if self._mean is None or self._squares is None:
             self.count, self._mean, self._squares = rows, mean, squares
             return
+        # Three rows of mean 1 and one of 5: the mean moves by 4 * 1/4, and the squares about it
+        # grow by 16 * 3 * 1 / 4 = 12, as 1 1 1 5 have 3 * 1 + 9 about their mean 2.
         total = self.count + rows
         shift = mean - self._mean
         self._squares = self._squares + squares + shift.square() * (self.count * rows / total)

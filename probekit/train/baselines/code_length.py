@@ -27,8 +27,10 @@ from probekit.base.selection import Selection
 from probekit.features import FeatureView
 from probekit.metrics import METRICS
 from probekit.probe.decoders import IGNORED
-from probekit.train import MemberSpec, StreamSpec, fit_group
+from probekit.train.fit import fit_group
+from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Steps
+from probekit.train.stream import StreamSpec
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks, as shares of the examples."""

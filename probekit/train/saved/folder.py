@@ -36,9 +36,9 @@ class _Form:
             KeyError: a field is missing.
         """
         known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
-        needed = {name for name, field in known.items() if field.default is MISSING}
-        if missing := needed - set(found):
-            raise KeyError(sorted(missing)[0])
+        needed = [name for name, field in known.items() if field.default is MISSING]
+        if missing := set(needed).difference(found):
+            raise KeyError(min(missing))
         return cls(**{name: found[name] for name in known if name in found})
 
 
@@ -194,7 +194,11 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
             that is no saved head's (that of a model).
         StorageError: the folder cannot be made or written.
     """
-    _check_writable(folder)
+    there = nearest(folder)
+    if not there.is_dir():
+        raise StorageError(f"--save {folder}: {there} is a file. Choose another folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
     try:
         config = json.loads((folder / CONFIG).read_text("utf-8"))
     except (FileNotFoundError, ValueError):
@@ -204,7 +208,9 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
             f"--save {folder}: its {CONFIG} is no saved head's, perhaps a model's. Choose another "
             "folder."
         )
-    found = (config.get("task"), config.get("label"), _name_of(config))
+    named = config.get("head")
+    name = named.get("name") if isinstance(named, Mapping) else None
+    found = (config.get("task"), config.get("label"), name)
     same = found[1:] == (label, head) and folder_name(str(found[0])) == folder_name(task)
     if config.get("key") != key and not same:
         raise OptionError(
@@ -212,19 +218,6 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
             f"{found[1]}, head {found[2]}; this one: {task}, {label}, {head}). Choose another "
             "folder, or remove that one."
         )
-
-
-def _check_writable(folder: Path) -> None:
-    there = nearest(folder)
-    if not there.is_dir():
-        raise StorageError(f"--save {folder}: {there} is a file. Choose another folder.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
-
-
-def _name_of(config: Mapping[str, Any]) -> str | None:
-    head = config.get("head")
-    return head.get("name") if isinstance(head, Mapping) else None
 
 
 def saved_key(folder: Path) -> str | None:

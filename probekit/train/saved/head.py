@@ -12,8 +12,9 @@ from torch import Tensor
 from probekit.base.kinds import KINDS
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import decoder_from_json
-from probekit.probe.heads import HeadInput, TokenStates, head_from_json
-from probekit.probe.heads.contract import Reads
+from probekit.probe.heads import head_from_json
+from probekit.probe.heads.contract import HeadInput, Reads
+from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.normalization import normalization_from_json
 from probekit.train.probe import Probe, load_under
 from probekit.train.saved.folder import SavedHead, damaged, read_saved
@@ -31,17 +32,16 @@ class TrainedHead:
 
     def __init__(self, saved: SavedHead, state: Mapping[str, Tensor]) -> None:
         """Rebuild the modules and load their tensors."""
-        self.saved = saved
-        self.state = dict(state)
+        self.saved, self.state = saved, dict(state)
         self.layers, self.labels = saved.layers, saved.labels
         dim, seed = saved.features.dim, torch.Generator()
         head = head_from_json(saved.head).build(self.layers, dim, seed)
         decoder = decoder_from_json(saved.decoder).build(head.width, len(self.labels), seed)
         self._probe = Probe(head, decoder)
         self._normalization = normalization_from_json(saved.normalization, self.layers, dim)
-        load_under("head.", state, head)
-        load_under("decoder.", state, decoder)
-        load_under("normalization.", state, self._normalization)
+        parts = {"head.": head, "decoder.": decoder, "normalization.": self._normalization}
+        for prefix, module in parts.items():
+            load_under(prefix, state, module)
         self._probe.eval().requires_grad_(False)
 
     @classmethod
@@ -119,16 +119,13 @@ class TrainedHead:
 
     def _treat(self, z: HeadInput) -> HeadInput:
         """Return the states in float32, each layer treated as in training."""
-        if isinstance(z, TokenStates):
-            self._check(1, z.hidden.shape[1])
-            hidden = self._normalization(z.hidden.float().unsqueeze(1)).squeeze(1)
-            return replace(z, hidden=hidden)
-        self._check(z.shape[1], z.shape[2])
-        return self._normalization(z.transpose(0, 1).float().contiguous().transpose(0, 1))
-
-    def _check(self, n_layers: int, dim: int) -> None:
+        n_layers, dim = (1, z.hidden.shape[1]) if isinstance(z, TokenStates) else z.shape[1:]
         if (n_layers, dim) != (len(self.layers), self._probe.head.dim):
             raise OptionError(
                 f"this head reads {len(self.layers)} layers of width {self._probe.head.dim}; "
                 f"found {n_layers} layers of width {dim}."
             )
+        if isinstance(z, TokenStates):
+            hidden = self._normalization(z.hidden.float().unsqueeze(1)).squeeze(1)
+            return replace(z, hidden=hidden)
+        return self._normalization(z.transpose(0, 1).float().contiguous().transpose(0, 1))

@@ -120,9 +120,8 @@ def read_sentences(lines: Sequence[str]) -> list[list[str]]:
         raise DataError(
             f"line {tabbed}: a TAB in it; give a sentence per line, its words apart by spaces."
         )
-    split = [[word for word in line.strip().split(" ") if word] for line in lines]
-    sentences = [words for words in split if words]
-    if not sentences:
+    split = ([word for word in line.strip().split(" ") if word] for line in lines)
+    if not (sentences := [words for words in split if words]):
         raise DataError("there is no text to label; give one sentence per line.")
     return sentences
 
@@ -163,8 +162,7 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
         OptionError: an option is for columns.
     """
     options.refuse(COLUMNS, f"{where}, which has a text per line")
-    encoding = options.encoding
-    lines = decode_lines(raw, where, encoding and known_encoding(encoding))
+    lines = decode_lines(raw, where, options.encoding and known_encoding(options.encoding))
     _check_running(lines, where, KINDS[head.text_kind], head.labels)
     return read_items(lines, head.text_kind)
 
@@ -172,8 +170,7 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
 def _table_items(path: Path, head: TrainedHead, options: TextOptions) -> list[Item]:
     kind = KINDS[head.text_kind].name
     asked = {**vars(options), "kind": kind}
-    choice = Choice(texts_alone=True, label=head.saved.label, **asked)
-    found = read_own([path], choice)
+    found = read_own([path], Choice(texts_alone=True, label=head.saved.label, **asked))
     if not found.sentences:
         raise DataError(f"{path}: there is no text to label.")
     for sentence in found.sentences:
@@ -193,9 +190,8 @@ def _check_running(lines: Sequence[str], where: str, kind: Kind, labels: Collect
     if filled and all(line.startswith("{") and line.rstrip().endswith("}") for line in filled):
         raise DataError(f"{where}: JSON objects, and running text is expected; name it .jsonl.")
     if len(filled) > 1 and _ends_in_labels(filled, kind, labels):
-        remedy = (
-            ".conll file, or --text 0 with this one" if kind.per == "word" else ".csv or .tsv file"
-        )
+        words = kind.per == "word"
+        remedy = ".conll file, or --text 0 with this one" if words else ".csv or .tsv file"
         raise DataError(
             f"{where}: every line ends in a label, so that this is a table, and running text is "
             f"expected. To have it read as `probekit extract` reads it, give a {remedy}."
@@ -207,6 +203,9 @@ def _ends_in_labels(lines: Sequence[str], kind: Kind, labels: Collection[str]) -
 
     Words are as many in each line, beside a label of letters; a full stop may be a label as well.
     """
+    # "token tag", "Ada B-PER", "left O": without the header, the last cells are known labels, and
+    # all lines have two cells. "It is A ." and "So am I ." end in the label ".", but it is one
+    # without a letter; and in lines of prose the numbers of words differ.
     body = lines[1:] if len(lines) > 2 else lines
     rows = [line.split() if kind.per == "word" else _CELLS.split(line) for line in body]
     named = {row[-1].strip(' "') for row in rows}

@@ -1,5 +1,6 @@
 """What a saved head reads of new text: the rows of one array, or whole windows of subwords."""
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
 
@@ -13,23 +14,21 @@ from probekit.base.numbers.ragged import Ragged, bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.data.places import row_sources
 from probekit.errors import StateRangeError
-from probekit.probe.heads import HeadInput, TokenStates
+from probekit.probe.heads.contract import HeadInput
+from probekit.probe.heads.tokens import TokenStates
 from probekit.store.codec import read_dtype
 from probekit.train.saved.head import TrainedHead
 
 BATCH_TOKENS = 4096
 
 
+@dataclass
 class HeadReader:
     """Runs the backbone over encoded texts and gives a head its input."""
 
-    def __init__(self, head: TrainedHead, backbone: Backbone, encoded: EncodedSplit) -> None:
-        """Keep what is needed; nothing is computed yet."""
-        self._head = head
-        self._backbone = backbone
-        self._encoded = encoded
-        self._features = head.saved.features
-        self._bounds = bounds_of(encoded.rows[self._features.array])
+    head: TrainedHead
+    backbone: Backbone
+    encoded: EncodedSplit
 
     def read(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the examples ``start`` to ``stop`` (excluded).
@@ -37,20 +36,21 @@ class HeadReader:
         Raises:
             StateRangeError: a hidden state is not finite in the dtype of the head's cache.
         """
-        if self._head.reads == "tokens":
+        if self.head.reads == "tokens":
             return self._tokens(start, stop, self._rows("tokens", start, stop)[:, 0])
-        return self._rows(self._features.array, start, stop)
+        return self._rows(self.head.array, start, stop)
 
     def _rows(self, array: str, start: int, stop: int) -> Float[Tensor, "rows layers dim"]:
+        features = self.head.saved.features
         rows = read_arrays(
-            self._backbone,
-            self._encoded,
+            self.backbone,
+            self.encoded,
             start,
             stop,
-            layers={array: self._head.layers},
-            pooling=self._features.pooling,
+            layers={array: self.head.layers},
+            pooling=features.pooling,
             batch_tokens=BATCH_TOKENS,
-            dtype=read_dtype(self._features.dtype),
+            dtype=read_dtype(features.dtype),
         )[array]
         if not rows.isfinite().all():
             self._refuse(array, start, stop, rows)
@@ -60,10 +60,11 @@ class HeadReader:
         self, array: str, start: int, stop: int, rows: Float[Tensor, "rows layers dim"]
     ) -> NoReturn:
         """Name the first text whose states are not finite."""
-        bounds = bounds_of(self._encoded.rows[array][start:stop])
+        # Texts 4 and 5 of 3 and 2 rows have bounds 0 3 5; row 3 is the first of text 5.
+        bounds = bounds_of(self.encoded.rows[array][start:stop])
         row = int((~rows.isfinite()).flatten(1).any(1).nonzero()[0])
-        name = self._encoded.ids[start + int(np.searchsorted(bounds, row, side="right")) - 1]
-        stored, computed = self._features.dtype, self._features.compute_dtype
+        name = self.encoded.ids[start + int(np.searchsorted(bounds, row, side="right")) - 1]
+        stored, computed = self.head.saved.features.dtype, self.head.saved.features.compute_dtype
         remedy = "--dtype bfloat16" if stored == "float16" else "--compute-dtype float32"
         raise StateRangeError(
             f"{name}: a hidden state is not finite, computed in {computed} and stored in {stored} "
@@ -71,7 +72,7 @@ class HeadReader:
         )
 
     def _tokens(self, start: int, stop: int, hidden: Float[Tensor, "tokens dim"]) -> TokenStates:
-        encoded, bounds = self._encoded, self._bounds
+        encoded, bounds = self.encoded, bounds_of(self.encoded.rows[self.head.array])
         sources = self._sources.take(np.arange(bounds[start], bounds[stop]))
         first_tokens = encoded.example_tokens[start:stop] - encoded.example_tokens[start]
         shift = np.repeat(first_tokens, np.diff(bounds[start : stop + 1]))
@@ -88,4 +89,4 @@ class HeadReader:
     @cached_property
     def _sources(self) -> Ragged:
         """The subwords that make up each row, by the rule that training used."""
-        return row_sources(self._encoded, self._features.array, self._features.pooling)
+        return row_sources(self.encoded, self.head.array, self.head.saved.features.pooling)

@@ -19,7 +19,6 @@ from probekit.probe.fitters.linear_problems import (
     LinearObjective,
     Pass,
     Problems,
-    first_strengths,
     weaker_strengths,
 )
 from probekit.probe.fitters.losses import Binary, Loss, Softmax, Squares
@@ -91,6 +90,8 @@ class Target:
         targets = torch.from_numpy(view.targets).to(self._present.device)
         values = torch.searchsorted(self._present, targets).clamp(max=len(self._present) - 1)
         known = self._present[values] == targets
+        # Classes 1 and 4 were drawn (`present`), and a split has 4 2 1: places 1 1 0 are those of
+        # 4 4 1, so that its second row, of a class that was not drawn, does not count.
         if self._chain:  # a sentence counts as a whole
             missed = np.concatenate([[0], np.cumsum(~known.cpu().numpy())])[view.offsets]
             shown = np.repeat(np.diff(missed) == 0, view.lengths)
@@ -154,10 +155,8 @@ class PathFit(ABC):
             OptionError: there is nothing to tell apart, or nothing that can choose.
         """
         self.member, self._judge, self._metric = member, judge, judge.metric
-        self.rows = SplitRows(
-            sources, self.read, axis=self.row_axis, width=self.width, memory=memory
-        )
-        view = self.rows.view("train")
+        rows = SplitRows(sources, self.read, axis=self.row_axis, width=self.width, memory=memory)
+        self.rows, view = rows, rows.view("train")
         self.target = Target(member, view, self.rows.device)
         self._parts = make_parts(view, member.spec.select)
         self._scores: list[float] = []
@@ -212,7 +211,7 @@ class PathFit(ABC):
         """Solve along the path until the best strength is not its last, and load that one."""
         yield from self.prepare()
         fixed = self.member.spec.l2
-        strengths = first_strengths() if fixed is None else (fixed,)
+        strengths = weaker_strengths(()) if fixed is None else (fixed,)
         while strengths:
             objective, minimum = yield from self.solve(self.problems(strengths))
             solved = Solved(strengths, objective, minimum)
@@ -220,12 +219,9 @@ class PathFit(ABC):
             self._scores += yield from self.score(solved)
             goes_on = fixed is None and self.best_of(self._scores) == len(self._tried) - 1
             strengths = weaker_strengths(self._tried) if goes_on else ()
-        place = self.best_of(self._scores)
-        for solved in self._stretches:
-            if place < len(solved.strengths):
-                break
-            place -= len(solved.strengths)
-        solved, place, beside = yield from self.refine(solved, place)
+        # Stretches of 6 and 2 strengths: place 7 of all is place 1 of the second.
+        pairs = [(solved, n) for solved in self._stretches for n in range(len(solved.strengths))]
+        solved, place, beside = yield from self.refine(*pairs[self.best_of(self._scores)])
         self.load(solved, place)
         self.member.solved = self._diagnosis(solved.minimum, place) | beside
 
@@ -283,8 +279,7 @@ class PathFit(ABC):
         problems = Problems(0.0 * points[:, 0], torch.zeros_like(which), parts)
         found = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
         yield Visit("judge", found.add)
-        values: list[float] = found.finish().value.tolist()
-        return values
+        return list(found.finish().value.tolist())
 
     @property
     def best_score(self) -> float | None:

@@ -4,7 +4,7 @@ Fits whose rows are in memory run one after the other; those whose rows are not 
 other, so that one pass over the disk serves all of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import Reads
@@ -67,17 +67,58 @@ class SolvedStream:
 
     def solve(self, report: Report) -> None:
         """Solve all members."""
-        fits = [
-            self._fit(member, sources)
-            for member, sources in zip(self.members, self._sources, strict=True)
-        ]
+        pairs = zip(self.members, self._sources, strict=True)
+        fits = [self._fit(member, sources) for member, sources in pairs]
+        held = [fit for fit in fits if fit.rows.held]
+        for fit in held:
+            with fit.member.stepping.running():
+                for visit in fit.visits():
+                    self._say(fit, report)
+                    for rows, block in fit.rows.blocks(visit.split):
+                        visit.take(rows, block)
+            self._say(fit, report)
+            fit.rows.release()
+            report(SOLVER_STEPS)
         for reads, layers in union([self.spec]).items():
-            run_fits(
-                [fit for fit in fits if fit.member.spec.head.reads == reads],
-                self._open(layers, reads),
-                done=lambda: report(SOLVER_STEPS),
-                at=lambda fit: self._say(fit, report),
-            )
+            apart = [f for f in fits if f not in held and f.member.spec.head.reads == reads]
+            stopwatch = Stopwatch(self._residency.device, among=len(apart))
+            for fit in apart:
+                fit.member.stepping = stopwatch
+            with stopwatch.running():
+                self._solve_together(apart, self._open(layers, reads), report)
+            for _ in apart:
+                report(SOLVER_STEPS)
+
+    def _solve_together(
+        self, fits: Sequence[PathFit], shared: Mapping[SplitName, Source], report: Report
+    ) -> None:
+        """Run fits whose rows stay on the disk: a pass over a split serves all that wait for it.
+
+        Args:
+            fits: what reads the same kind of thing.
+            shared: sources with all the layers that they read.
+            report: receives what is being fitted, between the passes.
+        """
+        # Of fits A and B, A asks for train, then judge, B for train twice: one pass over train
+        # serves both, one over judge A alone, another one over train B alone.
+        running = {id(fit): (fit, fit.visits()) for fit in fits}
+        waiting = {key: next(visits) for key, (_, visits) in running.items()}
+        while waiting:
+            split = next(iter(waiting.values())).split
+            served = {key: visit for key, visit in waiting.items() if visit.split == split}
+            start = 0
+            for inputs in shared[split].blocks():
+                rows = slice(start, start + len(inputs.targets))
+                start = rows.stop
+                for key, visit in served.items():
+                    visit.take(rows, running[key][0].rows.of(inputs))
+            for key in served:
+                fit, visits = running[key]
+                self._say(fit, report)
+                if (found := next(visits, None)) is None:
+                    del waiting[key]
+                else:
+                    waiting[key] = found
 
     def _say(self, fit: PathFit, report: Report) -> None:
         """Report which member is being fitted, and the best score so far on what chooses."""
@@ -93,64 +134,3 @@ class SolvedStream:
         trains_head = any(value.requires_grad for value in member.probe.head.parameters())
         kind = MixtureFit if trains_head else LinearFit
         return kind(member, sources, judge=self._judge, memory=self._residency.left)
-
-
-def run_fits(
-    fits: Sequence[PathFit],
-    shared: Mapping[SplitName, Source],
-    *,
-    done: Callable[[], None],
-    at: Callable[[PathFit], None],
-) -> None:
-    """Run all fits to their end.
-
-    Args:
-        fits: of one stream, which read the same kind of thing.
-        shared: sources with all the layers that fits without room in memory read.
-        done: called when a fit is done.
-        at: called with a fit between its passes over rows.
-    """
-    for fit in fits:
-        if fit.rows.held:
-            with fit.member.stepping.running():
-                for visit in fit.visits():
-                    at(fit)
-                    for rows, block in fit.rows.blocks(visit.split):
-                        visit.take(rows, block)
-            at(fit)
-            fit.rows.release()
-            done()
-    apart = [fit for fit in fits if not fit.rows.held]
-    if not apart:
-        return
-    stopwatch = Stopwatch(apart[0].rows.device, among=len(apart))
-    for fit in apart:
-        fit.member.stepping = stopwatch
-    with stopwatch.running():
-        _run_together(apart, shared, at)
-    for _ in apart:
-        done()
-
-
-def _run_together(
-    fits: Sequence[PathFit], shared: Mapping[SplitName, Source], at: Callable[[PathFit], None]
-) -> None:
-    """Run fits whose rows stay on the disk: one pass over a split serves all that wait for it."""
-    running = {id(fit): (fit, fit.visits()) for fit in fits}
-    waiting = {key: next(visits) for key, (_, visits) in running.items()}
-    while waiting:
-        split = next(iter(waiting.values())).split
-        served = {key: visit for key, visit in waiting.items() if visit.split == split}
-        start = 0
-        for inputs in shared[split].blocks():
-            rows = slice(start, start + len(inputs.targets))
-            start = rows.stop
-            for key, visit in served.items():
-                visit.take(rows, running[key][0].rows.of(inputs))
-        for key in served:
-            at(running[key][0])
-            found = next(running[key][1], None)
-            if found is None:
-                del waiting[key]
-            else:
-                waiting[key] = found

@@ -75,9 +75,8 @@ class SplitRows:
         """Give rows through a function from now on, those that are held as well."""
         self._turn = turn
         for split in list(self._rows):
-            self._rows[split] = self._joined(
-                split, (turn(block) for _, block in self.blocks(split))
-            )
+            turned = (turn(block) for _, block in self.blocks(split))
+            self._rows[split] = self._joined(split, turned)
 
     def view(self, split: SplitName) -> FeatureView:
         """Return the rows and targets of a split."""
@@ -96,9 +95,8 @@ class SplitRows:
         """Return the blocks of a split as one, without a second copy of all of them."""
         parts = iter(blocks)
         first = next(parts)
-        shape = list(first.shape)
-        shape[self._axis] = len(self.view(split))
-        joined = first.new_empty(shape)
+        before, after = first.shape[: self._axis], first.shape[self._axis + 1 :]
+        joined = first.new_empty(*before, len(self.view(split)), *after)
         start = 0
         for part in itertools.chain([first], parts):
             joined.narrow(self._axis, start, part.shape[self._axis]).copy_(part)

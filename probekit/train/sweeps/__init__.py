@@ -1,6 +1,6 @@
 """Sweeps: many training runs that share their reads, recorded as they finish, resumable.
 
-The names of ``__init__.pyi`` load on first use, as those of ``probekit.train`` do.
+The names of ``__init__.pyi`` load on first use, so that protocols and specs do not import torch.
 """
 
 import lazy_loader

@@ -11,7 +11,7 @@ from probekit.errors import OptionError
 from probekit.features import Splits
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.fitters import FITTERS
-from probekit.probe.heads import HeadSpec
+from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent, Steps
 from probekit.train.sweeps.run_options import flags

@@ -20,10 +20,11 @@ from probekit.features import Splits, choose_array, missing_array, settled_array
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, SOLVERS
-from probekit.probe.heads import HEADS, BackboneFacts, FusionHead, HeadSpec
+from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.tasks import is_own
-from probekit.train import MemberSpec
+from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Descent
 from probekit.train.order import steps_per_epoch
 from probekit.train.probe import count_parameters

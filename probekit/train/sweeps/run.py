@@ -20,8 +20,8 @@ from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.results import Record, append_record, check_appendable, recorded
 from probekit.results.claims import owners, wait_for_change
-from probekit.train import FitResult
 from probekit.train.residency import default_memory
+from probekit.train.result import FitResult
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import make_groups, member_bytes

@@ -19,8 +19,8 @@ from probekit.probe.heads import HEADS
 from probekit.results import Record
 from probekit.results.claims import Owner
 from probekit.results.summaries.wording import options_text, rates_text
-from probekit.train import FitResult
 from probekit.train.option_groups import DEFAULT_EVALS
+from probekit.train.result import FitResult
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.specs import TrainSpec

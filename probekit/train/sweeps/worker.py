@@ -15,9 +15,10 @@ from probekit.features import FeatureView, Location, Splits
 from probekit.metrics import METRICS
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims
-from probekit.train import FitResult, Interrupted, StreamSpec, fit_group
+from probekit.train.fit import Interrupted, fit_group
 from probekit.train.option_groups import Steps
-from probekit.train.stream import Report
+from probekit.train.result import FitResult
+from probekit.train.stream import Report, StreamSpec
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import fit_key, stream_key

@@ -12,7 +12,7 @@ from transformers import AutoModel, MPNetConfig, MPNetModel
 from probekit.backbone import inspect_backbone
 from probekit.backbone.loading import load_model
 from probekit.extraction import ExtractOptions, extract
-from probekit.probe.heads import BackboneFacts
+from probekit.probe.heads.contract import BackboneFacts
 from probekit.probe.heads.extra_layers import ExtraLayers, build_blocks
 from probekit.store.entry import Entry
 from tests import tiny

@@ -9,18 +9,11 @@ from torch import Tensor
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.registry import parse
 from probekit.errors import OptionError, UnknownNameError
-from probekit.probe.heads import (
-    HEADS,
-    BackboneFacts,
-    FusionHead,
-    HeadSpec,
-    LayerWeights,
-    TokenStates,
-    depth_lstm,
-    head_from_json,
-)
+from probekit.probe.heads import HEADS, depth_lstm, head_from_json
+from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec, LayerWeights
 from probekit.probe.heads.dwatt import DWAtt
 from probekit.probe.heads.laya import LAYA
+from probekit.probe.heads.tokens import TokenStates
 
 LAYERS, DIM, ROWS = (1, 2, 4, 6), 12, 9
 

@@ -7,8 +7,10 @@ import torch
 from transformers import BertConfig, LlamaConfig, MPNetConfig
 
 from probekit.errors import OptionError
-from probekit.probe.heads import BackboneFacts, FusionHead, TokenStates, head_from_json
+from probekit.probe.heads import head_from_json
+from probekit.probe.heads.contract import BackboneFacts, FusionHead
 from probekit.probe.heads.extra_layers import ExtraLayers
+from probekit.probe.heads.tokens import TokenStates
 
 DIM = 16
 SIZES = {"hidden_size": DIM, "intermediate_size": 32, "num_attention_heads": 2}

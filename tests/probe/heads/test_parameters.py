@@ -8,7 +8,8 @@ from transformers import RobertaConfig
 
 from probekit.base.layers import parse_layers
 from probekit.probe.decoders import Linear
-from probekit.probe.heads import HEADS, BackboneFacts, FusionHead
+from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import BackboneFacts, FusionHead
 
 COUNTS = {
     "last": 0,

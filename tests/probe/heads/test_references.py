@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from probekit.errors import OptionError
-from probekit.probe.heads import HEADS, FusionHead
+from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import FusionHead
 
 Params = dict[str, Tensor]
 EPS = 1e-5

@@ -14,10 +14,12 @@ from probekit.base.selection import Selection
 from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
-from probekit.probe.heads import HEADS, BackboneFacts
-from probekit.train import StreamSpec, fit_group
+from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import BackboneFacts
 from probekit.train.baselines.code_length import SHARES, CodeLength, block_ends, online_code
+from probekit.train.fit import fit_group
 from probekit.train.option_groups import Steps
+from probekit.train.stream import StreamSpec
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec
 

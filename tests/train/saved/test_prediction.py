@@ -8,8 +8,9 @@ from probekit.backbone import read_arrays
 from probekit.errors import BackboneError, DataError, MissingFileError, StateRangeError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
-from probekit.train.saved import predict, read_sentences
 from probekit.train.saved.head import TrainedHead
+from probekit.train.saved.items import read_sentences
+from probekit.train.saved.predict import predict
 from probekit.train.sweeps import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.tiny import SENTENCES, build

@@ -11,9 +11,9 @@ from probekit.errors import DataError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
 from probekit.tasks import Example
-from probekit.train.saved import predict, read_items
 from probekit.train.saved.head import TrainedHead
-from probekit.train.saved.items import as_examples
+from probekit.train.saved.items import as_examples, read_items
+from probekit.train.saved.predict import predict
 from probekit.train.sweeps import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.tiny import SENTENCES, build

@@ -13,8 +13,7 @@ from probekit.features import Location, open_features
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS, RowFacts
-from probekit.train import MemberSpec
-from probekit.train.member import Member
+from probekit.train.member import Member, MemberSpec
 from probekit.train.option_groups import ALWAYS_WRITTEN, Descent, Steps
 from probekit.train.steps import steps_of
 from probekit.train.sweeps import run_views

@@ -18,8 +18,8 @@ from .results.comparison import choose_run, compare
 from .train.baselines import run_baselines
 from .train.saved import predict
 from .train.saved.head import TrainedHead
-from .train.sweeps import fit, sweep
 from .train.sweeps.protocols import PROTOCOLS
+from .train.sweeps.run import fit, sweep
 from .train.sweeps.specs import TrainSpec, product
 from .version import __version__
 

@@ -10,7 +10,7 @@ from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
 from probekit.train.saved import predict, read_sentences
 from probekit.train.saved.head import TrainedHead
-from probekit.train.sweeps import sweep
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.tiny import SENTENCES, build
 

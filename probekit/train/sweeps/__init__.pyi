@@ -1,6 +1,0 @@
-from .run import fit, sweep
-
-__all__ = [
-    "fit",
-    "sweep",
-]

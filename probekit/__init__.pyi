@@ -20,9 +20,9 @@ from .results.comparison import compare as compare
 from .train.baselines import run_baselines as run_baselines
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.predict import predict as predict
-from .train.sweeps import fit as fit
-from .train.sweeps import sweep as sweep
 from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS
+from .train.sweeps.run import fit as fit
+from .train.sweeps.run import sweep as sweep
 from .train.sweeps.specs import TrainSpec as TrainSpec
 from .train.sweeps.specs import product as product
 from .version import __version__ as __version__

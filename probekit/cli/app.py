@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from probekit.cli import cache, catalogue, compare, demo, extract, plot, predict, table, train
+from probekit.cli import cache, catalogue, demo, extract, predict, report, train
 from probekit.cli.messages import end_messages, start_messages
 from probekit.cli.output import visible
 from probekit.errors import ProbekitError
@@ -30,6 +30,8 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Let the options of all commands stand anywhere on the line."""
+        # "train bert conll -q -- --debug" is read as "-q train bert conll -- --debug": what stands
+        # after -- is no option
         end = args.index("--") if "--" in args else len(args)
         words, rest = args[:end], args[end:]
         first = [word for word in words if word in _ANYWHERE]
@@ -44,7 +46,8 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as interrupt:
             if sys.stderr.isatty():  # where ^C stands
                 typer.echo(err=True)
-            logger.error("%s", _interruption(ctx.invoked_subcommand))
+            kept = " What is finished is kept: run the same command again to resume."
+            logger.error("interrupted.%s", kept * (ctx.invoked_subcommand in _RESUMABLE))
             raise typer.Exit(130) from interrupt
         except Exception as error:
             if ctx.params.get("debug"):
@@ -68,11 +71,6 @@ def _one_line(error: Exception) -> str:
         f"unexpected {type(error).__name__}: {text[:300]}. This may be a fault of probekit: run "
         "the command again with --debug, and report what it prints."
     )
-
-
-def _interruption(command: str | None) -> str:
-    kept = " What is finished is kept: run the same command again to resume."
-    return f"interrupted.{kept if command in _RESUMABLE else ''}"
 
 
 app = typer.Typer(
@@ -109,18 +107,12 @@ def _configure(
     start_messages(debug=debug, quiet=quiet)
 
 
-app.command("extract")(extract.extract)
-app.command("train")(train.train)
-app.command("sweep")(train.sweep)
-app.command("depth")(train.depth)
-app.command("predict")(predict.predict)
-app.command("plot")(plot.plot)
-app.command("table")(table.table)
-app.command("compare")(compare.compare)
+for _command in (
+    *(extract.extract, train.train, train.sweep, train.depth, predict.predict),
+    *(report.plot, report.table, report.compare, catalogue.tasks, catalogue.heads, demo.demo),
+):
+    app.command()(_command)
 app.add_typer(cache.app, name="cache")
-app.command("tasks")(catalogue.tasks)
-app.command("heads")(catalogue.heads)
-app.command("demo")(demo.demo)
 
 
 def main() -> None:

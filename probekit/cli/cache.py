@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from probekit.base.notices import human_bytes
-from probekit.cli import options
+from probekit.cli import arguments
 from probekit.cli.output import (
     print_entries,
     print_json,
@@ -29,11 +29,11 @@ Entries = Annotated[
 
 @app.command("ls")
 def list_entries(
-    cache: options.Cache = Path("cache"),
+    cache: arguments.Cache = Path("cache"),
     sort: Annotated[
         str, typer.Option("--sort", help="By name, size (largest first) or created (newest first).")
     ] = "name",
-    json: options.Json = False,
+    json: arguments.Json = False,
 ) -> None:
     """List all entries, unfinished ones included, and what is left over of others."""
     rows = maintenance.list_cache(cache, sort)
@@ -42,10 +42,8 @@ def list_entries(
     elif json:
         print_json(rows)
     else:
-        shown = [{**row, "created": row["created"][:10]} for row in rows]
-        for row in shown:
-            del row["bytes"]
-        print_table(shown)
+        days = [{**row, "created": row["created"][:10]} for row in rows]
+        print_table([{k: value for k, value in row.items() if k != "bytes"} for row in days])
         typer.echo(_totals(rows), err=True)
 
 
@@ -54,16 +52,14 @@ def _totals(rows: Sequence[Mapping[str, Any]]) -> str:
     size = sum(row["bytes"] for row in rows) - sum(left)
     count = len(rows) - len(left)
     total = f"{count} {'entry' if count == 1 else 'entries'}, {human_bytes(size)}"
-    if not left:
-        return total
-    return (
-        f"{total}; {len(left)} left over, {human_bytes(sum(left))}: `probekit cache rm --stale` "
-        "removes them"
-    )
+    over = f"{len(left)} left over, {human_bytes(sum(left))}"
+    return f"{total}; {over}: `probekit cache rm --stale` removes them" if left else total
 
 
 @app.command()
-def info(entry: Entries, cache: options.Cache = Path("cache"), json: options.Json = False) -> None:
+def info(
+    entry: Entries, cache: arguments.Cache = Path("cache"), json: arguments.Json = False
+) -> None:
     """Describe entries: what was asked for, what was stored, and from where."""
     from probekit.store.entry import Entry
 
@@ -92,10 +88,10 @@ def verify(
     model: Annotated[
         str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
     ] = None,
-    device: options.Device = "auto",
+    device: arguments.Device = "auto",
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random rows.")] = 0,
-    cache: options.Cache = Path("cache"),
-    json: options.Json = False,
+    cache: arguments.Cache = Path("cache"),
+    json: arguments.Json = False,
 ) -> None:
     """Check every file and checksum and, with --rows N, compare rows with a fresh pass."""
     from probekit.store.entry import Entry
@@ -106,16 +102,13 @@ def verify(
     for path in maintenance.select_folders(entry, cache):
         chunks = maintenance.check_chunks(path, progress=progress_wanted())
         typer.echo(f"{path}: all {chunks:,} chunks match their checksums", err=True)
-        if rows and against is not None:
-            report = maintenance.verify_against(
-                Entry.open(path), Entry.open(against), rows, seed=seed
-            )
-        elif rows:
-            report = maintenance.verify_rows(
-                Entry.open(path), rows, model=model, device=device, seed=seed
-            )
-        else:
+        if not rows:
             continue
+        own = Entry.open(path)
+        if against is not None:
+            report = maintenance.verify_against(own, Entry.open(against), rows, seed=seed)
+        else:
+            report = maintenance.verify_rows(own, rows, model=model, device=device, seed=seed)
         print_row_errors(report, json=json)
         passed = passed and report.passed
     if not passed:
@@ -140,7 +133,7 @@ def rm(
         bool,
         typer.Option("--stale", help="Remove what no entry needs any more (see `cache ls`)."),
     ] = False,
-    cache: options.Cache = Path("cache"),
+    cache: arguments.Cache = Path("cache"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove entries, finished or not, or some of their layers or arrays; nothing else."""
@@ -173,6 +166,7 @@ def _remove(paths: Sequence[Path], yes: bool) -> None:
 
 
 def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], yes: bool) -> None:
+    # --layers 0,4 --array tokens: "layers 0,4 and array tokens"
     parts = [f"layers {layers}"] * (layers is not None) + [f"array {name}" for name in arrays]
     for found in [maintenance.Reduction.of(path, layers=layers, arrays=arrays) for path in paths]:
         whole = human_bytes(found.nbytes + found.freed)
@@ -205,7 +199,7 @@ def _confirm(what: str, yes: bool) -> None:
 
 
 @app.command()
-def path(entry: Entries, cache: options.Cache = Path("cache")) -> None:
+def path(entry: Entries, cache: arguments.Cache = Path("cache")) -> None:
     """Print the paths of the entries that MODEL TASK [SPLIT] names."""
     for found in maintenance.select_folders(entry, cache):
         typer.echo(str(found))

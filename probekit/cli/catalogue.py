@@ -1,16 +1,18 @@
 """``probekit tasks`` and ``probekit heads``: what there is to choose from."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.cli import options
+from probekit.cli import arguments
+from probekit.cli.output import print_table
 from probekit.errors import OptionError
+from probekit.train.sweeps.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
-    from probekit.probe.decoders import DecoderSpec
-    from probekit.probe.heads.contract import HeadSpec
+    pass
 
 
 def tasks(
@@ -18,11 +20,10 @@ def tasks(
         str | None,
         typer.Argument(metavar="FAMILY", help="List one family: ud has the treebanks of the Hub."),
     ] = None,
-    data: options.Data = None,
-    json: options.Json = False,
+    data: arguments.Data = None,
+    json: arguments.Json = False,
 ) -> None:
     """List the tasks, their label columns (default first) and metrics; or those of one family."""
-    from probekit.cli.output import print_table
     from probekit.tasks import TASKS, variants_of
 
     if family is not None:
@@ -54,10 +55,8 @@ def tasks(
         )
 
 
-def heads(json: options.Json = False) -> None:
+def heads(json: arguments.Json = False) -> None:
     """List heads, decoders and protocols, with their options."""
-    from probekit.cli.output import print_table
-
     tables = (_heads(words=not json), _decoders(words=not json), _protocols())
     for number, rows in enumerate(tables):
         if number and not json:
@@ -80,7 +79,7 @@ def _heads(words: bool) -> list[dict[str, Any]]:
             "h =": head.formula,
             "layers": head.default_layers,
             "lr": head.learning_rate,
-            "rates": _rates(head),
+            "rates": _rates(head.group_rates),
             "options": _defaults(head, words),
             "source": head.source,
         }
@@ -97,7 +96,7 @@ def _decoders(words: bool) -> list[dict[str, Any]]:
             "decoder": name,
             "for": [kind for kind in KINDS if kind in decoder.kinds],
             "what": decoder.summary,
-            "rates": _rates(decoder),
+            "rates": _rates(decoder.group_rates),
             "options": _defaults(decoder, words),
             "source": decoder.source,
         }
@@ -106,8 +105,6 @@ def _decoders(words: bool) -> list[dict[str, Any]]:
 
 
 def _protocols() -> list[dict[str, Any]]:
-    from probekit.train.sweeps.protocols import PROTOCOLS
-
     return [
         {
             "protocol": name,
@@ -119,9 +116,9 @@ def _protocols() -> list[dict[str, Any]]:
     ]
 
 
-def _rates(spec: "type[HeadSpec] | type[DecoderSpec]") -> list[str]:
+def _rates(by_group: Mapping[str, float | None]) -> list[str]:
     """Return the groups of parameters besides ``weights``, with their default rates."""
-    return [f"{name}={'lr' if rate is None else rate}" for name, rate in spec.group_rates.items()]
+    return [f"{name}={'lr' if rate is None else rate}" for name, rate in by_group.items()]
 
 
 def _defaults(spec: type, words: bool) -> list[str]:

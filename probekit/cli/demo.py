@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from probekit.base.numbers.seeding import parse_seeds
-from probekit.cli import options
+from probekit.cli import arguments
+from probekit.cli.output import print_records, progress_wanted
 
 if TYPE_CHECKING:
     from probekit.results import Record
@@ -30,13 +31,12 @@ def demo(
         Path("demo")
     ),
     seeds: Annotated[
-        str, typer.Option("--seeds", callback=options.check_seeds, help=options.SEEDS_HELP)
+        str, typer.Option("--seeds", callback=arguments.check_seeds, help=arguments.SEEDS_HELP)
     ] = "3",
-    log_file: options.LogFile = None,
+    log_file: arguments.LogFile = None,
 ) -> None:
     """Cache MiniLM-L6 over a small NER corpus, train six heads, probe every depth, plot."""
     from probekit.backbone import demo_model_folder
-    from probekit.cli.output import print_records
     from probekit.extraction import extract
     from probekit.plots import plot_depth, plot_weights, save_figure
     from probekit.train.sweeps.specs import depths
@@ -60,17 +60,14 @@ def _sweep(
     model: str, out: Path, *, predictions: bool = False, **varied: Sequence[object]
 ) -> "list[Record]":
     from probekit.base.machine.hardware import usable_cores
-    from probekit.cli.output import progress_wanted
     from probekit.features import Location
-    from probekit.train.sweeps import sweep
+    from probekit.train.sweeps.run import sweep
     from probekit.train.sweeps.specs import TrainSpec, product
 
     base = TrainSpec(model=model, task=TASK, head="last", select=SELECT)
+    plan = product(base, varied)
     return sweep(
-        [
-            spec if spec.head in SOLVED else replace(spec, epochs=EPOCHS)
-            for spec in product(base, varied)
-        ],
+        [one if one.head in SOLVED else replace(one, epochs=EPOCHS) for one in plan],
         out=out / f"{TASK}.jsonl",
         location=Location(cache=out / "cache"),
         workers=min(2, usable_cores()),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from probekit.extraction import Forecast
     from probekit.extraction.maintenance import RowErrors
     from probekit.results import Record
-    from probekit.results.comparison import Comparison
     from probekit.results.summaries.scored import Scored
     from probekit.results.tables import Style
     from probekit.store.entry import Entry
@@ -61,10 +60,8 @@ def _cell(value: Any) -> str:
 def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
     """Print where the entries lie and how large they are."""
     if json:
-        manifests = [json_module.loads(entry.manifest.to_json()) for entry in entries]
-        print_json(
-            [{"path": str(entry.path), **m} for entry, m in zip(entries, manifests, strict=True)]
-        )
+        manifests = [(entry.path, json_module.loads(entry.manifest.to_json())) for entry in entries]
+        print_json([{"path": str(path), **manifest} for path, manifest in manifests])
         return
     for entry in entries:
         typer.echo(str(entry.path))
@@ -100,10 +97,8 @@ def _work(one: "Forecast") -> str:
     """Return how long a split takes, and how much of it an unfinished extraction has done."""
     from probekit.base.notices import short_time
 
-    if one.complete:
-        return "complete"
     begun = f" ({one.begun:.0%} is there)" if one.begun else ""
-    return f"{short_time(one.seconds)}{begun}"
+    return "complete" if one.complete else f"{short_time(one.seconds)}{begun}"
 
 
 def _verdict(forecasts: Sequence["Forecast"]) -> str:
@@ -188,8 +183,7 @@ def depths_text(
     from probekit.results.summaries.scored import SCORE_OF, shown
     from probekit.results.tables import caption, depth_table, footnotes, summarise
 
-    records = [record for record in records if record.depth is not None]
-    records, split = shown(records, split)
+    records, split = shown([record for record in records if record.depth is not None], split)
     best = best_depths(records)
     text = depth_table(records, SCORE_OF[split], style, best)
     if style == "jsonl":
@@ -213,13 +207,3 @@ def _captioned(table: str, footnotes: str, caption: str, style: "Style") -> str:
         return table
     paragraph = "\n" if footnotes and style == "markdown" else ""
     return f"{table}\n{footnotes}{paragraph}{caption}\n"
-
-
-def print_comparison(comparison: "Comparison", *, json: bool = False) -> None:
-    """Print the scores of two runs, their difference, and how sure it is."""
-    from probekit.results.comparison import comparison_table
-
-    if json:
-        print_json([comparison.to_json()])
-        return
-    typer.echo(comparison_table(comparison))

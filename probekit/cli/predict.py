@@ -1,20 +1,25 @@
 """``probekit predict``: label new text with a saved head."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.cli import options
+from probekit.cli import arguments
+from probekit.cli.output import print_json, progress_wanted
+from probekit.cli.spread import OptionsOf, spread
 
 if TYPE_CHECKING:
     from probekit.train.saved.items import Item
 
     Label = list[str] | str | float
 
+_OF_FILES = OptionsOf((arguments.OwnData,), apart=("kind", "skip_unlabelled"))
 
+
+@spread
 def predict(
     head: Annotated[Path, typer.Argument(metavar="HEAD", help="Folder of a saved head.")],
     file: Annotated[
@@ -29,22 +34,19 @@ def predict(
     model: Annotated[
         str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
     ] = None,
-    device: options.Device = "auto",
-    text: options.TextColumn = None,
-    separator: options.Separator = None,
-    encoding: options.Encoding = None,
-    sentences: options.SentenceColumn = None,
-    json: options.Json = False,
+    device: arguments.Device = "auto",
+    *,
+    of_files: Annotated[Mapping[str, Any], _OF_FILES],
+    json: arguments.Json = False,
 ) -> None:
     """Label new text with a saved head: each word, each text or each pair of texts."""
-    from probekit.cli.output import print_json, progress_wanted
     from probekit.tasks import TextOptions
     from probekit.train.saved.head import TrainedHead
     from probekit.train.saved.items import file_items, line_items
     from probekit.train.saved.predict import predict as label_texts
 
     trained = TrainedHead.from_pretrained(head)
-    own = TextOptions(text=text, separator=separator, encoding=encoding, sentences=sentences)
+    own = TextOptions(**of_files)
     if file == "-":
         items = line_items(sys.stdin.buffer.read(), "stdin", trained, own)
     else:

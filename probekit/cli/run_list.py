@@ -1,21 +1,23 @@
 """From the command line's words to the runs of a sweep."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from probekit.base.numbers.seeding import parse_seeds
 from probekit.base.registry import flag
-from probekit.cli.options import split_list
-from probekit.cli.target import Target
-from probekit.cli.training_options import OF_RUNS, TrainingOptions
-from probekit.cli.values import each, each_rate
+from probekit.cli.arguments import split_list
+from probekit.cli.training_options import OF_RUNS, Target, TrainingOptions
 from probekit.errors import OptionError
+from probekit.train.option_groups import number_or_search
 from probekit.train.sweeps.protocols import Protocol, get_protocol
 
 if TYPE_CHECKING:
     from probekit.train.sweeps.specs import TrainSpec
 
-DEFAULT_HEADS = ("last", "p32", "concat", "dwatt")
+T = TypeVar("T")
+
+_UNSET = ("auto", "none", "all")
 
 
 def make_plan(
@@ -30,34 +32,32 @@ def make_plan(
 
     Raises:
         OptionError: an option names no value, or one that cannot be used.
+        UnknownNameError: no protocol has the name of the preset.
     """
     from probekit.train.sweeps.specs import TrainSpec, product
 
-    preset = _preset(shared.protocol)
+    preset = get_protocol(shared.protocol)
     fixed, lists = _read(asked, preset)
     labels = lists.pop("label", [None])
     if not labels:
         raise OptionError("--label names no value.")
     decoders = lists.pop("decoder", None)
     heads = preset.heads if head is None else split_list(head)
-    varied = {
-        "head": heads,
-        "depth": depths,
-        **lists,
-        "seed": parse_seeds(preset.seeds if shared.seeds is None else shared.seeds),
-    }
+    seeds = parse_seeds(preset.seeds if shared.seeds is None else shared.seeds)
+    varied = {"head": heads, "depth": depths, **lists, "seed": seeds}
     preset_values = {name: one for name, one in preset.options.items() if name not in varied}
     first = next(iter(heads), "last")
     base = TrainSpec(model=target.model, task=target.task, head=first, **preset_values | fixed)
-    return [
-        spec
-        for label in labels
-        for spec in product(
-            base,
-            {"label": [label], "decoder": _decoders(decoders, preset, target, label), **varied},
-        )
-        if not (spec.untrained and spec.seed)  # without training, no seed differs from another
-    ]
+    # --label ner,pos --head last,p32 --seeds 2 are eight runs, in this order: last-0 and last-1 of
+    # ner, p32-0 and p32-1 of ner, then the same four of pos.
+    plan: list[TrainSpec] = []
+    for label in labels:
+        own = decoders
+        if own is None:  # a preset has some for what the column labels; None is its default
+            own = [preset.decoders.get(target.kind(label)) if preset.decoders else None]
+        plan += product(base, {"label": [label], "decoder": own, **varied})
+    # without training, no seed differs from another
+    return [spec for spec in plan if not (spec.untrained and spec.seed)]
 
 
 def _read(
@@ -82,31 +82,52 @@ def _read(
     return fixed, lists
 
 
-def _decoders(
-    given: Sequence[str] | None, preset: Protocol, target: Target, label: str | None
-) -> Sequence[str | None]:
-    """Return the decoders for a label column; None is the default of its kind."""
-    if given is not None:
-        return given
-    return [preset.decoders.get(target.kind(label)) if preset.decoders else None]
-
-
-def _preset(protocol: str | None) -> Protocol:
-    """Return the preset that was named, or the plain defaults.
-
-    Raises:
-        UnknownNameError: no protocol has this name.
-    """
-    if protocol is None:
-        return Protocol(summary="", source="", heads=DEFAULT_HEADS, seeds=1)
-    return get_protocol(protocol)
-
-
-def own_head(protocol: str | None) -> str:
-    """Return the head that a single run trains by default: the protocol's own."""
-    return "dwatt" if protocol is None else get_protocol(protocol).heads[-1]
-
-
 def first_label(asked: Mapping[str, Any]) -> str | None:
     """Return the first label column that was named, or None for the task's default."""
     return next(iter(split_list(asked.get("label") or "")), None)
+
+
+def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | None]:
+    """Read a comma-separated option: names, or numbers, ``auto``, ``none`` and ``all`` for unset.
+
+    Raises:
+        OptionError: an item is no such number.
+    """
+    if text is None:
+        return [None]
+    unset = () if read is str else _UNSET
+    values: list[T | None] = []
+    for item in split_list(text):
+        try:
+            values.append(None if item in unset else read(item))
+        except ValueError:
+            kind = "a whole number" if read is int else "a number"
+            raise OptionError(f"{option}: {item!r} is not {kind}.") from None
+    return values
+
+
+def each_rate(text: str) -> tuple[list[float | str | None], list[tuple[tuple[str, float], ...]]]:
+    """Read ``--lr``: numbers, ``auto``, ``search``, and rates of groups as ``mixing=0.1``.
+
+    Returns:
+        The numbers, and every combination of the rates of groups, sorted by group; one that names
+        none where no group was given.
+
+    Raises:
+        OptionError: an item is no such thing.
+    """
+    # "auto,mixing=0.1,mixing=0.3,a=1" has the number auto, and two combinations of rates:
+    # (a=1, mixing=0.1) and (a=1, mixing=0.3)
+    plain: list[str] = []
+    groups: dict[str, list[tuple[str, float]]] = {}
+    for item in split_list(text):
+        name, equals, value = item.partition("=")
+        if not equals:
+            plain.append(item)
+            continue
+        (rate,) = each(value, float, f"--lr {name}") or [None]
+        if rate is None:
+            raise OptionError(f"--lr {name}={value}: give a number, such as {name}=0.1.")
+        groups.setdefault(name.strip(), []).append((name.strip(), rate))
+    combinations = itertools.product(*(groups[name] for name in sorted(groups)))
+    return each(",".join(plain), number_or_search, "--lr"), list(combinations)

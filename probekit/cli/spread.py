@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 
 from probekit.base.registry import flag
-from probekit.cli.options import split_list
+from probekit.cli.arguments import split_list
 
 
 @dataclass(frozen=True)
@@ -17,16 +17,19 @@ class OptionsOf:
     """Marks a parameter that receives options by name, as the user typed them.
 
     Attributes:
-        groups: dataclasses; those of their fields that have help (``base.options``) are options.
+        groups: dataclasses; those of their fields that have help (`base.registry.option`) are options.
+        apart: names of those that the command does not take.
     """
 
     groups: tuple[Any, ...]
+    apart: tuple[str, ...] = ()
 
     @property
     def fields(self) -> "dict[str, Field[Any]]":
         """The fields that are options, by name."""
-        every = (field for group in self.groups for field in fields(group))
-        return {field.name: field for field in every if "help" in field.metadata}
+        every = {field.name: field for group in self.groups for field in fields(group)}
+        asked = (name for name in every if name not in self.apart)
+        return {name: every[name] for name in asked if "help" in every[name].metadata}
 
     @property
     def lists(self) -> list[str]:
@@ -43,20 +46,23 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
     Args:
         command: some of its keyword parameters are annotated with a dataclass, whose fields are
-            ``Annotated`` for typer, or made by `base.options.option`, and have defaults; or with
+            ``Annotated`` for typer, or made by `base.registry.option`, and have defaults; or with
             `OptionsOf`.
     """
+    # sweep(model, *, asked: Asked, own: OwnData, shared: TrainingOptions) has for typer the
+    # parameters model, label, lr, ..., kind, text, ..., seeds, out, ...; what typer gives for them
+    # reaches the command as model, asked={"label": ..., "lr": ...}, own=OwnData(...), shared=....
     signature = inspect.signature(command)
-    annotations = {one.name: one.annotation for one in signature.parameters.values()}
-    groups = {name: one for name, one in annotations.items() if is_dataclass(one)}
-    marks = {name: mark for name, one in annotations.items() if (mark := _mark(one))}
     parameters: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        if parameter.name in groups:
-            group = groups[parameter.name]
-            parameters += _options([group], fields(group))
-        elif parameter.name in marks:
-            mark = marks[parameter.name]
+    groups: dict[str, Any] = {}
+    marks: dict[str, OptionsOf] = {}
+    for name, parameter in signature.parameters.items():
+        found = getattr(parameter.annotation, "__metadata__", ())
+        if is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            parameters += _options([groups[name]], fields(groups[name]))
+        elif mark := next((one for one in found if isinstance(one, OptionsOf)), None):
+            marks[name] = mark
             parameters += _options(mark.groups, mark.fields.values())
         else:
             parameters.append(parameter)
@@ -76,16 +82,9 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _mark(annotation: Any) -> OptionsOf | None:
-    marks = getattr(annotation, "__metadata__", ())
-    return next((mark for mark in marks if isinstance(mark, OptionsOf)), None)
-
-
 def _options(groups: Iterable[Any], chosen: Iterable["Field[Any]"]) -> list[inspect.Parameter]:
     """Return some fields of dataclasses as keyword parameters."""
-    hints: dict[str, Any] = {}
-    for group in groups:
-        hints |= get_type_hints(group, include_extras=True)
+    hints = {k: v for g in groups for k, v in get_type_hints(g, include_extras=True).items()}
     return [
         inspect.Parameter(
             field.name,
@@ -101,6 +100,7 @@ def _shown(field: "Field[Any]", hint: Any) -> Any:
     """Return a field's type as typer shows it: what `option` says, a list in words."""
     if "help" not in field.metadata:
         return hint
+    # how the library reads the option is nothing that typer takes
     about = {name: one for name, one in field.metadata.items() if name not in ("each", "unset")}
     if "unset" in field.metadata:
         about["show_default"] = str(field.metadata["unset"])

@@ -1,25 +1,28 @@
 """``probekit train``, ``sweep`` and ``depth``: train heads from the cache, without the backbone."""
 
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.cli import options
-from probekit.cli.output import print_records
-from probekit.cli.run_list import first_label, make_plan, own_head
+from probekit.cli import arguments
+from probekit.cli.output import print_records, progress_wanted
+from probekit.cli.run_list import each, first_label, make_plan
 from probekit.cli.spread import spread
-from probekit.cli.target import Target
-from probekit.cli.training_options import Asked, TrainingOptions
-from probekit.cli.values import each, parse_bytes
+from probekit.cli.training_options import Asked, Target, TrainingOptions
+from probekit.errors import OptionError
+from probekit.train.sweeps.protocols import get_protocol
 
 if TYPE_CHECKING:
     from probekit.results import Record
     from probekit.train.sweeps.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
+
+_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 Save = Annotated[Path | None, typer.Option("--save", help="Folder to save the trained heads in.")]
 Predictions = Annotated[
@@ -35,8 +38,8 @@ Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
 
 @spread
 def train(
-    model: options.Model,
-    task: options.OptionalTask = None,
+    model: arguments.Model,
+    task: arguments.OptionalTask = None,
     *,
     head: Annotated[
         str | None,
@@ -58,23 +61,23 @@ def train(
         typer.Option("--baselines", help="Train what to hold it against, in the same table."),
     ] = False,
     workers: Workers = 1,
-    own: options.OwnData,
+    own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> None:
     """Train a head (or several) from the cache and print the scores."""
     target = Target.of(model, task, own, shared)
-    head = own_head(shared.protocol) if head is None else head
+    head = get_protocol(shared.protocol).heads[-1] if head is None else head
     plan = make_plan(target, shared, asked, head=head, depths=[depth])
     out = shared.out or target.default_out(first_label(asked))
     start = _with_baselines if baselines else _sweep
-    records = start(plan, out, target, shared, save=save, predictions=predictions, workers=workers)
+    records = start(plan, out, target, shared, save, predictions=predictions, workers=workers)
     print_records(records, json=shared.json)
 
 
 @spread
 def sweep(
-    model: options.Model,
-    task: options.OptionalTask = None,
+    model: arguments.Model,
+    task: arguments.OptionalTask = None,
     *,
     head: Annotated[
         str | None,
@@ -90,7 +93,7 @@ def sweep(
     predictions: Predictions = False,
     workers: Workers = 1,
     engine: Engine = "local",
-    own: options.OwnData,
+    own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> None:
     """Train every combination of comma-separated options; finished runs are skipped.
@@ -100,23 +103,15 @@ def sweep(
     target = Target.of(model, task, own, shared)
     plan = make_plan(target, shared, asked, head=head, depths=each(depth, int, "--depth"))
     out = shared.out or target.default_out(first_label(asked))
-    records = _sweep(
-        plan,
-        out,
-        target,
-        shared,
-        save=save,
-        predictions=predictions,
-        workers=workers,
-        engine=engine,
-    )
+    ways = {"predictions": predictions, "workers": workers, "engine": engine}
+    records = _sweep(plan, out, target, shared, save, **ways)
     print_records(records, json=shared.json)
 
 
 @spread
 def depth(
-    model: options.Model,
-    task: options.OptionalTask = None,
+    model: arguments.Model,
+    task: arguments.OptionalTask = None,
     *,
     head: Annotated[
         str | None,
@@ -127,7 +122,7 @@ def depth(
     predictions: Predictions = True,
     workers: Workers = 1,
     engine: Engine = "local",
-    own: options.OwnData,
+    own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> None:
     """Train a head at every depth 0..L in one pass over the cache."""
@@ -154,28 +149,13 @@ def _sweep(
     out: Path,
     target: Target,
     shared: TrainingOptions,
-    *,
     save: Path | None = None,
-    predictions: bool = False,
-    workers: int = 1,
-    engine: str = "local",
+    **ways: Any,
 ) -> "list[Record]":
     """Train the runs of a plan, and say where the records are."""
-    from probekit.cli.output import progress_wanted
-    from probekit.train.sweeps import sweep
+    from probekit.train.sweeps.run import sweep
 
-    records = sweep(
-        plan,
-        out=out,
-        location=target.location,
-        workers=workers,
-        engine=engine,
-        memory=parse_bytes(shared.memory),
-        device=shared.device,
-        save=save,
-        predictions=predictions,
-        progress=progress_wanted(),
-    )
+    records = sweep(plan, out=out, save=save, **_where(target, shared), **ways)
     _say_where(out, save)
     return records
 
@@ -185,27 +165,14 @@ def _with_baselines(
     out: Path,
     target: Target,
     shared: TrainingOptions,
-    *,
-    save: Path | None = None,
-    predictions: bool = False,
-    workers: int = 1,
+    save: Path | None,
+    **ways: Any,
 ) -> "list[Record]":
     """Train heads with their baselines; return all records, and say what could not be had."""
-    from probekit.cli.output import progress_wanted
     from probekit.train.baselines import run_baselines
 
     try:
-        found = run_baselines(
-            plan,
-            out=out,
-            location=target.location,
-            workers=workers,
-            memory=parse_bytes(shared.memory),
-            device=shared.device,
-            save=save,
-            predictions=predictions,
-            progress=progress_wanted(),
-        )
+        found = run_baselines(plan, out=out, save=save, **_where(target, shared), **ways)
     finally:  # the heads may be there although a baseline failed
         if out.is_file():
             _say_where(out, save)
@@ -214,8 +181,32 @@ def _with_baselines(
     return [*found.guesses, *found.heads, *found.random]
 
 
+def _where(target: Target, shared: TrainingOptions) -> dict[str, Any]:
+    """Return where heads are trained, and from what."""
+    return {
+        "location": target.location,
+        "memory": parse_bytes(shared.memory),
+        "device": shared.device,
+        "progress": progress_wanted(),
+    }
+
+
 def _say_where(out: Path, save: Path | None) -> None:
     """Say where the records are, and the saved heads, if any."""
     logger.info("records: %s", out)
     if save is not None and save.exists():
         logger.info("saved heads: %s", save)
+
+
+def parse_bytes(text: str | None) -> int | None:
+    """Read a size such as ``8GB`` or ``500MB`` (powers of 1000), or ``8GiB`` (of 1024).
+
+    Raises:
+        OptionError: the text is not a size.
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
+    if not found:
+        raise OptionError(f"--memory {text!r} is not a size. Write 8GB, 500MB or 2GiB.")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])

@@ -1,15 +1,18 @@
-"""The options that ``train``, ``sweep`` and ``depth`` share."""
+"""What ``train``, ``sweep`` and ``depth`` share: their options, and MODEL and TASK as typed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import typer
-
-from probekit.cli import options
+from probekit.base.registry import option
+from probekit.cli import arguments
 from probekit.cli.spread import OptionsOf
+from probekit.errors import OptionError
 from probekit.train.sweeps.run_options import GROUPS
+
+if TYPE_CHECKING:
+    from probekit.features import Location
 
 OF_RUNS = OptionsOf(GROUPS)
 """The options of runs: their help stands where the library keeps them."""
@@ -17,47 +20,94 @@ OF_RUNS = OptionsOf(GROUPS)
 Asked = Annotated[Mapping[str, Any], OF_RUNS]
 """Options of runs as the user types them, by name; lists are still text, separated by commas."""
 
-Seeds = Annotated[
-    str | None,
-    typer.Option(
-        "--seeds",
-        callback=options.check_seeds,
-        help=options.SEEDS_HELP,
-        show_default="1",
-    ),
-]
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        "--protocol",
-        help="Preset of what is not given: dwatt, attention-fusion, p32 (see `probekit heads`).",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", help="Records file; runs/<model>/<task>.jsonl if unset."),
-]
-LabelData = Annotated[
-    Path | None,
-    typer.Option("--data", help="Read the labels (only the labels) afresh from here."),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option("--memory", help="Memory to use, e.g. 8GB; half of what is free if unset."),
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """Options besides those of runs, as the user types them."""
 
-    seeds: Seeds = None
-    protocol: Preset = None
-    entry: options.EntryKey = None
-    data: LabelData = None
-    cache: options.Cache = Path("cache")
-    out: Out = None
-    memory: Memory = None
-    device: options.Device = "auto"
-    log_file: options.LogFile = None
-    json: options.Json = False
+    seeds: str | None = option(
+        None, arguments.SEEDS_HELP, callback=arguments.check_seeds, show_default="1"
+    )
+    protocol: str | None = option(
+        None,
+        "Preset of what is not given: dwatt, attention-fusion, p32 (see `probekit heads`).",
+    )
+    entry: str | None = option(None, "Which entry, if several match: key, folder name or path.")
+    data: Path | None = option(None, "Read the labels (only the labels) afresh from here.")
+    cache: arguments.Cache = Path("cache")
+    out: Path | None = option(None, "Records file; runs/<model>/<task>.jsonl if unset.")
+    memory: str | None = option(None, "Memory to use, e.g. 8GB; half of what is free if unset.")
+    device: arguments.Device = "auto"
+    log_file: arguments.LogFile = None
+    json: arguments.Json = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Which features a command trains on.
+
+    Attributes:
+        model: the model as the user names it.
+        task: the task as the user names it.
+        location: where entries and labels lie.
+    """
+
+    model: str
+    task: str
+    location: "Location"
+
+    @classmethod
+    def of(
+        cls, model: str, task: str | None, own: arguments.OwnData, shared: TrainingOptions
+    ) -> Self:
+        """Read MODEL TASK, or the path of an entry in their place.
+
+        Raises:
+            OptionError: there is no TASK, and MODEL is not the path of an entry; or the two are
+                the wrong way round.
+        """
+        from probekit.features import Location
+        from probekit.store.layout import MANIFEST
+        from probekit.store.manifest import read_manifest
+
+        arguments.check_order(model, task)
+        path = Path(model)
+        of_entry = (path / MANIFEST).is_file()
+        if task is not None and of_entry:
+            raise OptionError(f"{model!r} is an entry's path, which says its task: leave TASK out.")
+        cache, entry, identity = shared.cache, shared.entry, None
+        if task is None:
+            if not of_entry:
+                raise OptionError(
+                    f"{model!r} is not the path of a cache entry. Give MODEL and TASK, or a path "
+                    "that `probekit cache ls` or `probekit cache path` shows."
+                )
+            manifest = read_manifest(path)
+            # Not the name that the user typed: as a path, it means nothing in another folder.
+            model, task = manifest.model, manifest.task
+            cache, entry, identity = path.resolve().parents[2], str(path), manifest.request["model"]
+        given = own.parse().given
+        place = Location(cache=cache, entry=entry, data=shared.data, identity=identity, **given)
+        return cls(model=model, task=task, location=place)
+
+    def n_blocks(self, label: str | None, fit_on: str) -> int:
+        """Return the model's number of blocks L, from the cache."""
+        from probekit.features import open_features
+
+        return open_features(self.model, self.task, label, self.location, fit_on=fit_on).n_blocks
+
+    def kind(self, label: str | None) -> str:
+        """Return what a label column labels: words, whole texts, ..."""
+        task = self.location.task(self.task, label)
+        return task.kind_of(task.columns[0]) if task.columns else task.kind
+
+    def default_out(self, label: str | None) -> Path:
+        """Return ``runs/<model>/<task>.jsonl``; of own data, the file begun under another name."""
+        from probekit.store.layout import model_slug
+        from probekit.tasks import HASH
+
+        task = self.location.task(self.task, label)
+        folder = Path("runs") / model_slug(self.model)
+        text = HASH.search(task.slug)
+        begun = sorted(folder.glob(f"*{text[0]}.jsonl")) if text is not None else []
+        return begun[0] if len(begun) == 1 else folder / f"{task.slug}.jsonl"

@@ -4,12 +4,11 @@ from dataclasses import fields, replace
 
 import pytest
 
-from probekit.cli.options import OwnData
-from probekit.cli.run_list import make_plan, own_head
-from probekit.cli.target import Target
-from probekit.cli.training_options import TrainingOptions
+from probekit.cli.arguments import OwnData
+from probekit.cli.run_list import make_plan
+from probekit.cli.training_options import Target, TrainingOptions
 from probekit.errors import OptionError
-from probekit.train.sweeps.protocols import PROTOCOLS
+from probekit.train.sweeps.protocols import PROTOCOLS, get_protocol
 from probekit.train.sweeps.specs import TrainSpec
 from tests.cli.console import done
 from tests.planted import MODEL, plant_all
@@ -128,8 +127,8 @@ def test_each_label_column_has_the_decoder_of_its_kind():
 
 
 def test_one_run_trains_the_protocols_own_head():
-    assert [own_head(name) for name in FILLED] == ["dwatt", "attention-fusion", "p32"]
-    assert own_head(None) == "dwatt"
+    assert [get_protocol(name).heads[-1] for name in FILLED] == ["dwatt", "attention-fusion", "p32"]
+    assert get_protocol(None).heads[-1] == "dwatt"
 
 
 def test_records_hold_the_options_and_not_the_name(here):

@@ -22,7 +22,15 @@ def test_every_shared_option_is_an_option_of_the_command(command):
     assert "shared" not in found
     for field in fields(TrainingOptions):
         assert found[field.name].default == field.default
-        assert found[field.name].annotation == field.type == command.__annotations__[field.name]
+        annotation = found[field.name].annotation
+        assert annotation == command.__annotations__[field.name]
+        if "help" in field.metadata:
+            type_, option = get_args(annotation)
+            assert type_ == field.type
+            assert option.help == field.metadata["help"]
+            assert option.default == f"--{field.name}"
+        else:
+            assert annotation == field.type
 
 
 @pytest.mark.parametrize("command", [commands.train, commands.sweep, commands.depth])

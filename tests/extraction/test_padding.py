@@ -11,7 +11,7 @@ from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location
 from probekit.train.saved.predict import predict
-from probekit.train.sweeps import sweep
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.backbone.random_families import save_family
 from tests.tiny import SENTENCES

@@ -13,7 +13,7 @@ from probekit.metrics import METRICS
 from probekit.train.saved.folder import check_replaceable
 from probekit.train.saved.head import TrainedHead
 from probekit.train.scoring import gold_of
-from probekit.train.sweeps import sweep
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.planted import MODEL, TASK, plant_all
 

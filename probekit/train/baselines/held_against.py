@@ -13,8 +13,8 @@ from probekit.results import Record
 from probekit.store.entry import list_entries
 from probekit.store.manifest import read_manifest
 from probekit.train.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
-from probekit.train.sweeps import sweep
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_views import open_splits
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import saved_classes
@@ -117,7 +117,7 @@ def _random(
     records: list[Record] = []
     notes: list[str] = []
     first = plan[0]
-    models = random_models(first.model, splits, location)
+    models = random_models(splits, location)
     # --entry chooses among the entries of the model itself
     own = replace(location, entry=None, identity=None)
     for model in models:
@@ -171,27 +171,24 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
         )
 
 
-def random_models(model: str, splits: Splits, location: Location) -> list[str]:
+def random_models(splits: Splits, location: Location) -> list[str]:
     """Return the names of randomly initialised versions of a model that the cache has features of.
 
     Args:
-        model: the backbone, as in ``probekit extract``.
-        splits: its features.
+        splits: features of the model itself.
         location: the cache.
     """
     own = splits.manifest.request
-    found = set()
-    for folder in list_entries(location.root):
-        if not folder.complete or folder.split != splits.fit_on:
-            continue
-        request = read_manifest(folder.path).request
-        if request["text"] == own["text"] and _is_random(request["model"], own["model"]):
-            found.add(folder.model)
-    return sorted(found)
+    folders = [f for f in list_entries(location.root) if f.complete and f.split == splits.fit_on]
+    asked = [(folder.model, read_manifest(folder.path).request) for folder in folders]
+    same_text = [(name, one["model"]) for name, one in asked if one["text"] == own["text"]]
+    return sorted({name for name, model in same_text if _is_random(model, own["model"])})
 
 
 def _is_random(identity: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
     """Say whether a model is another with random weights; that one may itself be such a model."""
+    # of bert: bert-random0, but neither bert with an adapter nor bert-large-random0, whose
+    # configuration differs; of bert-random0: bert-random1
     drawn = {"weights": None, "adapter": None, "random_init": None}
     same = {**identity, **drawn} == {**own, **drawn}
     return same and identity["random_init"] is not None and identity != own
@@ -209,5 +206,5 @@ def _held_against(record: Record, control: Record | None, code: Record | None) -
         scores |= {"accuracy": real, "control/accuracy": random, "selectivity": real - random}
     if code is not None:
         scores |= {name: code.scores[name] for name in CODE_SCORES}
-    held = [one for one in (record, control, code) if one is not None]
-    return replace(record, scores=scores, diverged=any(one.diverged for one in held))
+    diverged = any(one is not None and one.diverged for one in (record, control, code))
+    return replace(record, scores=scores, diverged=diverged)

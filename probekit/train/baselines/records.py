@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
 
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS
@@ -20,11 +19,11 @@ from probekit.features import FeatureView, Splits
 from probekit.metrics import COMPRESSION, METRICS
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims, owners, wait_for_change
-from probekit.train.baselines.code_length import CodeLength, online_code
+from probekit.train.baselines.code_length import online_code
 from probekit.train.option_groups import Steps
 from probekit.train.scoring import gold_of
 from probekit.train.sweeps.resolve import Run
-from probekit.train.sweeps.run_groups import data_key, stream_key
+from probekit.train.sweeps.run_groups import data_key, grouped, stream_key
 from probekit.train.sweeps.run_options import Sample
 from probekit.train.sweeps.run_views import sample, scored_views, train_view
 from probekit.train.sweeps.run_words import described
@@ -71,29 +70,20 @@ def memorised(train: FeatureView) -> Guess:
     for word, target in zip(words_of(train), train.targets.tolist(), strict=True):
         counts[word][target] += 1
     common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
-    best = {word: _most(found) for word, found in counts.items()}
-    return lambda view: _look_up(words_of(view), best, common)
+    # of the counts {2: 3, 1: 3, 0: 1}: class 1, the smallest of equals
+    best = {word: min(own, key=lambda one: (-own[one], one)) for word, own in counts.items()}
+    return lambda view: np.array([best.get(word, common) for word in words_of(view)], np.int64)
 
 
 def words_of(view: FeatureView) -> list[str]:
     """Return the word of each row of a view of words."""
+    # two sentences, whose words are the rows 0..2 and 3..4 of the entry, without the row 1: the
+    # owners are 0, 0, 1, 1, the places 0, 2, 0, 1
     examples = view.entry.examples
     words = [examples.words(int(position)) for position in view.positions]
-    starts = np.repeat(examples.row_start[view.positions], view.lengths)
     owners = np.repeat(np.arange(view.n_examples), view.lengths)
-    places = (view.rows - starts).tolist()
-    return [words[owner][place] for owner, place in zip(owners.tolist(), places, strict=True)]
-
-
-def _most(counts: Mapping[int, int]) -> int:
-    """Return the most frequent class, the smallest of equals."""
-    return min(counts, key=lambda target: (-counts[target], target))
-
-
-def _look_up(
-    words: Sequence[str], best: Mapping[str, int], common: int
-) -> Int64[np.ndarray, " rows"]:
-    return np.fromiter((best.get(word, common) for word in words), np.int64, len(words))
+    places = view.rows - examples.row_start[view.positions][owners]
+    return [words[e][place] for e, place in zip(owners.tolist(), places.tolist(), strict=True)]
 
 
 GUESSES: Mapping[str, Callable[[FeatureView], Guess]] = {
@@ -125,6 +115,8 @@ class Ledger:
             keys: of all records.
             make: makes the records of some of them.
         """
+        # Between the first reading and the claim another process may record a key and let go of it:
+        # what is there by then is not made again.
         while missing := [key for key in keys if key not in self._known]:
             with Claims(self._out) as claims:
                 free = claims.take(missing)
@@ -148,7 +140,9 @@ def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[R
     asked: dict[str, tuple[str, Run]] = {}
     for run in runs:
         for name in names:
-            key = digest([name, _drawn(run), run.options.labels_fingerprint, run.options.entries])
+            # what decides the rows of a baseline without features
+            drawn = [*run.spec.of(Sample).to_json().values(), run.spec.pooling]
+            key = digest([name, drawn, run.options.labels_fingerprint, run.options.entries])
             asked.setdefault(key, (name, run))
     return ledger.settle(
         list(asked),
@@ -156,17 +150,12 @@ def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[R
     )
 
 
-def _drawn(run: Run) -> list[Any]:
-    """Return what decides the rows of a baseline without features."""
-    return [*run.spec.of(Sample).to_json().values(), run.spec.pooling]
-
-
 def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
     guess = GUESSES[name](_train_view(run, splits))
     metric = METRICS[splits.metric]
+    views = scored_views(run.spec, splits)
     scores = {
-        split: metric(gold_of(view, metric)).judge(guess(view))
-        for split, view in scored_views(run.spec, splits).items()
+        name: metric(gold_of(view, metric)).judge(guess(view)) for name, view in views.items()
     }
     return _record(
         run,
@@ -197,9 +186,7 @@ def code_records(
 ) -> list[Record]:
     """Return the record of each run's online code; its score is the compression."""
     keys = [digest(["online code by loss and Laplace", run.options.key]) for run in runs]
-    together: dict[Any, list[int]] = {}
-    for place, run in enumerate(runs):
-        together.setdefault((data_key(run), stream_key(run)), []).append(place)
+    together = grouped(range(len(runs)), lambda at: (data_key(runs[at]), stream_key(runs[at])))
 
     def make(places: Sequence[int], missing: Collection[str]) -> Iterator[Record]:
         left = [place for place in places if keys[place] in missing]
@@ -218,7 +205,20 @@ def code_records(
             memory=memory,
         )
         for place, code in zip(left, codes, strict=True):
-            yield _code(runs[place], splits, keys[place], code)
+            yield _record(
+                runs[place],
+                splits,
+                keys[place],
+                {"dev": code.compression},
+                metric=COMPRESSION,
+                protocol=f"online code, {runs[place].spec.protocol}",
+                diverged=code.diverged,
+                scores={
+                    "bits": code.bits,
+                    "bits per label": code.bits_per_row,
+                    COMPRESSION: code.compression,
+                },
+            )
 
     found: dict[str, Record] = {}
     for places in together.values():
@@ -227,23 +227,8 @@ def code_records(
     return [found[key] for key in keys]
 
 
-def _code(run: Run, splits: Splits, key: str, code: CodeLength) -> Record:
-    shown = dict(zip(CODE_SCORES, (code.bits_per_row, code.compression), strict=True))
-    return _record(
-        run,
-        splits,
-        key,
-        {"dev": code.compression},
-        metric=COMPRESSION,
-        protocol=f"online code, {run.spec.protocol}",
-        diverged=code.diverged,
-        scores={"bits": code.bits, **shown},
-    )
-
-
 def _train_view(run: Run, splits: Splits) -> FeatureView:
-    full = train_view(splits, run.spec.pooling)
-    return full.take(sample(run.spec, splits))
+    return train_view(splits, run.spec.pooling).take(sample(run.spec, splits))
 
 
 def _record(

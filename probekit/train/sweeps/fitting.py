@@ -1,7 +1,7 @@
 """Settle how a run is fitted: its fitter, what chooses between its fits, and its learning rates."""
 
 import logging
-from collections.abc import Mapping
+import math
 from dataclasses import replace
 
 from probekit.base.notices import warn_once
@@ -86,12 +86,10 @@ def _moves_on(spec: TrainSpec) -> bool:
 
 def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: int) -> str:
     """Return what ``auto`` is: a solver where the problem is smooth and small, else ``adam``."""
-    fit = "ridge" if decoder.objective == "squares" else "lbfgs"
-    if FITTERS["ridge"].unsuited(head, decoder, frozen=spec.freeze_fusion):
-        fit = "lbfgs"
-    if FITTERS[fit].unsuited(head, decoder, frozen=spec.freeze_fusion):
-        return "adam"
-    if spec.untrained or _moves_on(spec) or spec.as_published:
+    solvers = ("ridge", "lbfgs") if decoder.objective == "squares" else ("lbfgs",)
+    frozen = spec.freeze_fusion
+    suited = [one for one in solvers if not FITTERS[one].unsuited(head, decoder, frozen=frozen)]
+    if not suited or spec.untrained or _moves_on(spec) or spec.as_published:
         return "adam"
     if spec.descending:
         names = " and ".join(flags(spec.descending))
@@ -105,10 +103,10 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
             head.name,
             values,
             MOST_SOLVED,
-            fit,
+            suited[0],
         )
         return "adam"
-    return fit
+    return suited[0]
 
 
 def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
@@ -121,13 +119,9 @@ def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
             )
         return None
     apart = spec.hold_out is not None and "dev" in splits.labels
-    if spec.select is None and apart:
-        return HELD_OUT
     if spec.select is None:
-        default = Selection("dev")
-        if "test" not in splits.labels:
-            default = FOLDS if solves else SHARE
-        return str(default)
+        share = str(FOLDS if solves else SHARE)
+        return HELD_OUT if apart else "dev" if "test" in splits.labels else share
     if spec.select == HELD_OUT and not apart:
         return "dev"  # for which it stands
     chosen = Selection.parse(spec.select)
@@ -161,19 +155,22 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
         )
     defaults = {**({} if spec.freeze_fusion else head.group_rates), **decoder.group_rates}
     named = dict(spec.rates)
-    if unknown := [name for name in named if name not in defaults]:
-        raise OptionError(_unknown(unknown[0], named[unknown[0]], spec, decoder, defaults))
+    for name, rate in named.items():
+        if name not in defaults:
+            groups = " and ".join([WEIGHTS, *defaults])
+            frozen = ", its fusion frozen," if spec.freeze_fusion else ""
+            raise OptionError(
+                f"--lr {name}={rate:g}: {spec.head} with decoder {decoder.name}{frozen} "
+                f"has no parameters called {name}; it trains {groups}. Leave that rate out."
+            )
     lr = default_rate(head, decoder) if spec.lr is None else float(spec.lr)
-    shared = {
-        name: lr if spec.as_published or rate is None else rate for name, rate in defaults.items()
-    }
-    return replace(
-        spec,
-        lr=lr,
-        rates=tuple((shared | named).items()),
-        as_published=False,
-        rate_from=spec.rate_from or FIXED,
-    )
+    # as published, {"mixing": 0.1, "transitions": None} is {"mixing": lr, "transitions": lr};
+    # else only transitions, which have no default, take lr; what was given goes before either
+    for_all = spec.as_published
+    shared = {name: lr if for_all or own is None else own for name, own in defaults.items()}
+    rates = tuple((shared | named).items())
+    origin = spec.rate_from or FIXED
+    return replace(spec, lr=lr, rates=rates, as_published=False, rate_from=origin)
 
 
 def default_rate(head: HeadSpec, decoder: DecoderSpec) -> float:
@@ -181,20 +178,4 @@ def default_rate(head: HeadSpec, decoder: DecoderSpec) -> float:
 
     A light head's suits a single linear layer; hidden layers in its decoder stand less.
     """
-    rate = head.learning_rate
-    return rate if decoder.objective else min(rate, HIDDEN_RATE)
-
-
-def _unknown(
-    name: str,
-    rate: float,
-    spec: TrainSpec,
-    decoder: DecoderSpec,
-    defaults: Mapping[str, float | None],
-) -> str:
-    groups = " and ".join([WEIGHTS, *defaults])
-    frozen = ", its fusion frozen," if spec.freeze_fusion else ""
-    return (
-        f"--lr {name}={rate:g}: {spec.head} with decoder {decoder.name}{frozen} "
-        f"has no parameters called {name}; it trains {groups}. Leave that rate out."
-    )
+    return min(head.learning_rate, math.inf if decoder.objective else HIDDEN_RATE)

@@ -1,7 +1,7 @@
 """What runs leave behind besides their records: saved heads and predictions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from probekit.base.kinds import KINDS
 from probekit.features import FeatureView, Splits, settled_array
 from probekit.results import Record
-from probekit.results.predictions import About, Predicted, write_predicted
+from probekit.results.predictions import About, Content, Predicted, write_predicted
 from probekit.tasks.task import slugify
 from probekit.train.result import FitResult
 from probekit.train.saved.folder import (
@@ -32,8 +32,8 @@ class Outputs:
         predictions: Parquet file of each run's predictions, by record key.
     """
 
-    heads: dict[str, Path]
-    predictions: dict[str, Path]
+    heads: dict[str, Path] = field(default_factory=dict)
+    predictions: dict[str, Path] = field(default_factory=dict)
 
     @classmethod
     def of(cls, runs: Sequence[Run], out: Path, save: Path | None, predictions: bool) -> "Outputs":
@@ -49,17 +49,18 @@ class Outputs:
             OptionError: the head of another run would be overwritten.
             StorageError: a head cannot be saved there.
         """
-        heads, files = {}, {}
+        outputs = cls()
         for run in runs:
-            key = run.options.key
+            key, spec = run.options.key, run.spec
             if save is not None:
-                heads[key] = save if len(runs) == 1 else save / _name(run)
+                folder = save if len(runs) == 1 else save / _name(run)
                 head = run.member.head.name
-                task, label = run.spec.task, run.spec.label
-                check_replaceable(heads[key], key=key, task=task, label=label, head=head)
+                check_replaceable(folder, key=key, task=spec.task, label=spec.label, head=head)
+                outputs.heads[key] = folder
             if predictions:
-                files[key] = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"
-        return cls(heads=heads, predictions=files)
+                file = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"
+                outputs.predictions[key] = file
+        return outputs
 
     def write(self, run: Run, result: FitResult, splits: Splits) -> None:
         """Write the saved head and the predictions of a run, where they were asked for.
@@ -177,25 +178,17 @@ def write_predictions(
 
 
 def _predicted(view: FeatureView, rows: np.ndarray) -> Predicted:
+    content: Content
     if np.issubdtype(rows.dtype, np.integer):
-        return Predicted(
-            ids=view.ids,
-            offsets=view.offsets,
-            content="classes",
-            predicted=rows,
-            gold=view.targets,
-            names=view.all_names,
-        )
-    if np.issubdtype(view.targets.dtype, np.floating):
-        return Predicted(
-            ids=view.ids,
-            offsets=view.offsets,
-            content="values",
-            predicted=rows,
-            gold=view.targets,
-        )
-    texts, offsets = _whole_texts(view)
-    return Predicted(ids=texts, offsets=offsets, content="losses", predicted=rows, gold=None)
+        content, gold, names = "classes", view.targets, view.all_names
+    elif np.issubdtype(view.targets.dtype, np.floating):
+        content, gold, names = "values", view.targets, ()
+    else:
+        content, gold, names = "losses", None, ()
+    ids, offsets = _whole_texts(view) if content == "losses" else (view.ids, view.offsets)
+    return Predicted(
+        ids=ids, offsets=offsets, content=content, predicted=rows, gold=gold, names=names
+    )
 
 
 def _whole_texts(view: FeatureView) -> tuple[tuple[str, ...], np.ndarray]:
@@ -203,6 +196,9 @@ def _whole_texts(view: FeatureView) -> tuple[tuple[str, ...], np.ndarray]:
 
     They depend on one another, so a bootstrap must draw them together.
     """
+    # The passages a#0, a#0, a#1, b#0 with offsets 0, 2, 3, 7, 9, where texts are read twice: the
+    # names are a, a, a, b, the first passages 0 and 3, so the offsets of a and b are 0, 7, 9. Where
+    # they are read once, a#0 is a name of its own: a#0, a#1, b#0 with 0, 3, 7, 9.
     masking = view.entry.manifest.request["masking"] or {}
     read_again = masking.get("passes", 1) > 1
     names = np.array([name.rpartition("#")[0] if read_again else name for name in view.ids])

@@ -75,10 +75,14 @@ PROTOCOLS: Mapping[str, Protocol] = {
 }
 
 
-def get_protocol(name: str) -> Protocol:
-    """Return the preset of a name.
+PLAIN = Protocol(summary="", source="", heads=("last", "p32", "concat", "dwatt"), seeds=1)
+"""What stands in for a preset where none is named."""
+
+
+def get_protocol(name: str | None) -> Protocol:
+    """Return the preset of a name, or the plain defaults for None.
 
     Raises:
         UnknownNameError: there is none.
     """
-    return choose("protocol", name, PROTOCOLS)
+    return PLAIN if name is None else choose("protocol", name, PROTOCOLS)

@@ -97,43 +97,56 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         UnknownNameError: no decoder has this name.
         DataError: there is no dev split to score, and no hold-out was asked for.
     """
-    if "dev" not in splits.labels and spec.hold_out is None:
-        raise DataError(splits.missing_dev)
-    _check_kind(spec, splits)
+    _check_task(spec, splits)
     head = bind_head(spec.head, splits)
     layers = choose_layers(spec, head, splits.n_blocks)
     drawn = sample(spec, splits)
     n_values = count_values(len(drawn), len(layers), splits)
-    filled = _fill(spec, head, n_values, splits)
+    named = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
+    decoder = parse("decoder", named, DECODERS)
+    check_decoder(decoder.name, splits.kind)
+    settled = settle_fit(spec, head, decoder, values=n_values, splits=splits)
+    pooling = _text_array(spec, decoder.name, splits)
+    filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
     filled = replace(filled, select=_check_draw(spec, filled, splits, drawn))
-    used = tuple(splits.labels)
-    _check_stored(layers, head, splits, filled.pooling, used)
-    assert filled.decoder is not None and filled.normalize is not None
-    decoder = parse("decoder", filled.decoder, DECODERS)
+    _check_stored(layers, head, splits, pooling)
     start = open_start(filled, head, decoder, layers, splits)
     options = ResolvedOptions(
         spec=filled,
         task=splits.task.slug if is_own(splits.task) else spec.task,
         layers=layers,
         metric=splits.metric,
-        entries={split: splits.keys[split] for split in used},
-        labels_fingerprint=digest({split: splits.labels[split].fingerprint for split in used}),
+        entries={split: splits.keys[split] for split in splits.labels},
+        labels_fingerprint=digest({name: one.fingerprint for name, one in splits.labels.items()}),
         numerics=FITTERS[filled.fit].numerics,
-        start=None if start is None else start.fingerprint,
+        start=start.fingerprint,
     )
-    bound = decoder.bind(splits.entries["train"].backbone)
-    member = _member(options, head, bound, None if start is None else start.state)
+    backbone = splits.entries["train"].backbone
+    member = _member(options, head, decoder.bind(backbone), start.state)
+    empty = build_empty(member, splits.manifest.dim)
+    n_decoder = count_decoder(named, backbone, empty.width, splits.n_outputs)
     return Run(
         options=options,
         member=member,
         n_sentences=len(fitted_and_judging(filled, drawn)[0]),
-        n_params=count_trained(member, filled.decoder, splits),
-        linear=trains_linear_layer(member, splits.manifest.dim),
+        n_params=count_parameters(empty) + n_decoder,
+        linear=trains_linear_layer(member, empty),
         n_values=n_values,
         n_scored=count_scored(filled, splits),
-        init=None if start is None else start.name,
+        init=start.name,
         classes=splits.label_map.names,
     )
+
+
+def _check_task(spec: TrainSpec, splits: Splits) -> None:
+    """Refuse to score without dev rows, and to draw by classes where there are none."""
+    if "dev" not in splits.labels and spec.hold_out is None:
+        raise DataError(splits.missing_dev)
+    if spec.shots is not None and KINDS[splits.kind].targets != "classes":
+        raise OptionError(
+            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
+            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
+        )
 
 
 def _check_draw(
@@ -146,6 +159,8 @@ def _check_draw(
     """
     if filled.fit not in SOLVERS or KINDS[splits.kind].targets != "classes":
         return filled.select
+    # If 3 of 8 drawn examples have the most frequent class, the default cv:5 becomes "cv:3 of 5",
+    # and a cv:5 that was asked for is refused; if it has one, the default becomes dev.
     select = None if filled.select is None else Selection.parse(filled.select)
     most = _most_frequent(splits, filled.pooling, drawn.tobytes())
     if select is not None and select.folds > most and spec.select is None:
@@ -167,24 +182,13 @@ def _most_frequent(splits: Splits, pooling: str | None, drawn: bytes) -> int:
     return max(class_counts(view).values(), default=0)
 
 
-def _fill(spec: TrainSpec, head: HeadSpec, n_values: int, splits: Splits) -> TrainSpec:
-    """Return the spec with every default written out."""
-    decoder = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
-    parsed = parse("decoder", decoder, DECODERS)
-    check_decoder(parsed.name, splits.kind)
-    return replace(
-        settle_fit(spec, head, parsed, values=n_values, splits=splits),
-        label=splits.column,
-        decoder=decoder,
-        pooling=_text_array(spec, parsed.name, splits),
-    )
-
-
 def _text_array(spec: TrainSpec, decoder: str, splits: Splits) -> str | None:
     """Return the array that stands for whole texts; None for labels with rows of their own.
 
     Of an encoder's text the papers read the first token, and so does BERT's pooler.
     """
+    # BERT on SST-2 reads the mean of all tokens, under a protocol or with a pooler cls; GPT-2 the
+    # last token; on CoNLL both read words, and there is nothing to choose
     published = spec.as_published or decoder == "pooler"
     by_first = published and not splits.manifest.causal and KINDS[splits.kind].per == "text"
     pooling = spec.pooling or ("cls" if by_first else None)
@@ -239,14 +243,6 @@ def default_decoder(head: HeadSpec, splits: Splits, *, as_published: bool = Fals
     return "pooler" if as_published and whole and not splits.manifest.causal else kind.decoder
 
 
-def _check_kind(spec: TrainSpec, splits: Splits) -> None:
-    if spec.shots is not None and KINDS[splits.kind].targets != "classes":
-        raise OptionError(
-            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
-            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
-        )
-
-
 def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, ...]:
     """Return the layers that a head reads: published or asked for, cut to the depth.
 
@@ -266,14 +262,10 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
 
 
 def _check_stored(
-    layers: tuple[int, ...],
-    head: HeadSpec,
-    splits: Splits,
-    pooling: str | None,
-    used: tuple[str, ...],
+    layers: tuple[int, ...], head: HeadSpec, splits: Splits, pooling: str | None
 ) -> None:
     array = "tokens" if head.reads == "tokens" else settled_array(splits.kind, pooling)
-    for entry in (splits.entries[split] for split in used):
+    for entry in (splits.entries[split] for split in splits.labels):
         if array not in entry.arrays:
             raise DataError(f"head {head.name} reads {array!r}: {missing_array(entry, array)}")
         stored = entry.manifest.array(array).layers
@@ -290,23 +282,11 @@ def _check_stored(
             )
 
 
-def count_trained(member: MemberSpec, decoder: str, splits: Splits) -> int:
-    """Return the trained values of a member, whose decoder is named as in its spec."""
-    head = build_empty(member, splits.manifest.dim)
-    backbone = splits.entries["train"].backbone
-    return count_parameters(head) + count_decoder(decoder, backbone, head.width, splits.n_outputs)
-
-
-def trains_linear_layer(member: MemberSpec, dim: int) -> bool:
-    """Tell whether a member trains a linear layer and nothing else.
-
-    Args:
-        member: the head and its decoder.
-        dim: width of the states.
-    """
+def trains_linear_layer(member: MemberSpec, empty: FusionHead) -> bool:
+    """Tell whether a member, whose empty head is given, trains a linear layer and nothing else."""
     if not isinstance(member.decoder, Linear):
         return False
-    return member.freeze_head or count_parameters(build_empty(member, dim)) == 0
+    return member.freeze_head or count_parameters(empty) == 0
 
 
 def build_empty(member: MemberSpec, dim: int) -> FusionHead:

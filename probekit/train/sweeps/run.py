@@ -4,10 +4,9 @@ A sweep skips what is recorded or trained elsewhere, groups the rest and records
 """
 
 import logging
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -24,14 +23,16 @@ from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run, resolve
-from probekit.train.sweeps.run_groups import make_groups, member_bytes
-from probekit.train.sweeps.run_views import Opened, open_once, open_splits, opened_by
+from probekit.train.sweeps.run_groups import grouped, make_groups, member_bytes
+from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
 from probekit.train.sweeps.run_words import finished_text, run_names, waiting_text
 from probekit.train.sweeps.search import Note, Trail, search
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.worker import GroupJob, fit_runs
 
 logger = logging.getLogger(__name__)
+
+_RECORDED = "%d of %d runs are recorded in %s"
 
 
 def sweep(
@@ -89,15 +90,13 @@ def sweep(
     device = pick_device(device)
     if memory is None:
         memory = default_memory(torch.device(device))
-    sweeping = _Sweep(
-        file=Path(out),
+    job = GroupJob(
+        out=Path(out),
         location=Location() if location is None else location,
-        start=start,
-        workers=workers,
-        memory=memory,
         device=device,
-        progress=progress,
+        memory=memory // workers,
     )
+    sweeping = _Sweep(job=job, start=start, workers=workers, progress=progress)
     found, trails = search(plan, sweeping.train)
     settled = [found[spec] for spec in plan]
     folder = None if save is None else Path(save)
@@ -144,16 +143,19 @@ def fit(
 
 @dataclass(frozen=True, kw_only=True)
 class _Sweep:
-    """What the trials of a sweep and its runs have in common: see `sweep`."""
+    """What the trials of a sweep and its runs have in common: see `sweep`.
 
-    file: Path
-    location: Location
+    Attributes:
+        job: a job of no runs yet, with the memory of one worker.
+        start: the engine.
+        workers: worker processes.
+        progress: whether it is shown.
+    """
+
+    job: GroupJob
     start: Engine
     workers: int
-    memory: int
-    device: str
     progress: bool
-    name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def train(
         self,
@@ -171,81 +173,77 @@ class _Sweep:
             save: as in `sweep`.
             predictions: as in `sweep`.
         """
-        found = _resolve(plan, self.location, self.name)
-        runs = _distinct(found.values())
-        outputs = Outputs.of(runs, self.file, save, predictions)
+        out = self.job.out
+        found = _resolve(plan, self.job.location, self.job.sweep)
+        runs: dict[str, Run] = {}
+        for run in found.values():  # two specs may be one run
+            runs.setdefault(run.options.key, run)
+        outputs = Outputs.of(list(runs.values()), out, save, predictions)
         notes = {
             found[spec].options.key: Note(found[spec].spec.rate_from, trail)
             for spec, trail in (trails or {}).items()
         }
         names = {found[spec].options.key: name for spec, name in run_names(plan).items()}
-        todo = _missing(runs, recorded(self.file), outputs, self.file)
+        known = recorded(out)
+        todo = [run for key, run in runs.items() if not outputs.are_there(key, known)]
+        if len(todo) < len(runs):
+            logger.info(_RECORDED, len(runs) - len(todo), len(runs), out)
+        if todo:
+            check_appendable(out)
         try:
-            fresh = self._finish(todo, outputs, notes, names)
+            fresh = self._finish(todo, replace(self.job, outputs=outputs, notes=notes), names)
         except KeyboardInterrupt:
-            there = recorded(self.file).keys() & {run.options.key for run in runs}
-            logger.warning("%d of %d runs are recorded in %s", len(there), len(runs), self.file)
+            logger.warning(_RECORDED, len(recorded(out).keys() & runs), len(runs), out)
             raise
-        known = recorded(self.file) | fresh
-        for run in runs:
-            if run.options.key not in fresh:
-                _note_again(run, known, notes, self.file)
+        known = recorded(out) | fresh
+        for key in runs:
+            if key not in fresh:
+                _note_again(runs[key], known, notes, out)
         return {spec: known[run.options.key] for spec, run in found.items()}
 
     def _finish(
-        self,
-        todo: Sequence[Run],
-        outputs: Outputs,
-        notes: Mapping[str, Note],
-        names: Mapping[str, str],
+        self, todo: Sequence[Run], job: GroupJob, names: Mapping[str, str]
     ) -> dict[str, Record]:
         """Train runs until all are recorded, here or by other processes; return those from here."""
         fresh: dict[str, Record] = {}
         said = False
         while todo:
-            others = owners(self.file, [run.options.key for run in todo])
+            others = owners(job.out, [run.options.key for run in todo])
             mine = [run for run in todo if run.options.key not in others]
+            # others may die, or record a run without the saved head that is wanted here
             left = set(others)
             if mine:
-                trained, left_again = self._run(mine, outputs, notes, names)
+                trained, left_again = self._run(mine, job, names)
                 fresh |= trained
                 left |= left_again
             else:
                 if not said:
                     logger.info("%s", waiting_text(others))
                 said = True
-                wait_for_change(self.file, others)
-            known = recorded(self.file)
-            keys = {key for key in left if not outputs.are_there(key, known)}
-            todo = [run for run in todo if run.options.key in keys]
+                wait_for_change(job.out, others)
+            known = recorded(job.out)
+            left = {key for key in left if not job.outputs.are_there(key, known)}
+            todo = [run for run in todo if run.options.key in left]
         return fresh
 
     def _run(
-        self,
-        todo: Sequence[Run],
-        outputs: Outputs,
-        notes: Mapping[str, Note],
-        names: Mapping[str, str],
+        self, todo: Sequence[Run], job: GroupJob, names: Mapping[str, str]
     ) -> tuple[dict[str, Record], set[str]]:
         """Train runs in groups, and say of each when it is recorded.
 
         Returns:
             The records of the runs that were trained, and the keys of those left to others.
         """
-        share = self.memory // self.workers  # of a group: at most half for heads, the rest for rows
-        groups = make_groups(todo, workers=self.workers, memory=share // 2)
-        shared = GroupJob(
-            specs={},
-            steps={run.options.key: run.steps for run in todo},
-            out=self.file,
-            notes=notes,
-            location=self.location,
-            device=self.device,
-            memory=share,
-            outputs=outputs,
-            sweep=self.name,
-        )
-        jobs = [_job_of(group, shared) for group in groups]
+        # of the memory of a group: at most half for heads, the rest for rows
+        jobs = [
+            replace(
+                job,
+                specs={run.options.key: run.spec for run in group},
+                steps={run.options.key: run.steps for run in group},
+                memory=max(job.memory - sum(map(member_bytes, group)), 0),
+            )
+            for group in make_groups(todo, workers=self.workers, memory=job.memory // 2)
+        ]
         total = sum(run.steps for run in todo)
         fresh: dict[str, Record] = {}
         left: set[str] = set()
@@ -278,39 +276,10 @@ def _note_again(run: Run, known: dict[str, Record], notes: Mapping[str, Note], o
         append_record(out, noted)
 
 
-def _distinct(runs: Iterable[Run]) -> list[Run]:
-    """Return each record key once, the first of its runs."""
-    found: dict[str, Run] = {}
-    for run in runs:
-        found.setdefault(run.options.key, run)
-    return list(found.values())
-
-
-def _job_of(group: Sequence[Run], shared: GroupJob) -> GroupJob:
-    """Return the job of a group, whose rows have the memory that its heads leave."""
-    left = max(shared.memory - sum(map(member_bytes, group)), 0)
-    return replace(shared, specs={run.options.key: run.spec for run in group}, memory=left)
-
-
 def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> dict[TrainSpec, Run]:
     """Settle every spec, in the order of the plan; two of them may be one run."""
-    wanted: dict[Opened, list[TrainSpec]] = {}
-    for spec in plan:
-        wanted.setdefault(opened_by(spec), []).append(spec)
     found: dict[TrainSpec, Run] = {}
-    for opened, specs in wanted.items():  # one after the other: few are held open
-        splits = open_once(sweep, opened, location)
+    for opened, specs in grouped(plan, opened_by).items():
+        splits = open_once(sweep, opened, location)  # one after the other: few are held open
         found |= {spec: resolve(spec, splits) for spec in specs}
     return {spec: found[spec] for spec in plan}
-
-
-def _missing(
-    runs: Sequence[Run], known: dict[str, Record], outputs: Outputs, out: Path
-) -> list[Run]:
-    """Return the runs that are to be trained, and say how many are not."""
-    todo = [run for run in runs if not outputs.are_there(run.options.key, known)]
-    if len(todo) < len(runs):
-        logger.info("%d of %d runs are recorded in %s", len(runs) - len(todo), len(runs), out)
-    if todo:
-        check_appendable(out)
-    return todo

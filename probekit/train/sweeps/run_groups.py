@@ -1,7 +1,8 @@
 """Divide the runs of a sweep into groups that share reads, fit memory and keep workers busy."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from probekit.probe.fitters import SOLVERS
@@ -9,6 +10,7 @@ from probekit.train.option_groups import Steps
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_options import Data, Sample
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 _MOST_MEMBERS = 32
@@ -52,23 +54,30 @@ def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[
         workers: how many groups run at once.
         memory: bytes that the members of one group may take.
     """
+    # A bundle is one fit: the runs of a solver over seeds 0, 1, 2 are one bundle, which costs what
+    # one of them does. Of the dwatt and p32 heads over seeds 0, 1, 2 each run is a bundle; the two
+    # of a seed are one stream, so the order is dwatt-0, p32-0, dwatt-1, p32-1, ...
     share = MOST_COST
-    bundles = [bundle for same in _by(runs, data_key) for bundle in _by(same, fit_key)]
+    by_data = grouped(runs, data_key).values()
+    bundles = [list(grouped(same, fit_key).values()) for same in by_data]
     if workers > 1:
-        share = min(share, sum(cost(one) for one, *_ in bundles) / (workers * _PER_WORKER))
+        total = sum(cost(one) for same in bundles for one, *_ in same)
+        share = min(share, total / (workers * _PER_WORKER))
     groups: list[list[list[Run]]] = []
-    for same in _by(bundles, lambda bundle: data_key(bundle[0])):
-        streams = _by(same, lambda bundle: stream_key(bundle[0]))
-        groups.extend(_fill([bundle for one in streams for bundle in one], share, memory))
+    for same in bundles:
+        streams = grouped(same, lambda bundle: stream_key(bundle[0])).values()
+        groups.extend(_fill(chain(*streams), share, memory))
     groups.sort(key=lambda group: -sum(cost(one) for one, *_ in group))
-    return [[run for bundle in group for run in bundle] for group in groups]
+    return [list(chain(*group)) for group in groups]
 
 
-def _fill(bundles: Sequence[list[Run]], share: float, memory: int) -> list[list[list[Run]]]:
+def _fill(bundles: Iterable[list[Run]], share: float, memory: int) -> list[list[list[Run]]]:
     """Divide bundles of runs that are one fit each."""
     groups: list[list[list[Run]]] = [[]]
     for bundle in bundles:
         group, run = groups[-1], bundle[0]
+        # a bundle joins if half of it fits: three of cost 0.6 and a share of 1 make groups of two
+        # and one
         full = (
             len(group) >= _MOST_MEMBERS
             or sum(member_bytes(one) for one, *_ in group) + member_bytes(run) > memory
@@ -122,8 +131,9 @@ def cost(run: Run) -> float:
     return run.steps * (used + overhead) + run.n_scored * used / 3
 
 
-def _by(items: Sequence[T], key: Callable[[T], Hashable]) -> list[list[T]]:
-    found: dict[Hashable, list[T]] = {}
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items by what a key says of them, each group in their order."""
+    found: dict[K, list[T]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)
-    return list(found.values())
+    return found

@@ -64,6 +64,8 @@ def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
     Raises:
         OptionError: more shots than there are sentences.
     """
+    # Of train sentences 0..5 the third has no labels, and --hold-out keeps 0 and 4: the pool is
+    # 1, 3, 5. Drawn are places in it: 0 and 2 are the sentences 1 and 5.
     pool, _ = part(spec, splits)
     drawn = draw(
         len(pool),
@@ -85,6 +87,8 @@ def fitted_and_judging(
     select = None if spec.select is None else Selection.parse(spec.select)
     if spec.fit in SOLVERS or select is None or select.kind != "hold-out":
         return drawn, None
+    # hold-out:0.25 of the drawn sentences 1, 5, 8, 9 holds one place out, say 2: fitted on are
+    # 1, 5 and 9, and 8 judges
     held = held_out(len(drawn), select.share)
     return np.delete(drawn, held), drawn[held]
 
@@ -121,6 +125,8 @@ def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
 
 def count_scored(spec: TrainSpec, splits: Splits) -> float:
     """Return how many batches the rows make that a run scores, each as often as it does."""
+    # 10,000 train rows in 500 sentences make 320 rows a batch of 16. 3,200 dev rows, scored 10
+    # times, and 3,200 test rows, scored once, are then 110 batches.
     rows = {name: splits.n_rows(name) for name in splits.labels}
     train = rows.pop("train")
     judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train

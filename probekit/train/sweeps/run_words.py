@@ -29,6 +29,15 @@ from probekit.version import __version__
 _APART = ("head", "seed", "trial", "rate_from")
 """What is said of every run, and what follows from the rest."""
 
+_AS_ASKED = (
+    *("depth", "normalize", "pooling", "protocol", "shots", "fraction", "seed", "l2", "epochs"),
+    *("lr", "rate_from", "trial", "batch_size"),
+)
+"""What a record says as the settled spec does."""
+
+_OUTCOME = {one.name for one in fields(Record)} & {one.name for one in fields(FitResult)}
+"""What a record says as the result of training does."""
+
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "transformers")
 
 _SOLVERS = {"lbfgs": "L-BFGS"}
@@ -43,24 +52,13 @@ def make_record(
     select = run.member.select
     # the folds that a draw allowed, where these are fewer than the default
     folds = {"folds": select.folds} if select is not None and select.default else {}
+    outcome = {name: getattr(result, name) for name in _OUTCOME} | {
+        "diagnosis": {**result.diagnosis, **folds},
+        "predictions": None if predictions is None else str(predictions),
+    }
     return Record(
-        **described(run, splits),
-        eval_score=result.eval_score,
-        eval_last=result.eval_last,
-        best_epoch=result.best_epoch,
-        test_score=result.test_score,
-        scores=result.scores,
-        curve=result.curve,
-        weights=result.weights,
-        raw_weights=result.raw_weights,
-        class_weights=result.class_weights,
-        diverged=result.diverged,
-        diagnosis={**result.diagnosis, **folds},
+        **described(run, splits) | outcome,
         environment=describe_environment(device),
-        confusion=result.confusion,
-        n_params=result.n_params,
-        train_seconds=result.train_seconds,
-        predictions=None if predictions is None else str(predictions),
         version=__version__,
         key=run.options.key,
     )
@@ -102,7 +100,8 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
     """Return what a record says of a run before it has begun, by field."""
     spec, options, member = run.spec, run.options, run.member
     control = "" if spec.control is None else f" (control {spec.control})"
-    return {
+    solver = _SOLVERS.get(spec.fit, spec.fit)
+    return {name: getattr(spec, name) for name in _AS_ASKED} | {
         "model": splits.manifest.model,
         "task": splits.task.name,
         "label": f"{spec.label}{control}",
@@ -113,47 +112,28 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "decoder": member.decoder.name,
         "options": _changed_settings(spec),
         "layers": options.layers,
-        "depth": spec.depth,
-        "normalize": spec.normalize,
-        "pooling": spec.pooling,
-        "protocol": spec.protocol,
-        "shots": spec.shots,
-        "fraction": spec.fraction,
-        "seed": spec.seed,
         "init": run.init,
         "freeze": spec.freeze_fusion,
         "fitter": spec.fit,
         "select": None if member.select is None else member.select.asked,
-        "l2": spec.l2,
-        "epochs": spec.epochs,
         "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,
-        "lr": spec.lr,
         "rates": dict(spec.rates),
-        "rate_from": spec.rate_from,
-        "trial": spec.trial,
-        "batch_size": spec.batch_size,
-        "optimizer": _fitter_text(spec),
+        "optimizer": spec.optimizer_text if spec.fit == "adam" else solver,
         "metric": options.metric,
     }
 
 
 def _changed_settings(spec: TrainSpec) -> dict[str, Any]:
     """Return the settings of head and decoder that are not the default, as ``decoder.hidden``."""
-    head = parse("head", spec.head, HEADS)
-    found = _changed("head", head.to_json(), HEADS[head.name]().to_json())
-    if spec.decoder is not None:
-        decoder = parse("decoder", spec.decoder, DECODERS)
-        found |= _changed("decoder", decoder.to_json(), DECODERS[decoder.name]().to_json())
+    assert spec.decoder is not None
+    registries: dict[str, Mapping[str, Any]] = {"head": HEADS, "decoder": DECODERS}
+    found: dict[str, Any] = {}
+    for kind, registry in registries.items():
+        given = parse(kind, getattr(spec, kind), registry)
+        default = registry[given.name]().to_json()
+        settings = given.to_json().items()
+        found |= {f"{kind}.{name}": one for name, one in settings if default[name] != one}
     return found
-
-
-def _fitter_text(spec: TrainSpec) -> str:
-    """Return what fits a run, as records name it."""
-    return spec.optimizer_text if spec.fit == "adam" else _SOLVERS.get(spec.fit, spec.fit)
-
-
-def _changed(kind: str, given: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{kind}.{name}": value for name, value in given.items() if default[name] != value}
 
 
 def run_names(plan: Sequence[TrainSpec]) -> dict[TrainSpec, str]:

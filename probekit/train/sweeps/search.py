@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from probekit.base.registry import parse
+from probekit.base.registry import flag, parse
 from probekit.base.selection import SEARCHED
 from probekit.metrics import scale_of
 from probekit.probe.decoders import DECODERS
@@ -20,6 +20,7 @@ from probekit.probe.heads import HEADS
 from probekit.results import Record
 from probekit.train.option_groups import DEFAULT_WEIGHT_DECAY
 from probekit.train.sweeps.fitting import default_rate
+from probekit.train.sweeps.run_groups import grouped
 from probekit.train.sweeps.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ AROUND = 2
 
 LIMIT = 6
 """Half decades from the default beyond which a search does not go."""
+
+_AT_EDGE = "%s: the best %s, %g, is the %s that a search tries; it may lie beyond."
 
 Train = Callable[[Sequence[TrainSpec]], Mapping[TrainSpec, Record]]
 """Trains trials, and returns the record of each."""
@@ -54,9 +57,8 @@ class Note:
 
     def on(self, record: Record) -> Record:
         """Return a record with the note."""
-        return replace(
-            record, rate_from=self.rate_from, diagnosis={**record.diagnosis, **self.trail}
-        )
+        diagnosis = {**record.diagnosis, **self.trail}
+        return replace(record, rate_from=self.rate_from, diagnosis=diagnosis)
 
 
 @dataclass
@@ -79,18 +81,18 @@ class Ladder:
 
         Where every run diverged it is the smallest.
         """
-        scored = {
-            rung: self.sign * score for rung, score in self.scores.items() if score is not None
-        }
-        if not scored:
-            return min(self.scores)
-        return max(scored, key=lambda rung: (scored[rung], -abs(rung - self.start), -rung))
+        # of 0.8 at rungs -6, -5 and -3, with -5 the default's: -5; of 0.8 at -6 and -4 alone: -6
+        scored = {rung: self.sign * one for rung, one in self.scores.items() if one is not None}
+        nearest = sorted(scored, key=lambda rung: (abs(rung - self.start), rung))
+        return max(nearest, key=scored.__getitem__) if scored else min(self.scores)
 
     @property
     def missing(self) -> list[int]:
         """The half decades to be tried next; none when the search is over."""
         if not self.scores:
             return list(range(self.start - AROUND, self.start + AROUND + 1))
+        # Around -6 (0.001), -8 to -4 are tried first. If -4 is the best of them, -3 is next; if
+        # -3 is better still, -2, and so on to 0. If -4 stays the best, nothing is missing.
         beyond = {min(self.scores): -1, max(self.scores): 1}.get(self.best, 0)
         reached = abs(self.best - self.start) >= LIMIT
         return [self.best + beyond] if beyond and not reached else []
@@ -103,9 +105,12 @@ class Ladder:
         return None
 
     def add(self, rung: int, records: Sequence[Record]) -> None:
-        """Note the trials of a half decade."""
-        self.scores[rung] = mean_score(records)
+        """Note the trials of a half decade: their mean score on what selects."""
         self.sign = scale_of(records[0].metric).sign
+        found = [one.diagnosis.get("selection_score", one.eval_score) for one in records]
+        # the score of a run that diverged is from before, and says little
+        diverged = any(record.diverged for record in records)
+        self.scores[rung] = None if diverged else math.fsum(found) / len(found)
 
 
 @dataclass(frozen=True)
@@ -140,9 +145,8 @@ def _own_rate(spec: TrainSpec) -> float:
     """Return the default rate; the decoders that labels have by default stand the head's own."""
     head = parse("head", spec.head, HEADS)
     decoder = spec.decoder or head.default_decoder
-    if decoder is None:
-        return head.learning_rate
-    return default_rate(head, parse("decoder", decoder, DECODERS))
+    own = head.learning_rate
+    return own if decoder is None else default_rate(head, parse("decoder", decoder, DECODERS))
 
 
 AXES = (
@@ -173,6 +177,8 @@ def search(
     Returns:
         Of every spec the one to train, and of these the trail of their search, where there was one.
     """
+    # Of a plan of one head on seeds 0 and 1 with both options to be searched, both specs are one
+    # setting: its rate is searched at the default decay, then, with that rate, its decay.
     found = {spec: spec for spec in plan}
     trails: dict[TrainSpec, dict[str, Any]] = {spec: {} for spec in plan}
     for axis in AXES:
@@ -192,35 +198,23 @@ def _climb(axis: _Axis, specs: Iterable[TrainSpec], train: Train) -> dict[TrainS
 
     The trials of all settings run side by side, a round after the other.
     """
-    seeds: dict[TrainSpec, set[int]] = {}
-    for spec in specs:
-        seeds.setdefault(_setting(spec), set()).add(spec.seed)
-    ladders = {one: Ladder(half_decade(axis.default(one))) for one in seeds}
+    settings = grouped(specs, _setting)
+    ladders = {one: Ladder(half_decade(axis.default(one))) for one in settings}
+    seeds = {one: trial_seeds(spec.seed for spec in own) for one, own in settings.items()}
     while rungs := [(one, rung) for one, ladder in ladders.items() for rung in ladder.missing]:
         trials = {
-            (one, rung): [_trial(axis, one, rung, seed) for seed in trial_seeds(seeds[one])]
+            (one, rung): [_trial(axis, one, rung, seed) for seed in seeds[one]]
             for one, rung in rungs
         }
         records = train([spec for specs in trials.values() for spec in specs])
         for (one, rung), specs in trials.items():
             ladders[one].add(rung, [records[spec] for spec in specs])
     for one, ladder in ladders.items():
-        _say(axis, one, ladder)
+        found = one.head, flag(axis.option), value_of(ladder.best)
+        logger.info("%s: %s %g, of %d tried", *found, len(ladder.scores))
+        if ladder.edge:
+            logger.warning(_AT_EDGE, *found, ladder.edge)
     return ladders
-
-
-def _say(axis: _Axis, setting: TrainSpec, ladder: Ladder) -> None:
-    """Say what was found, and warn of an edge."""
-    option, best = axis.option.replace("_", "-"), value_of(ladder.best)
-    logger.info("%s: --%s %g, of %d tried", setting.head, option, best, len(ladder.scores))
-    if ladder.edge:
-        logger.warning(
-            "%s: the best --%s, %g, is the %s that a search tries; it may lie beyond.",
-            setting.head,
-            option,
-            best,
-            ladder.edge,
-        )
 
 
 def _setting(spec: TrainSpec) -> TrainSpec:
@@ -236,6 +230,7 @@ def _trial(axis: _Axis, setting: TrainSpec, rung: int, seed: int) -> TrainSpec:
 
 def trial_seeds(reported: Iterable[int]) -> list[int]:
     """Return the seeds of trials, none of which is among those that are reported."""
+    # 1000 and 1001; if 1000 is to be reported, 1001 and 1002
     taken = set(reported)
     candidates = range(FIRST_SEED, FIRST_SEED + TRIAL_SEEDS + len(taken))
     return list(islice((seed for seed in candidates if seed not in taken), TRIAL_SEEDS))
@@ -249,14 +244,3 @@ def half_decade(value: float) -> int:
 def value_of(rung: int) -> float:
     """Return the value of a half decade, to three digits: 0.001, 0.00316, 0.01."""
     return float(f"{10 ** (rung / 2):.3g}")
-
-
-def mean_score(records: Sequence[Record]) -> float | None:
-    """Return the mean score of trials on what selects.
-
-    It is None where one of them diverged: its score is from before, and says little.
-    """
-    if any(record.diverged for record in records):
-        return None
-    scores = [record.diagnosis.get("selection_score", record.eval_score) for record in records]
-    return math.fsum(scores) / len(scores)

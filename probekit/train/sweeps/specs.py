@@ -117,9 +117,8 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
 
         What comes after a comma says where they, or those of dev, are taken from.
         """
-        base = "few-shot" if self.shots else "fraction" if self.fraction else "full"
-        if self.untrained:
-            base = "zero-shot"
+        drawn = "few-shot" if self.shots else "fraction" if self.fraction else "full"
+        base = "zero-shot" if self.untrained else drawn
         if self.fit_on != "train":
             base = f"{base}, fitted on {self.fit_on}"
         return base if self.hold_out is None else f"{base}, hold-out {self.hold_out:g}"
@@ -154,13 +153,9 @@ class ResolvedOptions:
         """Return the options as JSON values."""
         return {
             **_without(self.spec.to_json(), *_names(Origin)),
-            "task": self.task,
+            **{name: value for name, value in vars(self).items() if name != "spec"},
             "layers": list(self.layers),
-            "metric": self.metric,
             "entries": dict(self.entries),
-            "labels_fingerprint": self.labels_fingerprint,
-            "numerics": self.numerics,
-            "start": self.start,
         }
 
     @property
@@ -198,6 +193,7 @@ def product(base: TrainSpec, options: Mapping[str, Any]) -> list[TrainSpec]:
     Raises:
         OptionError: an option does not exist, has no value, or has one that cannot be used.
     """
+    # {"head": ["last", "p32"], "seeds": 2} gives last-0, last-1, p32-0, p32-1
     choices = {
         "seed" if name == "seeds" else name: parse_seeds(values) if name == "seeds" else [*values]
         for name, values in options.items()
@@ -231,6 +227,8 @@ def depths(n_blocks: int, every: int = 1, layers: str | None = None) -> Sequence
     """
     if every < 1:
         raise OptionError(f"--every must be at least 1; found {every}.")
+    # 12 blocks, every 5: 0, 5, 10 and 12; with layers 0:13:2 no head reads layer 5, which leaves
+    # 0, 10 and 12
     found = {*range(0, n_blocks + 1, every), n_blocks}
     if layers is not None:
         found &= set(parse_layers(layers, n_blocks))

@@ -22,10 +22,12 @@ from probekit.train.sweeps.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
 
+_OTHER_MODEL = "%s was trained on another backbone (%s) of the same shape."
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SavedStart:
-    """What a run takes from a saved head.
+    """What a run takes from a saved head; all is None of a fresh start.
 
     Attributes:
         name: what it was trained on, a fingerprint of its options except the seed, so that runs
@@ -35,9 +37,9 @@ class SavedStart:
             ``normalization.*``.
     """
 
-    name: str
-    fingerprint: str
-    state: Mapping[str, Tensor] = field(repr=False)
+    name: str | None = None
+    fingerprint: str | None = None
+    state: Mapping[str, Tensor] | None = field(default=None, repr=False)
 
 
 def open_start(
@@ -46,7 +48,7 @@ def open_start(
     decoder: DecoderSpec,
     layers: tuple[int, ...],
     splits: Splits,
-) -> SavedStart | None:
+) -> SavedStart:
     """Read the saved head that a run starts from, if it names one.
 
     Args:
@@ -65,7 +67,7 @@ def open_start(
     """
     folder = spec.fusion_from or spec.init_from
     if folder is None:
-        return None
+        return SavedStart()
     saved, tensors, fingerprint = _open(folder)
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
@@ -83,10 +85,15 @@ def open_start(
         asked["decoder"] = (saved.decoder, decoder.to_json())
     for what, (found, wanted) in asked.items():
         if found != wanted:
-            raise OptionError(_mismatch(option, folder, what, found, wanted))
+            raise OptionError(
+                f"{option} {folder}: saved with {what} {_short(found)}, but this run has "
+                f"{_short(wanted)}. Give the same options as the run that saved it."
+            )
     if spec.init_from is not None:
         _check_labels(folder, saved.labels, splits)
-    _warn_other_model(folder, saved, splits)
+    if saved.model.get("identity") != splits.manifest.model_info.get("identity"):
+        name = str(saved.model.get("name", "unknown"))
+        warn_once(logger, _OTHER_MODEL, folder, name)
     wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)
     state = {name: value for name, value in tensors.items() if name.startswith(wanted_parts)}
     return SavedStart(
@@ -131,17 +138,11 @@ def _differing(
 
 
 def _name(saved: SavedHead) -> str:
+    # "conll ner 1f0c9a3e" of a head that was saved for each of some seeds
     options = {name: value for name, value in saved.options.items() if name != "seed"}
     if options.get("start") is not None:  # that one may be of this seed as well: its name is not
         options |= {"start": saved.init, "fusion_from": None, "init_from": None}
     return f"{saved.task} {saved.label} {digest(options)[:8]}"
-
-
-def _mismatch(option: str, folder: str, what: str, found: object, wanted: object) -> str:
-    return (
-        f"{option} {folder}: saved with {what} {_short(found)}, but this run has {_short(wanted)}. "
-        "Give the same options as the run that saved it."
-    )
 
 
 def _check_labels(folder: str, known: Sequence[str], splits: Splits) -> None:
@@ -167,26 +168,16 @@ def _short(value: object) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def _warn_other_model(folder: str, saved: SavedHead, splits: Splits) -> None:
-    if saved.model.get("identity") != splits.manifest.model_info.get("identity"):
-        name = str(saved.model.get("name", "unknown"))
-        warn_once(
-            logger, "%s was trained on another backbone (%s) of the same shape.", folder, name
-        )
-
-
 def _open(folder: str) -> tuple[SavedHead, dict[str, Tensor], str]:
     """Return a saved head and its tensors, and the sha256 over the tensors."""
     path = Path(folder).resolve()
-    content = _digest_if_there(path / WEIGHTS), _digest_if_there(path / CONFIG)
-    return *_load(path, content), content[0]
+    weights, config = (
+        digest_file(file) if file.is_file() else "" for file in (path / WEIGHTS, path / CONFIG)
+    )
+    return *_load(path, (weights, config)), weights
 
 
 @lru_cache(maxsize=4)
 def _load(folder: Path, content: tuple[str, str]) -> tuple[SavedHead, dict[str, Tensor]]:
     """Read a saved head once for what its files hold now: another may take its folder."""
     return read_saved(folder)
-
-
-def _digest_if_there(path: Path) -> str:
-    return digest_file(path) if path.is_file() else ""

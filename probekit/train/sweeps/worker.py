@@ -1,8 +1,9 @@
 """One group as a job for an engine: open the data, train, save, return records."""
 
+import uuid
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from probekit.train.result import FitResult
 from probekit.train.stream import Report, StreamSpec
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run, resolve
-from probekit.train.sweeps.run_groups import fit_key, stream_key
+from probekit.train.sweeps.run_groups import fit_key, grouped, stream_key
 from probekit.train.sweeps.run_views import (
     fitted_and_judging,
     open_once,
@@ -51,15 +52,15 @@ class GroupJob:
         sweep: names the sweep, so that its groups in one process share what they opened.
     """
 
-    specs: Mapping[str, TrainSpec]
-    steps: Mapping[str, int]
+    specs: Mapping[str, TrainSpec] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
     out: Path
-    notes: Mapping[str, Note]
+    notes: Mapping[str, Note] = field(default_factory=dict)
     location: Location
     device: str
     memory: int
-    outputs: Outputs
-    sweep: str
+    outputs: Outputs = field(default_factory=Outputs)
+    sweep: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __call__(self, report: Report) -> Generator[Record | str, None, None]:
         """Train the runs that no other process trains or has trained.
@@ -77,7 +78,7 @@ class GroupJob:
                 return
             first = self.specs[keys[0]]
             splits = open_once(self.sweep, opened_by(first), self.location)
-            runs = [_resolve_again(self.specs[key], splits, key) for key in keys]
+            runs = self._resolve(keys, splits)
             results = fit_runs(
                 runs,
                 splits,
@@ -90,8 +91,8 @@ class GroupJob:
                 run = runs[place]
                 self.outputs.write(run, result, splits)
                 record = make_record(run, result, splits, self.outputs, self.device)
-                if run.options.key in self.notes:
-                    record = self.notes[run.options.key].on(record)
+                note = self.notes.get(run.options.key)
+                record = record if note is None else note.on(record)
                 yield record if claims.record(record) else record.key
 
     def _claim(self, claims: Claims) -> list[str]:
@@ -102,21 +103,20 @@ class GroupJob:
         claims.release(done)
         return [key for key in self.specs if key in free - done]
 
+    def _resolve(self, keys: Sequence[str], splits: Splits) -> list[Run]:
+        """Return planned runs, settled against the data as it is read now.
 
-def _resolve_again(spec: TrainSpec, splits: Splits, key: str) -> Run:
-    """Return a planned run, settled against the data as it is read now.
-
-    Raises:
-        DataError: the data is no longer what the run was planned with.
-    """
-    run = resolve(spec, splits)
-    if run.options.key != key:
-        raise DataError(
-            f"{spec.task}: the labels, the features or the saved head to start from changed while "
-            "the sweep ran. What is finished stays recorded as it was trained; run the command "
-            "again, and every run on what changed is trained anew."
-        )
-    return run
+        Raises:
+            DataError: the data is no longer what a run was planned with.
+        """
+        runs = [resolve(self.specs[key], splits) for key in keys]
+        if [run.options.key for run in runs] != keys:
+            raise DataError(
+                f"{runs[0].spec.task}: the labels, the features or the saved head to start from "
+                "changed while the sweep ran. What is finished stays recorded as it was trained; "
+                "run the command again, and every run on what changed is trained anew."
+            )
+        return runs
 
 
 def fit_runs(
@@ -134,6 +134,8 @@ def fit_runs(
     what is finished come before it goes on. What is done with results is not interrupted, unless
     Ctrl-C comes twice.
     """
+    # Five runs, one solved head with seeds 0, 1 and 2, then another with 0 and 1: the twins are
+    # [0, 0, 0, 3, 3], the runs 0 and 3 are fitted, and each result is yielded for all its twins.
     firsts: dict[Hashable, int] = {}
     twins = [firsts.setdefault(fit_key(run), place) for place, run in enumerate(runs)]
     fitted = sorted(set(twins))
@@ -177,9 +179,9 @@ def make_streams(
     Returns:
         The streams, and for each of their members in turn its position in ``runs``.
     """
-    places: dict[Hashable, list[int]] = {}
-    for place, run in enumerate(runs):
-        places.setdefault(stream_key(run), []).append(place)
+    # Runs of two heads with seeds 0 and 1, in the order last-0, last-1, p32-0, p32-1: one stream
+    # of seed 0, with the runs 0 and 2, and one of seed 1; the positions are [0, 2, 1, 3].
+    places = grouped(range(len(runs)), lambda place: stream_key(runs[place]))
     full = train_view(splits, runs[0].spec.pooling)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
 

@@ -9,7 +9,7 @@ from probekit.features import Location
 from probekit.results import load_records
 from probekit.train.baselines import run_baselines
 from probekit.train.baselines.held_against import _held_against
-from probekit.train.sweeps import sweep
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.cli.console import done, refused
 from tests.planted import MODEL, TASK, plant, plant_all

@@ -11,7 +11,7 @@ from probekit.features import Location, open_features
 from probekit.train.saved.head import TrainedHead
 from probekit.train.saved.items import read_sentences
 from probekit.train.saved.predict import predict
-from probekit.train.sweeps import sweep
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.tiny import SENTENCES, build
 

@@ -1,6 +1,6 @@
 """Runs of planted features that start from a saved head."""
 
-from probekit.train.sweeps import sweep
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.planted import MODEL, TASK
 

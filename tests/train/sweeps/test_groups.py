@@ -115,7 +115,7 @@ def test_what_trains_a_linear_layer_alone(head, decoder, frozen, expected):
     member = member_spec(
         head=HEADS[head](), decoder=DECODERS[decoder](), layers=(1, 2), lr=1e-3, freeze_head=frozen
     )
-    assert trains_linear_layer(member, 16) == expected
+    assert trains_linear_layer(member, build_empty(member, 16)) == expected
 
 
 def test_what_a_run_scores_costs_a_third_of_training_on_it():

@@ -12,8 +12,8 @@ from probekit.probe.heads import HEADS
 from probekit.results.summaries.diagnosis import notes
 from probekit.results.tables.scores import summarise
 from probekit.train.saved.head import TrainedHead
-from probekit.train.sweeps import fit, sweep
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.planted import MODEL
 from tests.planted_texts import KINDS, plant_all_texts, plant_texts

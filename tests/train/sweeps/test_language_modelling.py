@@ -16,9 +16,9 @@ from probekit.features.view import cut_passages
 from probekit.results.predictions import read_predicted
 from probekit.train.baselines import run_baselines
 from probekit.train.saved.head import TrainedHead
-from probekit.train.sweeps import fit, sweep
 from probekit.train.sweeps.outputs import write_predictions
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from probekit.train.token_rows import TokenLayout
 from tests import tiny

@@ -13,7 +13,7 @@ from probekit.features import Location
 from probekit.results import claims as claims_module
 from probekit.results import load_records
 from probekit.results.claims import Claims
-from probekit.train.sweeps import sweep
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.planted import MODEL, TASK, plant_all
 

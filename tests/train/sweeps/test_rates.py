@@ -7,9 +7,9 @@ from probekit.features import Location
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.results.tables import summarise, table
-from probekit.train.sweeps import fit, sweep
 from probekit.train.sweeps.fitting import settle_rates
 from probekit.train.sweeps.protocols import PROTOCOLS
+from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.planted import MODEL, TASK, plant_all
 

@@ -12,7 +12,8 @@ from probekit.results.tables import summarise, table
 from probekit.train.saved.folder import saved_key
 from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps import run as run_module
-from probekit.train.sweeps import run_views, sweep, worker
+from probekit.train.sweeps import run_views, worker
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, depths, product
 from tests.planted import DIM, MODEL, NAMES, TASK, plant, plant_all
 

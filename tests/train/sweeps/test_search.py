@@ -11,8 +11,8 @@ from probekit.results import load_records
 from probekit.results.summaries.select import select
 from probekit.results.tables import summarise, table
 from probekit.train.baselines.held_against import check_plan
-from probekit.train.sweeps import fit, sweep
 from probekit.train.sweeps import worker as task_module
+from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.search import LIMIT, Ladder, search, trial_seeds, value_of
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.planted import MODEL, TASK, plant_all

@@ -5,8 +5,8 @@ import pytest
 from probekit.features import Location, open_features
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train.sweeps import fit
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import fit
 from probekit.train.sweeps.run_views import scored_views
 from probekit.train.sweeps.specs import TrainSpec
 from tests.planted import MODEL, TASK, plant_all

@@ -9,8 +9,8 @@ from probekit.errors import DataError, OptionError, UnknownNameError
 from probekit.features import Location, open_features
 from probekit.results.comparison import choose_run, compare
 from probekit.results.tables import summarise, table
-from probekit.train.sweeps import fit, sweep
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.run_views import sample, scored_views
 from probekit.train.sweeps.specs import TrainSpec
 from tests.planted import MODEL, TASK, plant, plant_all

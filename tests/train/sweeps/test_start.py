@@ -13,8 +13,8 @@ from probekit.features import Location, open_features
 from probekit.results.tables import summarise
 from probekit.train.order import batches
 from probekit.train.saved.head import TrainedHead
-from probekit.train.sweeps import fit, sweep
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import product
 from tests.planted import MODEL, NAMES, TASK, plant_all
 from tests.planted_texts import plant_all_texts

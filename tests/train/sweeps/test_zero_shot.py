@@ -17,8 +17,8 @@ from probekit.plots import plot_fewshot
 from probekit.results.tables import summarise, table
 from probekit.train.baselines import run_baselines
 from probekit.train.saved.head import TrainedHead
-from probekit.train.sweeps import fit, sweep
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import product
 from probekit.train.sweeps.start import saved_classes
 from probekit.train.token_rows import TokenLayout

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from probekit.base.registry import option
 from probekit.cli.messages import log_to
 from probekit.errors import OptionError
 
@@ -48,62 +49,35 @@ Cache = Annotated[
     Path,
     typer.Option("--cache", callback=_check_root, help="Root folder of the feature cache."),
 ]
-KindOption = Annotated[
-    str | None,
-    typer.Option(
-        "--kind",
-        help="For your own data: tagging (default), sentence, pair, regression or "
-        "language-modelling.",
-    ),
-]
-TextColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--text", help="For your own data: name or index of the text column; A,B for pairs."
-    ),
-]
-Separator = Annotated[
-    str | None,
-    typer.Option(
-        "--separator",
-        help="For your own tables: what divides the columns (a character, or comma, semicolon, "
-        "tab, bar, space); recognised if unset.",
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option(
-        "--encoding",
-        help="For your own files: cp1252, utf-16 or another; recognised if unset, else UTF-8.",
-    ),
-]
-SentenceColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--sentences",
-        help="For your own tables of words: name or index of the column of sentence ids; none for "
-        "no such column.",
-    ),
-]
-SkipUnlabelled = Annotated[
-    bool,
-    typer.Option(
-        "--skip-unlabelled",
-        help="For your own data: leave out texts without a label where others have one.",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnData:
     """How the user's own data is read, as he types it."""
 
-    kind: KindOption = None
-    text: TextColumn = None
-    separator: Separator = None
-    encoding: Encoding = None
-    sentences: SentenceColumn = None
-    skip_unlabelled: SkipUnlabelled = False
+    kind: str | None = option(
+        None,
+        "For your own data: tagging (default), sentence, pair, regression or language-modelling.",
+    )
+    text: str | None = option(
+        None, "For your own data: name or index of the text column; A,B for pairs."
+    )
+    separator: str | None = option(
+        None,
+        "For your own tables: what divides the columns (a character, or comma, semicolon, tab, "
+        "bar, space); recognised if unset.",
+    )
+    encoding: str | None = option(
+        None, "For your own files: cp1252, utf-16 or another; recognised if unset, else UTF-8."
+    )
+    sentences: str | None = option(
+        None,
+        "For your own tables of words: name or index of the column of sentence ids; none for no "
+        "such column.",
+    )
+    skip_unlabelled: bool = option(
+        False, "For your own data: leave out texts without a label where others have one."
+    )
 
     def parse(self) -> "TextOptions":
         """Return the library's options."""
@@ -114,10 +88,6 @@ class OwnData:
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
-EntryKey = Annotated[
-    str | None,
-    typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
-]
 LogFile = Annotated[
     Path | None,
     typer.Option(

@@ -1,0 +1,141 @@
+"""``probekit plot``, ``table`` and ``compare``: what records say, as figures and as text."""
+
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from probekit.base.registry import choose
+from probekit.cli.arguments import split_list
+from probekit.cli.output import depths_text, print_json, scores_text, weights_text
+from probekit.errors import OptionError
+from probekit.plots.figures import PLOTS
+
+if TYPE_CHECKING:
+    from probekit.results.summaries.scored import Scored
+
+*_FIRST, _LAST = PLOTS
+_TABLES = ("scores", "depth", "weights")
+_RUN_HELP = (
+    "A records file; where it holds several settings, with conditions that leave one of them, "
+    "such as #head=p32#shots=128 (or #head=p32,shots=128), or with #KEY of a record."
+)
+
+Runs = Annotated[
+    list[Path], typer.Argument(metavar="RUNS...", help="Records files (runs/<model>/<task>.jsonl).")
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
+]
+Raw = Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")]
+
+
+def plot(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(_FIRST)} or {_LAST}.")],
+    runs: Runs,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset."),
+    ] = None,
+    where: Where = None,
+    raw: Raw = False,
+    along: Annotated[
+        str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            help="depth, fewshot, fraction: dev, or test (the default where all have one); "
+            "classes: dev (the default) or test.",
+        ),
+    ] = None,
+    classes: Annotated[
+        str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
+    ] = "",
+) -> None:
+    """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
+    from probekit.plots import save_figure
+    from probekit.results import load_records
+    from probekit.results.summaries.select import select
+
+    draw = choose("plot", kind, PLOTS)
+    given = {"raw": raw, "along": along, "split": split, "classes": split_list(classes)}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value}
+    for name in options:
+        if name not in signature(draw).parameters:
+            having = [one for one, plot in PLOTS.items() if name in signature(plot).parameters]
+            raise OptionError(
+                f"--{name}: plot {kind} has no such option; these have: {', '.join(having)}. "
+                "Leave it out."
+            )
+    path = output or Path(f"{kind}.png")
+    save_figure(draw(select(load_records(runs), where or []), **options), path)
+    typer.echo(str(path))
+
+
+def table(
+    runs: Runs,
+    of: Annotated[
+        str, typer.Option("--of", help="scores; or depth or weights, with a row per layer.")
+    ] = "scores",
+    where: Where = None,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", help="depth: dev, or test (the default where all have one)."),
+    ] = None,
+    raw: Raw = False,
+    style: Annotated[
+        str,
+        typer.Option("--style", help="text, markdown or jsonl (scores as in the records)."),
+    ] = "text",
+) -> None:
+    """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
+    from probekit.results import load_records
+    from probekit.results.summaries.select import select
+    from probekit.results.tables import STYLES
+
+    choose("table", of, dict.fromkeys(_TABLES))
+    for option, given, owner in (
+        ("--split", split is not None, "depth"),
+        ("--raw", raw, "weights"),
+    ):
+        if given and of != owner:
+            raise OptionError(f"{option}: a table of {of} has no such option; leave it out.")
+    layout = choose("table style", style, STYLES)
+    records = select(load_records(runs), where or [])
+    if of == "weights":
+        text = weights_text(records, raw=raw, style=layout)
+    elif of == "depth":
+        text = depths_text(records, cast("Scored | None", split), layout)
+    else:
+        text = scores_text(records, layout)
+    typer.echo(text, nl=False)
+
+
+def compare(
+    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help=_RUN_HELP)],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Likewise.")],
+    split: Annotated[str, typer.Option("--split", help="test, dev, or dev-mm of MNLI.")] = "test",
+    samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 10_000,
+    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help="For both: only this value, e.g. shots=128. Repeatable."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON line.")] = False,
+) -> None:
+    """Compare two runs that kept their --predictions: a paired bootstrap over sentences.
+
+    For example: probekit compare conll.jsonl#head=dwatt conll.jsonl#head=last --where shots=128
+    """
+    from probekit.results import comparison
+
+    a, b = (comparison.choose_run(run, where or []) for run in (run_a, run_b))
+    found = comparison.compare(a, b, split=split, samples=samples, seed=seed)
+    if json:
+        print_json([found.to_json()])
+    else:
+        typer.echo(comparison.comparison_table(found))

@@ -1,2 +1,0 @@
-from .run import fit as fit
-from .run import sweep as sweep

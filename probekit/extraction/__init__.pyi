@@ -1,4 +1,4 @@
-from .estimate import Forecast, break_even, forecast, training_split
+from .dry_run import Forecast, break_even, forecast, training_split
 from .extract_target import ExtractTarget
 from .extraction_call import extract, open_session
 from .request_options import ExtractOptions

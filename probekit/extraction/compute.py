@@ -125,7 +125,7 @@ def _gather(
     }
     size = carved_bytes(buffers)
     memory = reused.take(size)
-    far = _is_far(backbone)
+    far = backbone.device.type != "cpu"  # elsewhere than what is written from
     near = torch.empty(size, dtype=memory.dtype, device=backbone.device) if far else memory
     blocks = _blocks(near, buffers, unit)
     for block in blocks.values():
@@ -148,11 +148,6 @@ def _blocks(memory: Tensor, buffers: Buffers, unit: Unit) -> dict[str, Tensor]:
     """
     whole = carve(memory, buffers)
     return {name: buffer[:, : unit.rows[name]] for name, buffer in whole.items()}
-
-
-def _is_far(backbone: Backbone) -> bool:
-    """Say whether the model is elsewhere than the memory that is written from."""
-    return backbone.device.type != "cpu"
 
 
 def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:

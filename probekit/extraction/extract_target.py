@@ -15,7 +15,7 @@ from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
 from probekit.store.entry import Entry, folder_of_key, list_entries
 from probekit.store.layout import MANIFEST, asked_of, entry_folder, model_slug
-from probekit.store.marks import unfinished_plan, unfinished_units
+from probekit.store.marks import unfinished_plan
 from probekit.tasks import Split, TextOptions, is_own
 
 logger = logging.getLogger(__name__)
@@ -131,15 +131,6 @@ class Place:
     def earlier(self) -> dict[str, Any] | None:
         """What an unfinished extraction of the entry shares with one that goes on, if any."""
         return unfinished_plan(self.folder)
-
-    def units_done(self, shared: Mapping[str, Any]) -> frozenset[int]:
-        """Return the units that an unfinished extraction has done; none if it shares other things.
-
-        Args:
-            shared: of the extraction that is to go on, see ``Plan.to_json``.
-        """
-        same = digest(self.earlier) == digest(dict(shared))
-        return unfinished_units(self.folder) if same else frozenset()
 
     @cached_property
     def entry(self) -> Entry | None:

@@ -18,6 +18,10 @@ DEFAULT_EVERY = 8
 """Neighbouring positions of a text predict from nearly the same states: one in eight is kept."""
 
 
+_AS_GIVEN = ("format", "dtype", "compute_dtype", "overlong", "max_length")
+"""Options that a key hashes as they were given; the batch size moves the last bits at most."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What is asked of one model for one task; options that mean nothing for them are refused.
@@ -54,11 +58,6 @@ class Request:
         if self.options.keep is None and self.info.n_blocks in structure.odd:
             return tuple(name for name in keep if name not in ARRAYS or not ARRAYS[name].last_only)
         return keep
-
-    @property
-    def arrays(self) -> tuple[str, ...]:
-        """What of ``keep`` are arrays."""
-        return tuple(name for name in self.keep if name in ARRAYS)
 
     @property
     def pooling(self) -> Pooling:
@@ -113,7 +112,7 @@ class Request:
             "format_version": FORMAT_VERSION,
             "model": self.info.identity.to_json(),
             "text": text_fingerprint,
-            **self.options.requested(),
+            **{name: getattr(self.options, name) for name in _AS_GIVEN},
             "keep": sorted(self.keep),
             "layers": list(parse_layers(self.options.layers, self.info.n_blocks)),
             "pooling": self.pooling,

@@ -1,7 +1,7 @@
 """What an extraction is asked for: options that check themselves and turn into JSON."""
 
 from dataclasses import dataclass, fields
-from typing import Any, get_args
+from typing import get_args
 
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
 from probekit.base.registry import choose, option
@@ -9,7 +9,6 @@ from probekit.errors import OptionError
 
 KEEP = (*ARRAYS, OUTPUT_HEAD)
 
-_REQUESTED = ("format", "dtype", "compute_dtype", "overlong", "max_length")
 _COUNTS = ("max_length", "limit", "batch_tokens", "passes", "every")
 _SEEDS = ("random_init", "mask_seed")
 
@@ -102,22 +101,12 @@ class ExtractOptions:
                 _check_choice(name, value, choices)
         if self.keep is not None:
             object.__setattr__(self, "keep", _checked_keep(self.keep))
-        for name in (*_COUNTS, *_SEEDS):
-            value, least = getattr(self, name), int(name in _COUNTS)
-            if value is not None and value < least:
-                raise OptionError(
-                    f"{_typed(name)} must be a positive number; found {value}."
-                    if least
-                    else f"{_typed(name)} {value}: a seed is 0 or more."
-                )
-
-    def requested(self) -> dict[str, Any]:
-        """Return the part of the options that the key of an entry hashes as it was given.
-
-        The batch size is left out: it moves the last bits at most. What depends on the task and
-        the model is left to ``Request.to_json``.
-        """
-        return {name: getattr(self, name) for name in _REQUESTED}
+        for name in _COUNTS:
+            if (count := getattr(self, name)) is not None and count < 1:
+                raise OptionError(f"{_typed(name)} must be a positive number; found {count}.")
+        for name in _SEEDS:
+            if (seed := getattr(self, name)) is not None and seed < 0:
+                raise OptionError(f"{_typed(name)} {seed}: a seed is 0 or more.")
 
     def words(self) -> list[str]:
         """Return the command-line words of the options that are not their default."""

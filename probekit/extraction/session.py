@@ -9,11 +9,11 @@ import torch
 
 from probekit.backbone import Backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
-from probekit.base.kinds import OUTPUT_HEAD
+from probekit.base.fingerprint import digest
+from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.errors import StateRangeError
 from probekit.extraction.compute import BeyondFloat16Error, ComputedUnit, all_fit, compute_unit
-from probekit.extraction.entry_parts import example_table, make_manifest, write_split_labels
 from probekit.extraction.estimate import (
     check_free_space,
     describe_cuts,
@@ -24,14 +24,18 @@ from probekit.extraction.estimate import (
 from probekit.extraction.extract_target import ExtractTarget, Place
 from probekit.extraction.plan import Plan, make_plan, read_split
 from probekit.extraction.request import Request
-from probekit.extraction.write import token_bar, write_units
+from probekit.extraction.write import (
+    example_table,
+    make_manifest,
+    token_bar,
+    write_split_labels,
+    write_units,
+)
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.builder import EntryBuilder, check_buildable
 from probekit.store.entry import Entry
-from probekit.store.marks import (
-    check_resumable,
-)
+from probekit.store.marks import check_resumable, unfinished_units
 from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)
@@ -123,15 +127,17 @@ class Session:
         encoded = read_split(request, split)
         if cuts := describe_cuts(split.name, encoded.counts, request.max_length):
             logger.warning("%s", cuts)
-        return make_plan(encoded, request.info, request.options, request.arrays, request.pooling)
+        arrays = tuple(name for name in request.keep if name in ARRAYS)
+        return make_plan(encoded, request.info, request.options, arrays, request.pooling)
 
     def begun(self, split: Split, plan: Plan, place: Place) -> float:
         """Return the share of a plan's subwords that an earlier, unfinished run has done.
 
         It is 0 where that run had another plan, so that extraction begins afresh.
         """
-        plan = self._in_dtype(plan, place)
-        done = place.units_done(self._shared(split, plan, place))
+        shared = self._shared(split, self._in_dtype(plan, place), place)
+        same = digest(place.earlier) == digest(shared)
+        done = unfinished_units(place.folder) if same else ()
         return sum(plan.unit_tokens(plan.units[unit]) for unit in done) / plan.tokens
 
     def _shared(self, split: Split, plan: Plan, place: Place) -> dict[str, Any]:

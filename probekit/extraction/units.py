@@ -25,7 +25,7 @@ _MOST_ROW_CHUNKS = 4096
 _PER_UNIT = 4  # chunks of a unit at least, so that little of the last one stays unused
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Unit:
     """Examples that are computed and written together, and resumed or given to a machine as one.
 
@@ -66,7 +66,7 @@ def plan_units(
     *,
     chunk_rows: Mapping[str, int],
     max_chunks: Mapping[str, int],
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[str, float],
 ) -> list[Unit]:
     """Pack consecutive examples into units, so that little of the last chunks stays unused.
 
@@ -78,24 +78,24 @@ def plan_units(
         rows: per array, the rows of each example.
         chunk_rows: per array, the rows of a chunk.
         max_chunks: per array, most chunks of a unit.
-        weights: per array, what a slot costs (such as its bytes); equal if not given.
+        weights: per array, what a slot costs (such as its bytes).
 
     Returns:
         Units that cover all examples in order. They depend on the arguments alone.
     """
     bounds = {name: bounds_of(lengths) for name, lengths in rows.items()}
     slots = {name: max_chunks[name] * chunk_rows[name] for name in rows}
-    costs = dict.fromkeys(rows, 1.0) if weights is None else weights
     count = len(next(iter(bounds.values()))) - 1
     units: list[Unit] = []
     start, place = 0, dict.fromkeys(rows, 0)
     while start < count:
         stop = min(_fitting(bounds[name], start, slots[name]) for name in rows)
         if stop < count:
-            stop = _fullest(bounds, start, stop, chunk_rows, costs)
-        unit = _unit(len(units), start, stop, place, bounds, chunk_rows)
-        units.append(unit)
-        place = {name: place[name] + unit.chunks[name] * chunk_rows[name] for name in rows}
+            stop = _fullest(bounds, start, stop, chunk_rows, weights)
+        taken = {name: int(bound[stop] - bound[start]) for name, bound in bounds.items()}
+        chunks = {name: -(-taken[name] // chunk_rows[name]) for name in rows}
+        units.append(Unit(len(units), start, stop, row_start=place, rows=taken, chunks=chunks))
+        place = {name: place[name] + chunks[name] * chunk_rows[name] for name in rows}
         start = stop
     return units
 
@@ -165,10 +165,7 @@ def max_chunks(
 
 def stored_rows(units: Sequence[Unit], chunk_rows: Mapping[str, int]) -> dict[str, int]:
     """Return the slots of each array, unused ones included."""
-    return {
-        name: sum(unit.chunks[name] for unit in units) * per_chunk
-        for name, per_chunk in chunk_rows.items()
-    }
+    return {n: sum(unit.chunks[n] for unit in units) * rows for n, rows in chunk_rows.items()}
 
 
 def example_row_starts(
@@ -207,22 +204,3 @@ def _fullest(
     share: Float64[np.ndarray, " stops"] = used / np.maximum(paid, 1e-300)
     share[used < used[-1] / 2] = -1
     return start + len(share) - int(np.argmax(share[::-1]))
-
-
-def _unit(
-    index: int,
-    start: int,
-    stop: int,
-    place: Mapping[str, int],
-    bounds: Mapping[str, Int64[np.ndarray, " bounds"]],
-    chunk_rows: Mapping[str, int],
-) -> Unit:
-    rows = {name: int(bound[stop] - bound[start]) for name, bound in bounds.items()}
-    return Unit(
-        index=index,
-        start=start,
-        stop=stop,
-        row_start=dict(place),
-        rows=rows,
-        chunks={name: -(-rows[name] // chunk_rows[name]) for name in rows},
-    )

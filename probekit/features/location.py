@@ -13,7 +13,7 @@ from probekit.errors import EntryError, MissingFileError, UnknownNameError
 from probekit.store.entry import Entry, list_entries
 from probekit.store.find import Wanted
 from probekit.store.labels import LabelFile, labels_of
-from probekit.tasks import Split, Task, TextOptions, get_task, is_own
+from probekit.tasks import Task, TextOptions, get_task, is_own
 from probekit.tasks.sentences import Sentences
 
 
@@ -79,10 +79,7 @@ class Location(TextOptions):
 
 def _own_text(task: Task) -> Callable[[str, int | None], str | None]:
     """Return a function from a split, and how many of its examples, to their fingerprint."""
-
-    @cache
-    def read(split: str) -> Split:
-        return task.read(split)
+    read = cache(task.read)
 
     @cache
     def fingerprint(split: str, limit: int | None) -> str | None:

@@ -1,15 +1,19 @@
-"""The labels of an entry's split, as they are stored or read afresh; and random ones."""
+"""The labels of a split, as stored, read afresh or random, and what they are as numbers."""
 
 import itertools
+import logging
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float64, Int, Int64
 
 from probekit.base.fingerprint import digest, digest_stream
 from probekit.base.kinds import KINDS
+from probekit.base.notices import warn_once
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.numbers.seeding import derive
 from probekit.base.registry import choose
@@ -18,6 +22,10 @@ from probekit.store import Entry
 from probekit.store.labels import labels_for, read_labels
 from probekit.tasks import Example, KindName, Split
 from probekit.tasks.label_names import NO_LABEL
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 5  # unseen names in a warning
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,12 @@ def load_labels(
         stored = read_labels(files[0].path)
         labels = dict(zip(stored.ids, stored.values, strict=True))
     joined = join_labels(examples.ids, counts.tolist(), labels, where=where)
-    return SplitLabels(joined, _fingerprint(examples.ids, counts, joined), where)
+    bounds = itertools.pairwise(bounds_of(counts).tolist())
+    fingerprint = digest_stream(
+        "\x1f".join([name, *joined[start:stop]]).encode()
+        for name, (start, stop) in zip(examples.ids, bounds, strict=True)
+    )
+    return SplitLabels(joined, fingerprint, where)
 
 
 def label_counts(entry: Entry, kind: KindName) -> Int[np.ndarray, " examples"]:
@@ -130,16 +143,6 @@ def join_labels(
             )
         joined.extend(found)
     return joined
-
-
-def _fingerprint(
-    ids: Sequence[str], counts: Int[np.ndarray, " examples"], labels: Sequence[str]
-) -> str:
-    bounds = itertools.pairwise(bounds_of(counts).tolist())
-    return digest_stream(
-        "\x1f".join([name, *labels[start:stop]]).encode()
-        for name, (start, stop) in zip(ids, bounds, strict=True)
-    )
 
 
 def _check_text(entry: Entry, split: Split, where: str) -> None:
@@ -217,3 +220,84 @@ def _draw(types: Sequence[str], names: Sequence[str], bounds: np.ndarray, seed: 
         for word in set(types)
     }
     return [chosen[word] for word in types]
+
+
+@dataclass(frozen=True)
+class LabelMap:
+    """The classes of a label column, as a rule the sorted label names of the full train split.
+
+    Attributes:
+        names: label name of each class.
+    """
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def from_labels(cls, labels: Iterable[Iterable[str]]) -> Self:
+        """Return the map of all labels that occur; what has no label has no class."""
+        names = {name for sentence in labels for name in sentence} - {NO_LABEL}
+        return cls(tuple(sorted(names)))
+
+    def widened(self, names: Sequence[str]) -> Self:
+        """Return the map of the given names if they hold all of this map's, else this map."""
+        return type(self)(tuple(names)) if set(self.names) <= set(names) else self
+
+    def __len__(self) -> int:
+        """Return the number of classes."""
+        return len(self.names)
+
+    def encode(self, labels: Sequence[str]) -> tuple[Int64[np.ndarray, " rows"], tuple[str, ...]]:
+        """Turn label names into class numbers.
+
+        A name that the map lacks gets a number from ``len(self)`` on, which no head predicts, so
+        that it counts as an error.
+
+        Returns:
+            The class of each label, and the names beyond the map's own in the order of their
+            numbers.
+        """
+        # Classes LOC, PER; labels PER, MISC, LOC: MISC is 2, the first number beyond the classes.
+        known = {name: number for number, name in enumerate(self.names)}
+        unseen = tuple(sorted(set(labels) - known.keys()))
+        known.update({name: number for number, name in enumerate(unseen, start=len(self))})
+        return np.fromiter((known[name] for name in labels), np.int64, len(labels)), unseen
+
+
+def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"]:
+    """Return the labels of a regression as numbers.
+
+    Raises:
+        DataError: one of them is no finite number.
+    """
+    values = np.array([_number(label) for label in labels], np.float64)
+    if not np.isfinite(values).all():
+        wrong = labels[int(np.flatnonzero(~np.isfinite(values))[0])]
+        raise DataError(
+            f"{where}: {wrong!r} is no number, and a regression needs numbers. For classes give "
+            "--kind sentence or pair."
+        )
+    return values
+
+
+def _number(text: str) -> float:
+    """Return a number; NaN of what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:
+    """Log how many rows carry a label that neither train nor a saved head knows."""
+    known = {*label_map.names, NO_LABEL}
+    unseen = [name for name in labels if name not in known]
+    if unseen:
+        names = sorted(set(unseen))
+        others = ", ..." if len(names) > _SHOWN else ""
+        warn_once(
+            logger,
+            "%s: rows with a label that train does not have: %d (%s); each counts as an error.",
+            where,
+            len(unseen),
+            f"{', '.join(names[:_SHOWN])}{others}",
+        )

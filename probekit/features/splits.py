@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +13,18 @@ from probekit.base.kinds import KINDS, POOLED, SPLITS
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError
-from probekit.features.label_map import LabelMap, warn_unseen
 from probekit.features.location import Location
-from probekit.features.split_labels import SplitLabels, control_labels, label_counts, load_labels
+from probekit.features.split_labels import (
+    LabelMap,
+    SplitLabels,
+    control_labels,
+    label_counts,
+    load_labels,
+    warn_unseen,
+)
 from probekit.features.view import FeatureView, count_outputs, cut_passages, view_of
 from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
-from probekit.store.find import Wanted
 from probekit.store.labels import labels_for
 from probekit.store.manifest import Manifest
 from probekit.tasks import KindName, Task, is_described, is_own
@@ -173,11 +178,11 @@ def open_features(
     column = about.columns[0]  # the one asked for, by the name that an index stands for
     typed = [*location.typed, *(["--label", label] if label and is_described(about) else [])]
     entries = _entries(model, about, location, fit_on, typed)
-    labels = {}
-    for split, entry in entries.items():
-        found = _labels(entry, about, column, location, needed=split == "train")
-        if found is not None:
-            labels[split] = found
+    labels = {
+        split: found
+        for split, entry in entries.items()
+        if (found := _labels(entry, about, column, location, needed=split == "train")) is not None
+    }
     kind = about.kind_of(column)
     label_map = train_classes = LabelMap(())
     if KINDS[kind].targets == "classes":
@@ -202,31 +207,23 @@ def open_features(
 def _entries(
     model: str, task: Task, location: Location, fit_on: str, typed: Sequence[str]
 ) -> dict[str, Entry]:
-    choose(f"split of {task.name}", fit_on, dict.fromkeys((*SPLITS, *task.splits)))
-    wanted = location.wanted(model, task, typed)
-    folders = wanted.of_task(wanted.of_model(list_entries(location.root)))
-    present = {folder.split for folder in folders}
-    others = [
-        split
-        for split in dict.fromkeys((*SPLITS, *task.splits))
-        if split in present and split not in ("train", fit_on)
-    ]
-    kind = task.kind_of(task.columns[0])
-    found = {"train": _entry(wanted, fit_on, location, kind)}
-    for split in others:
+    known = dict.fromkeys((*SPLITS, *task.splits))
+    choose(f"split of {task.name}", fit_on, known)
+    root, wanted = location.root, location.wanted(model, task, typed)
+    folders = wanted.of_task(wanted.of_model(list_entries(root)))
+    present = {folder.split for folder in folders} - {"train", fit_on}
+    own = KINDS[task.kind_of(task.columns[0])].own_rows
+    arrays = POOLED if own is None else (own,)
+    find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
+    found = {"train": find(fit_on)}
+    for split in [name for name in known if name in present]:
         try:
-            found[split] = _entry(wanted, split, location, kind)
+            found[split] = find(split)
         except EntryNotFoundError as error:
             if location.entry is None:
                 raise
             logger.info("%s is left out: %s", split, error)
     return found
-
-
-def _entry(wanted: Wanted, split: str, location: Location, kind: KindName) -> Entry:
-    own = KINDS[kind].own_rows
-    arrays = POOLED if own is None else (own,)
-    return find_entries(location.root, wanted, split, location.entry, arrays=arrays)
 
 
 def _labels(
@@ -236,12 +233,9 @@ def _labels(
     split, kind = entry.manifest.split, task.kind_of(column)
     if KINDS[kind].targets == "vocabulary":
         return load_labels(entry, column, kind=kind)
+    fresh = None
     # The user's own file says what its labels are now; the stored ones may be out of date.
     if location.data is not None or (is_own(task) and split in task.splits):
         fresh = task.read(split, None if location.data is None else Path(location.data))
-        if column not in fresh.labels and not needed:
-            return None
-        return load_labels(entry, column, fresh, kind)
-    if not needed and not labels_for(entry, column):
-        return None
-    return load_labels(entry, column, kind=kind)
+    there = needed or (labels_for(entry, column) if fresh is None else column in fresh.labels)
+    return load_labels(entry, column, fresh, kind) if there else None

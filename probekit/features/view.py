@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float64, Int64
 from probekit.base.kinds import ARRAYS, KINDS, POOLED
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.errors import DataError, OptionError
-from probekit.features.label_map import LabelMap, as_numbers
-from probekit.features.split_labels import SplitLabels
+from probekit.features.split_labels import LabelMap, SplitLabels, as_numbers
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.normalization import RowFacts
 from probekit.store import Entry

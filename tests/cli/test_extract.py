@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from probekit.extraction.estimate import DiskSpeed
+from probekit.extraction.dry_run import DiskSpeed
 from probekit.store.entry import Entry
 from tests import tiny
 from tests.cli.conftest import FLOAT32, entry_of
@@ -158,7 +158,7 @@ def test_dry_run_as_json(bert, corpus, cache):
 
 def test_dry_run_warns_of_a_cache_that_loses(bert, corpus, monkeypatch):
     slow = DiskSpeed(write=1e9, read=1.0)
-    monkeypatch.setattr("probekit.extraction.estimate.measure_disk", lambda *_, **__: slow)
+    monkeypatch.setattr("probekit.extraction.dry_run.measure_disk", lambda *_, **__: slow)
     verdict = done("extract", bert, corpus, "--dry-run").out.splitlines()[-1]
     assert verdict.startswith("Caching would lose: an epoch over train takes longer to read (")
     assert verdict.endswith("or choose a faster disk with --cache.")

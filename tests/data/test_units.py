@@ -20,7 +20,9 @@ def _rows(sizes):
 @given(sizes=SIZES, chunk_rows=CHUNKS, max_chunks=BOUNDS)
 def test_units_tile_every_array(sizes, chunk_rows, max_chunks):
     rows = _rows(sizes)
-    units = plan_units(rows, chunk_rows=chunk_rows, max_chunks=max_chunks)
+    units = plan_units(
+        rows, chunk_rows=chunk_rows, max_chunks=max_chunks, weights=dict.fromkeys(rows, 1.0)
+    )
     assert [unit.index for unit in units] == list(range(len(units)))
     covered = [example for unit in units for example in range(unit.start, unit.stop)]
     assert covered == list(range(len(sizes)))
@@ -41,7 +43,9 @@ def test_units_tile_every_array(sizes, chunk_rows, max_chunks):
 @given(sizes=SIZES, chunk_rows=CHUNKS, max_chunks=BOUNDS)
 def test_example_rows_are_disjoint_and_inside_their_unit(sizes, chunk_rows, max_chunks):
     rows = _rows(sizes)
-    units = plan_units(rows, chunk_rows=chunk_rows, max_chunks=max_chunks)
+    units = plan_units(
+        rows, chunk_rows=chunk_rows, max_chunks=max_chunks, weights=dict.fromkeys(rows, 1.0)
+    )
     starts = example_row_starts(units, rows)
     for name in rows:
         stops = starts[name] + rows[name]
@@ -78,7 +82,9 @@ def test_a_unit_never_ends_below_half_of_what_fits(sizes, chunk_rows, max_chunks
 
 def test_an_oversized_example_is_a_unit_with_more_chunks():
     rows = {"words": np.array([3, 50, 3])}
-    units = plan_units(rows, chunk_rows={"words": 8}, max_chunks={"words": 2})
+    units = plan_units(
+        rows, chunk_rows={"words": 8}, max_chunks={"words": 2}, weights={"words": 1.0}
+    )
     assert [(unit.start, unit.stop, unit.chunks["words"]) for unit in units] == [
         (0, 1, 1),
         (1, 2, 7),

@@ -28,7 +28,9 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
         EntryNotFoundError: nothing matches.
         OptionError: more than model, task and split; or a model at a path that is none any more.
     """
-    paths, folders = [_named(Path(name)) for name in names], list_entries(root)
+    # ``.`` and ``..`` have no name of their own
+    paths = [Path(os.path.abspath(n) if Path(n).name in ("", "..") else n) for n in names]
+    folders = list_entries(root)
     listed = {folder.path.resolve() for folder in folders}
     if all(_is_entry(path) or path.resolve() in listed for path in paths):
         return paths
@@ -97,11 +99,6 @@ def _of_key(name: str, folders: Sequence[EntryFolder]) -> list[Path]:
     """Return the entries of a key, or of its beginning as ``cache ls`` prints it."""
     is_key = re.fullmatch(r"[0-9a-f]{8,64}", name) is not None
     return [folder.path for folder in folders if is_key and names_entry(name, folder)]
-
-
-def _named(path: Path) -> Path:
-    """Return a path that ends in a name, as ``.`` and ``..`` do not."""
-    return Path(os.path.abspath(path)) if path.name in ("", "..") else path
 
 
 def _is_entry(path: Path) -> bool:

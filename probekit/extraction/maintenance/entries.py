@@ -1,7 +1,6 @@
 """List, describe and check the entries of a cache."""
 
 import logging
-from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.files import disk_bytes
 from probekit.store.labels import label_columns, label_files, read_labels
 from probekit.store.layout import PARTIAL
-from probekit.store.manifest import Manifest, read_manifest
+from probekit.store.manifest import read_manifest
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +27,8 @@ _COLUMNS = (
 LEFT_OVER = "left over"
 """How the state of what no entry needs begins."""
 
-_ORDERS = {"name": (), "size": ("bytes",), "created": ("created",)}
-"""By what column entries are sorted, downwards."""
+_ORDERS = {"name": None, "size": "bytes", "created": "created"}
+"""By what column entries are sorted, downwards; by their paths for None."""
 
 
 def list_cache(root: Path, order: str = "name") -> list[dict[str, Any]]:
@@ -42,9 +41,9 @@ def list_cache(root: Path, order: str = "name") -> list[dict[str, Any]]:
     Raises:
         UnknownNameError: there is no such order.
     """
-    columns = choose("order", order, _ORDERS)
+    column = choose("order", order, _ORDERS)
     rows = [_row(folder) for folder in list_entries(root)]
-    for column in columns:
+    if column is not None:
         rows.sort(key=itemgetter(column), reverse=True)  # "-" is less than any digit
     return rows + [_stale_row(stale, root) for stale in find_stale(root)]
 
@@ -67,7 +66,6 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
         "model": folder.model,
         "task": folder.task,
         "split": folder.split,
-        "part": "-",
         "key": folder.key8,
         "bytes": size,
         "size": human_bytes(size),
@@ -101,7 +99,8 @@ def describe(path: Path) -> dict[str, Any]:
         EntryError: the entry is unfinished or damaged.
     """
     entry = Entry.open(path)
-    manifest = entry.manifest
+    manifest, first = entry.manifest, entry.manifest.arrays[0]
+    largest = manifest.statistics.get("max_abs", {}).get(first.name, ())
     return {
         "path": str(path),
         "size": human_bytes(disk_bytes(path)),
@@ -116,23 +115,18 @@ def describe(path: Path) -> dict[str, Any]:
             f"{spec.name} {spec.rows:,} x {len(spec.layers)} x {spec.dim}"
             for spec in manifest.arrays
         ),
-        "layers": ", ".join(map(str, manifest.arrays[0].layers)) + " (0 = emb)",
+        "layers": ", ".join(map(str, first.layers)) + " (0 = emb)",
         "last layer": "after the final norm"
         if manifest.final_norm
         else "as the last block left it",
         "dtype": f"{manifest.dtype}, computed in {manifest.compute_dtype}",
         "pooling": manifest.pooling,
         **{name.replace("_", " "): f"{count:,}" for name, count in manifest.counts.items()},
-        "max |x|": ", ".join(f"{x:.4g}" for x in _largest(manifest)) or "unknown",
+        "max |x|": ", ".join(f"{x:.4g}" for x in largest) or "unknown",
         "key": manifest.key,
         "created": manifest.created,
         "versions": ", ".join(f"{name} {found}" for name, found in manifest.versions.items()),
     }
-
-
-def _largest(manifest: Manifest) -> Sequence[float]:
-    """Return the largest value of each layer of the first array."""
-    return manifest.statistics.get("max_abs", {}).get(manifest.arrays[0].name, ())
 
 
 def _labels(entry: Entry) -> str:

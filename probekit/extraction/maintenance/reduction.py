@@ -108,6 +108,7 @@ class Reduction:
         return {
             "request": dict(self.manifest.request),
             "reduced_from": self.entry.manifest.key,
+            "limit": self.manifest.limit,  # `limit_of` reads it: own text is found by its part
             "backend": self.manifest.backend,
             "arrays": [spec.to_json() for spec in self.manifest.arrays],
             "units": list(range(self._n_units)),

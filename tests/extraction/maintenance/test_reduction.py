@@ -7,9 +7,10 @@ import torch
 
 from probekit.base.fingerprint import digest
 from probekit.errors import EntryError, OptionError, StorageError
-from probekit.extraction.maintenance import Reduction, check_chunks
+from probekit.extraction.maintenance import Reduction, check_chunks, select_folders
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
+from probekit.store.layout import limit_of
 from tests import tiny
 from tests.cli.console import done, run
 from tests.extraction.corpus import write_corpus
@@ -133,6 +134,24 @@ def test_a_reduction_that_was_killed_goes_on(inputs, tmp_path, monkeypatch, smal
     done("cache", "rm", f"{whole.path}.partial", "--yes")
     left = Reduction.of(made.path, layers="0", arrays=()).apply()
     assert len(units) == 2 and left.arrays["words"].layers == (1, 2, 3)
+
+
+@pytest.mark.parametrize("limit", [None, 7])
+def test_a_killed_reduction_is_found_by_its_part(inputs, tmp_path, monkeypatch, limit):
+    made = extract(*inputs, tmp_path, keep=("words",), limit=limit)
+    whole = Reduction.of(made.path, layers="0", arrays=())
+
+    def copy_unit(builder, unit, chunks):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryBuilder, "copy_unit", copy_unit)
+        with pytest.raises(KeyboardInterrupt):
+            whole.apply()
+    begun = whole.path.with_name(f"{whole.path.name}.partial")
+    assert limit_of(begun) == limit
+    assert set(select_folders([str(name) for name in inputs], tmp_path)) == {made.path, begun}
+    assert limit_of(whole.apply().path) == limit
 
 
 def test_room_is_asked_for_before(inputs, tmp_path, monkeypatch):

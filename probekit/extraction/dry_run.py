@@ -1,0 +1,194 @@
+"""What an extraction will take, and after how many epochs it has paid off, before it is run."""
+
+import logging
+import mmap
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probekit.base.kinds import ARRAYS
+from probekit.base.machine.hardware import available_memory
+from probekit.errors import StorageError
+from probekit.extraction.estimate import (
+    check_free_space,
+    missing_bytes,
+    seconds_of,
+    tokens_per_second,
+)
+from probekit.extraction.extract_target import Place
+from probekit.extraction.plan import Plan
+from probekit.extraction.session import Session
+from probekit.store.files import WholeFiles
+from probekit.tasks import Split
+
+logger = logging.getLogger(__name__)
+
+_BATCH = 16
+"""Windows of a batch in training that runs the model."""
+
+_MEMORY = 0.5
+"""Share of the free memory that a cache may fill and still be read from there."""
+
+_FILE_BYTES = 64 * 2**20
+
+
+class DiskSpeed(NamedTuple):
+    """Bytes per second.
+
+    Attributes:
+        write: onto the disk, past the page cache where the system can; HDF5 goes through it, and
+            may take longer.
+        read: from the disk, or from memory where a cache fits there and after its first reading.
+    """
+
+    write: float
+    read: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """One split, from a short pass of the model and one file on the disk.
+
+    Attributes:
+        split: its name.
+        path: its entry's folder.
+        complete: whether the entry is there already.
+        begun: share of its subwords that an unfinished extraction has done, which is continued.
+        examples: number of examples.
+        rows: rows of each array.
+        nbytes: bytes on the disk.
+        seconds: time to extract what is missing of it; 0 if it is complete.
+        rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
+            of the data, padding included, at the speed of extraction's batches: an accelerator is
+            slower on small ones. The heads' own time comes on top of this and of ``read_seconds``.
+        read_seconds: an epoch that reads every stored layer of the rows that most heads read: of a
+            text's first token, mean and last token the largest alone, and no single subwords. The
+            first one after an extraction comes from the disk, and takes longer than this where the
+            rows fit in memory.
+    """
+
+    split: str
+    path: str
+    complete: bool
+    begun: float
+    examples: int
+    rows: Mapping[str, int]
+    nbytes: int
+    seconds: float
+    rerun_seconds: float
+    read_seconds: float
+
+    @property
+    def saved(self) -> float:
+        """Seconds that the cache saves in an epoch; negative where it loses."""
+        return self.rerun_seconds - self.read_seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the attributes as a JSON-like dict."""
+        return asdict(self)
+
+
+def break_even(forecasts: Sequence[Forecast]) -> float | None:
+    """Return the epochs after which extracting all splits has paid for itself.
+
+    Epochs are of one head on train (on the first split where there is no train), against training
+    that runs the backbone again. None means never: an epoch from the cache is no faster.
+    """
+    fitted = training_split(forecasts)
+    if fitted.saved <= 0:
+        return None
+    return sum(forecast.seconds for forecast in forecasts) / fitted.saved
+
+
+def training_split(forecasts: Sequence[Forecast]) -> Forecast:
+    """Return the split that heads are trained on: train, or the first one."""
+    return next((one for one in forecasts if one.split == "train"), forecasts[0])
+
+
+def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
+    """Measure model and disk once, and forecast the extraction of some splits; nothing is kept.
+
+    Args:
+        session: model, task and options.
+        splits: at least one.
+
+    Raises:
+        StorageError: the cache's folder cannot be written.
+    """
+    plans = [session.plan(split) for split in splits]
+    places = [session.target.place(session.request, split) for split in splits]
+    missing = sum(
+        missing_bytes(plan, place)
+        for plan, place in zip(plans, places, strict=True)
+        if session.finished(place) is None
+    )
+    try:
+        check_free_space(session.target.cache, missing)
+    except StorageError as error:
+        logger.warning("%s", error)
+    resident = sum(plan.nbytes for plan in plans) <= _MEMORY * available_memory()
+    disk = measure_disk(session.target.cache, resident=resident)
+    speed = tokens_per_second(session.backbone, max(plans, key=lambda plan: plan.tokens))
+    return [
+        _forecast(session, split, plan, place, disk, speed)
+        for split, plan, place in zip(splits, plans, places, strict=True)
+    ]
+
+
+def _forecast(
+    session: Session, split: Split, plan: Plan, place: Place, disk: DiskSpeed, speed: float
+) -> Forecast:
+    complete = session.finished(place) is not None
+    begun = 0.0 if complete else session.begun(split, plan, place)
+    last = plan.nbytes / len(plan.units) / disk.write  # no unit is computed while it is written
+    work = max(plan.tokens / speed, plan.nbytes / disk.write - last)
+    lengths = plan.encoded.window_lengths
+    starts = np.arange(0, len(lengths), _BATCH)
+    padded = np.maximum.reduceat(lengths, starts) * np.diff([*starts, len(lengths)])
+    read = [array.nbytes for array in plan.arrays.values() if not ARRAYS[array.name].last_only]
+    return Forecast(
+        split=split.name,
+        path=str(place.folder),
+        complete=complete,
+        begun=begun,
+        examples=len(split.examples),
+        rows={name: int(plan.encoded.rows[name].sum()) for name in plan.arrays},
+        nbytes=plan.nbytes,
+        seconds=0.0 if complete else work * (1.0 - begun) + last,
+        rerun_seconds=float(padded.sum()) / speed,
+        read_seconds=max(read, default=plan.nbytes) / disk.read,
+    )
+
+
+def measure_disk(folder: Path, *, resident: bool) -> DiskSpeed:
+    """Write 64 MiB beside a folder and read them back; nothing stays.
+
+    Args:
+        folder: where something is to be written; parents that do not exist yet are skipped.
+        resident: read them from memory, where a file stays while there is room.
+
+    Raises:
+        StorageError: nothing can be written there.
+    """
+    existing = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
+    content = mmap.mmap(-1, _FILE_BYTES)  # begins with a page, as extraction's chunks do
+    content[:] = os.urandom(_FILE_BYTES)
+    try:
+        with tempfile.NamedTemporaryFile(dir=existing, prefix=".probekit-") as file:
+            path = Path(file.name)
+            write = seconds_of(lambda: WholeFiles().write(path, memoryview(content)))
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            read = seconds_of(path.read_bytes)
+            if resident:
+                read = seconds_of(path.read_bytes)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write to {existing}: {error.strerror}. Choose another folder with --cache."
+        ) from error
+    return DiskSpeed(_FILE_BYTES / write, _FILE_BYTES / read)

@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from probekit.base.fingerprint import digest, digest_stream
-from probekit.base.kinds import KINDS
+from probekit.base.kinds import KINDS, KindName
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.numbers.seeding import derive
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
 from probekit.store import Entry
 from probekit.store.labels import labels_for, read_labels
-from probekit.tasks import Example, KindName, Split
+from probekit.tasks import Example, Split
 from probekit.tasks.label_names import NO_LABEL
 
 

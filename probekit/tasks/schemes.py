@@ -88,6 +88,11 @@ class Reading:
         return tuple(found)
 
 
+def bio_names(*types: str) -> tuple[str, ...]:
+    """Return the tags of some types in the order of the Hub's features: O, B-X, I-X, B-Y, I-Y."""
+    return ("O", *(f"{mark}-{name}" for name in types for mark in "BI"))
+
+
 def is_tag(tag: str) -> bool:
     """Return whether ``tag`` is O, B-TYPE or I-TYPE."""
     return _BIO.fullmatch(tag) is not None

@@ -20,7 +20,6 @@ _POS = (
 POS = tuple(_POS.split(" "))
 CHUNK = bio_names("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
 
-_LABELS = ("pos", "chunk", "ner"), ("ner",)
 _REPOSITORY = HubRepository(
     repo="lhoestq/conll2003",
     labels={"ner": "ner_tags", "pos": "pos_tags", "chunk": "chunk_tags"},
@@ -46,7 +45,7 @@ def parse_conll(path: Path) -> Sentences:
     Raises:
         DataError: the rows have another number of columns.
     """
-    found = read_tagged(path, *_LABELS)
+    found = read_tagged(path, ("pos", "chunk", "ner"), ("ner",))
     if not path.name.startswith("eng."):
         return found
     return replace(found, sentences=tuple(map(_in_bio, found.sentences)))

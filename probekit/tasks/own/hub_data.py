@@ -109,7 +109,6 @@ def _splits(name: str, repository: HubRepository) -> dict[str, str]:
 
 def _explain(name: str, repository: HubRepository, error: Exception) -> NoReturn:
     """Say why a data set cannot be opened."""
-    reason = reason_of(error)
     if isinstance(error, UnreachableError):
         raise HubError(
             f"{name}: no such file or folder, and no task of that name; as a data set of the Hub "
@@ -132,4 +131,4 @@ def _explain(name: str, repository: HubRepository, error: Exception) -> NoReturn
             f"{name} has several configurations: {', '.join(configs)}. Choose one: "
             f"{repository.repo}/{configs[0]}."
         ) from error
-    raise HubError(f"could not load {repository} from the Hub: {reason}.") from error
+    raise HubError(f"could not load {repository} from the Hub: {reason_of(error)}.") from error

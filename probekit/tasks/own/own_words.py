@@ -9,12 +9,19 @@ from typing import Any
 
 from probekit.errors import DataError
 from probekit.tasks.column_choice import WORDS, choose_label, choose_words, is_id, place_of
-from probekit.tasks.formats.conllu import FIELDS, LABEL_FIELDS, parse_conllu
 from probekit.tasks.formats.delimited import column_of, read_table
 from probekit.tasks.formats.fields import Fields
 from probekit.tasks.formats.file_names import RUNNING, format_of
 from probekit.tasks.formats.text_lines import own_lines
-from probekit.tasks.formats.word_columns import Row, column_rows, divide, sentence_of
+from probekit.tasks.formats.word_columns import (
+    FIELDS,
+    LABEL_FIELDS,
+    Row,
+    column_rows,
+    divide,
+    parse_conllu,
+    sentence_of,
+)
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.text_options import Choice
 

@@ -118,7 +118,13 @@ def _read(path: Path, choice: Choice) -> Sentences:
     form, kind = format_of(path), choice.of_kind
     of_words, running = kind.per == "word", kind.per == "prediction" and form == RUNNING
     if form not in _formats_of(kind):
-        raise _unknown_format(path, kind)
+        others = [name for name, other in KINDS.items() if form in _formats_of(other)]
+        hint = f" For {form} use --kind {others[0]}." if others else ""
+        listed = ", ".join(one for one in _formats_of(kind) if one != SAVED)
+        raise DataError(
+            f"{path}: unknown format {(path.suffix or path.name)!r}; expected {listed} for kind "
+            f"{kind.name}.{hint}"
+        )
     in_columns = form in (*TABLES, ".conll") and not running
     fitting = {
         "separator": in_columns,
@@ -136,18 +142,6 @@ def _read(path: Path, choice: Choice) -> Sentences:
 
 def _formats_of(kind: Kind) -> tuple[str, ...]:
     return (*(COLUMNS if kind.per == "word" else ()), *LOADERS)
-
-
-def _unknown_format(path: Path, kind: Kind) -> DataError:
-    """Say which formats a kind is read from, and which kind is read from this one."""
-    form = format_of(path)
-    others = [name for name, other in KINDS.items() if form in _formats_of(other)]
-    hint = f" For {form} use --kind {others[0]}." if others else ""
-    listed = ", ".join(one for one in _formats_of(kind) if one != SAVED)
-    found = path.suffix or path.name
-    return DataError(
-        f"{path}: unknown format {found!r}; expected {listed} for kind {kind.name}.{hint}"
-    )
 
 
 def user_task(name: str, choice: Choice) -> Task:

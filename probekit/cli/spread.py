@@ -17,7 +17,7 @@ class OptionsOf:
     """Marks a parameter that receives options by name, as the user typed them.
 
     Attributes:
-        groups: dataclasses; those of their fields that have help (`base.registry.option`) are options.
+        groups: dataclasses; their fields that have help (`base.registry.option`) are options.
         apart: names of those that the command does not take.
     """
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int64
 
 from probekit.base.fingerprint import digest, digest_stream
-from probekit.base.kinds import KINDS
+from probekit.base.kinds import KINDS, KindName
 from probekit.base.notices import warn_once
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.numbers.seeding import derive
@@ -20,7 +20,7 @@ from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
 from probekit.store import Entry
 from probekit.store.labels import labels_for, read_labels
-from probekit.tasks import Example, KindName, Split
+from probekit.tasks import Example, Split
 from probekit.tasks.label_names import NO_LABEL
 
 logger = logging.getLogger(__name__)

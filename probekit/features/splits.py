@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from probekit.base.kinds import KINDS, POOLED, SPLITS
+from probekit.base.kinds import KINDS, POOLED, SPLITS, KindName
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError
@@ -27,7 +27,7 @@ from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
 from probekit.store.labels import labels_for
 from probekit.store.manifest import Manifest
-from probekit.tasks import KindName, Task, is_described, is_own
+from probekit.tasks import Task, is_described, is_own
 
 logger = logging.getLogger(__name__)
 

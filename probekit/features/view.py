@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from probekit.base.kinds import ARRAYS, KINDS, POOLED
+from probekit.base.kinds import ARRAYS, KINDS, POOLED, KindName
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.errors import DataError, OptionError
 from probekit.features.split_labels import LabelMap, SplitLabels, as_numbers
@@ -16,7 +16,6 @@ from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
-from probekit.tasks import KindName
 
 PASSAGE_ROWS = 64
 """Rows of a text that language modelling batches, draws and resamples as one example."""

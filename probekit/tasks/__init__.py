@@ -7,14 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from probekit.base.kinds import KINDS, KindName
+from probekit.base.kinds import KINDS
 from probekit.base.registry import choose
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.tasks.corpora.conll import conll
 from probekit.tasks.corpora.demo_ner import demo_ner
 from probekit.tasks.corpora.glue import GLUE, glue
-from probekit.tasks.corpora.matis import matis
-from probekit.tasks.corpora.slots import slots
+from probekit.tasks.corpora.slots import matis, slots
 from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikiann import wikiann
 from probekit.tasks.corpora.wikitext import wikitext2
@@ -30,8 +29,6 @@ __all__ = [
     "HASH",
     "TASKS",
     "Example",
-    "Family",
-    "KindName",
     "Split",
     "Task",
     "TextOptions",

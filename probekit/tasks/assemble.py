@@ -79,30 +79,27 @@ def settle_labels(found: Sentences, columns: Collection[str]) -> Sentences:
         DataError: an empty label.
     """
     for column in columns:
-        found = _settled(found, column)
+        rows = found.labels(column)
+        counts = Counter(chain.from_iterable(rows.values()))
+        trimmed = {name: trim(name) for name in counts}
+        names = set(trimmed.values())
+        for n, labels in rows.items() if NO_LABEL in names else ():
+            _check_filled(found, found.sentences[n], column, [trimmed[label] for label in labels])
+        marks = set() if column in found.unmarked else marks_among(names)
+        if names and names == marks:
+            found = found.with_labels(column, {})
+            continue
+        if marks:
+            warn_once(
+                logger,
+                f"{found.where}: {sum(counts[name] for name in counts if trimmed[name] in marks)} "
+                f"words have no label in column {column!r} ({', '.join(sorted(marks))}); they are "
+                "neither fitted on nor scored.",
+            )
+        settled = {name: NO_LABEL if own in marks else own for name, own in trimmed.items()}
+        turned = {n: tuple(settled[label] for label in own) for n, own in rows.items()}
+        found = found.with_labels(column, turned)
     return found
-
-
-def _settled(found: Sentences, column: str) -> Sentences:
-    rows = found.labels(column)
-    trimmed = {name: trim(name) for name in set(chain.from_iterable(rows.values()))}
-    names = set(trimmed.values())
-    for n, labels in rows.items() if NO_LABEL in names else ():
-        _check_filled(found, found.sentences[n], column, [trimmed[label] for label in labels])
-    marks = set() if column in found.unmarked else marks_among(names)
-    if names and names == marks:
-        return found.with_labels(column, {})
-    if marks:
-        n_marked = sum(trimmed[label] in marks for label in chain.from_iterable(rows.values()))
-        warn_once(
-            logger,
-            f"{found.where}: {n_marked} words have no label in column {column!r} "
-            f"({', '.join(sorted(marks))}); they are neither fitted on nor scored.",
-        )
-    settled = {name: NO_LABEL if own in marks else own for name, own in trimmed.items()}
-    return found.with_labels(
-        column, {n: tuple(settled[label] for label in labels) for n, labels in rows.items()}
-    )
 
 
 def check_text(found: Sentences, sentence: Sentence, kind: KindName) -> None:

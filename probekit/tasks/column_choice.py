@@ -198,9 +198,9 @@ def _named_texts(where: str, kind: Kind, wanted: str, names: Sequence[str]) -> t
 
 def _usual_pair(where: str, names: Sequence[str]) -> tuple[str, str] | None:
     called = {name.lower(): name for name in names}
-    found = [pair for pair in PAIRS if set(pair) <= set(called)]
+    found = [pair for pair in PAIRS if called.keys() >= set(pair)]
     if len(found) > 1:
-        listed = "; ".join(f"{first},{second}" for first, second in found)
+        listed = "; ".join(map(",".join, found))
         raise OptionError(
             f"{where}: which columns hold the texts? {listed}. Choose with --text A,B."
         )

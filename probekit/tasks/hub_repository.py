@@ -70,7 +70,7 @@ def read_hub(task: str, split: str, repositories: Sequence[HubRepository]) -> Se
     failures = []
     for repository in repositories:
         try:
-            dataset, where = load_split(split, repository)
+            dataset, where = load_split(repository.splits[split], repository)
             sentences = _sentences(dataset, repository, where)
             return Sentences(sentences=sentences, where=where, origin=where, unit="row")
         except UnreachableError as error:
@@ -91,6 +91,10 @@ def read_hub(task: str, split: str, repositories: Sequence[HubRepository]) -> Se
 def load_split(split: str, repository: HubRepository) -> tuple[Any, str]:
     """Return a split as a ``datasets.Dataset``, and its repository as messages name it.
 
+    Args:
+        split: as the repository calls it.
+        repository: holds it.
+
     Raises:
         UnreachableError: nothing answers.
         Exception: whatever goes wrong inside ``datasets``.
@@ -101,7 +105,7 @@ def load_split(split: str, repository: HubRepository) -> tuple[Any, str]:
     dataset = datasets.load_dataset(
         repository.repo,
         repository.config,
-        split=repository.splits[split],
+        split=split,
         revision=revision or repository.revision,
     )
     where = f"hub:{repository.repo}@{revision or _cached_commit(dataset)}"
@@ -134,11 +138,8 @@ def commit_of(repository: HubRepository) -> str | None:
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     try:
-        return (
-            HfApi()
-            .dataset_info(repository.repo, revision=repository.revision, timeout=PROBE_SECONDS)
-            .sha
-        )
+        revision = repository.revision
+        about = HfApi().dataset_info(repository.repo, revision=revision, timeout=PROBE_SECONDS)
     except OfflineModeIsEnabled:
         return None
     except Exception as error:
@@ -147,6 +148,7 @@ def commit_of(repository: HubRepository) -> str | None:
         if any(base.__name__ == "TransportError" for base in type(error).__mro__):
             raise UnreachableError(f"the Hub is unreachable ({reason_of(error)})") from error
         raise
+    return about.sha
 
 
 def _cached_commit(dataset: Any) -> str:
@@ -216,12 +218,8 @@ def _label_names(
         marks = () if repository.texts else NUMBERS  # marks of words stay, as text
         named = {mark: str(mark) for mark in marks}
         named |= {n: other.get(name, name) for n, name in enumerate(names)}
-        wrong = [
-            label
-            for row in rows
-            for label in row
-            if not isinstance(label, int) or label not in named
-        ]
+        labels = (label for row in rows for label in row)
+        wrong = [one for one in labels if not isinstance(one, int) or one not in named]
         if wrong:
             raise DataError(
                 f"{where}: column {feature!r} holds {wrong[0]!r}, not one of {len(names)}"

@@ -88,6 +88,11 @@ class Reading:
         return tuple(found)
 
 
+def bio_names(*types: str) -> tuple[str, ...]:
+    """Return the tags of some types in the order of the Hub's features: O, B-X, I-X, B-Y, I-Y."""
+    return ("O", *(f"{mark}-{name}" for name in types for mark in "BI"))
+
+
 def is_tag(tag: str) -> bool:
     """Return whether ``tag`` is O, B-TYPE or I-TYPE."""
     return _BIO.fullmatch(tag) is not None
@@ -212,6 +217,10 @@ def _reading(
 
 def _spans(marks: Sequence[Mark]) -> Iterator[str]:
     """Yield the marks of each span of a sentence."""
+    # IOBES        S-PER O B-LOC I-LOC E-LOC S-LOC     yields S, BIE, S
+    # BIO          B-PER O B-LOC I-LOC I-LOC B-LOC     yields B, BII, B
+    # IOB1         I-PER O I-LOC I-LOC I-LOC B-LOC     yields I, III, B
+    # no scheme    B-PER O B-LOC I-PER                 yields B, B, I: the type changes
     span = ""
     for before, this in itertools.pairwise([None, *marks, None]):
         if this is None or _opens(before, this):

@@ -94,13 +94,12 @@ class Sentences:
 
     def with_labels(self, column: str, labels: Mapping[int, tuple[str, ...]]) -> Self:
         """Return the same sentences with these labels alone in a column, by their number."""
-        rows = enumerate(self.sentences)
-        return replace(self, sentences=tuple(_with(one, column, labels.get(n)) for n, one in rows))
-
-
-def _with(sentence: Sentence, column: str, labels: tuple[str, ...] | None) -> Sentence:
-    found = {**sentence.labels, column: labels}
-    return replace(sentence, labels={name: own for name, own in found.items() if own is not None})
+        sentences = []
+        for n, one in enumerate(self.sentences):
+            named = {**one.labels, column: labels.get(n)}
+            kept = {name: own for name, own in named.items() if own is not None}
+            sentences.append(replace(one, labels=kept))
+        return replace(self, sentences=tuple(sentences))
 
 
 def origin_of(path: Path) -> str:

@@ -1,6 +1,6 @@
 """The examples of one split, with their labels and the fingerprints of both."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -61,7 +61,8 @@ class Split:
 
     def text_fingerprint(self) -> str:
         """Return the sha256 (64 hex digits) of ids and words or texts, whatever the labels."""
-        return digest_stream(self._text_parts())
+        parts = (part for example in self.examples for part in _written(example))
+        return digest_stream(map(str.encode, parts))
 
     def labels_fingerprint(self, column: str) -> str:
         """Return the sha256 (64 hex digits) of ids and the labels of ``column``.
@@ -70,24 +71,15 @@ class Split:
             UnknownNameError: the split has no labels in that column.
         """
         rows = choose(f"labelled column of split {self.name!r} of {self.task}", column, self.labels)
-        return digest_stream(self._label_parts(rows))
+        labelled = zip(self.examples, rows, strict=True)
+        parts = (part for one, own in labelled for part in (one.id, str(len(own)), *own))
+        return digest_stream(map(str.encode, parts))
 
-    def _text_parts(self) -> Iterator[bytes]:
-        for example in self.examples:
-            yield example.id.encode()
-            if example.text is not None:
-                # No number, as the count of words is: a text never equals a list of words.
-                yield b"text" if example.text_pair is None else b"pair"
-                yield example.text.encode()
-                yield (example.text_pair or "").encode()
-                continue
-            yield str(len(example.words)).encode()
-            for word in example.words:
-                yield word.encode()
 
-    def _label_parts(self, rows: tuple[tuple[str, ...], ...]) -> Iterator[bytes]:
-        for example, labels in zip(self.examples, rows, strict=True):
-            yield example.id.encode()
-            yield str(len(labels)).encode()
-            for label in labels:
-                yield label.encode()
+def _written(example: Example) -> tuple[str, ...]:
+    """Return what the fingerprint of a text takes in of an example."""
+    if example.text is None:
+        return (example.id, str(len(example.words)), *example.words)
+    # No number, as the count of words is: a text never equals a list of words.
+    form = "text" if example.text_pair is None else "pair"
+    return (example.id, form, example.text, example.text_pair or "")

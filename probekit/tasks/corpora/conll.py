@@ -6,22 +6,20 @@ from pathlib import Path
 from probekit.tasks.corpora.published import Published
 from probekit.tasks.formats.word_columns import read_tagged
 from probekit.tasks.hub_repository import HubRepository
-from probekit.tasks.schemes import iob1_to_bio
+from probekit.tasks.schemes import bio_names, iob1_to_bio
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.task import Task
 
 # The label names of the published loading script, in its order, for repositories that kept the
 # numbers alone.
-NER = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
+NER = bio_names("PER", "ORG", "LOC", "MISC")
 _POS = (
     "\" '' # $ ( ) , . : `` CC CD DT EX FW IN JJ JJR JJS LS MD NN NNP NNPS NNS NN|SYM PDT POS PRP "
     "PRP$ RB RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB"
 )
 POS = tuple(_POS.split(" "))
-_CHUNKS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
-CHUNK = ("O", *(f"{prefix}-{kind}" for kind in _CHUNKS for prefix in "BI"))
+CHUNK = bio_names("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
 
-_LABELS = ("pos", "chunk", "ner"), ("ner",)
 _REPOSITORY = HubRepository(
     repo="lhoestq/conll2003",
     labels={"ner": "ner_tags", "pos": "pos_tags", "chunk": "chunk_tags"},
@@ -47,7 +45,7 @@ def parse_conll(path: Path) -> Sentences:
     Raises:
         DataError: the rows have another number of columns.
     """
-    found = read_tagged(path, *_LABELS)
+    found = read_tagged(path, ("pos", "chunk", "ner"), ("ner",))
     if not path.name.startswith("eng."):
         return found
     return replace(found, sentences=tuple(map(_in_bio, found.sentences)))

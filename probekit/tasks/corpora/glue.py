@@ -168,31 +168,23 @@ def parse_glue(path: Path, *, about: GlueTask) -> Sentences:
         lines.pop()
     if not lines:
         return Sentences.of_file(path, ())
-    headed = not about.headless or _is_test(path)
-    header = lines[0].split("\t") if headed else about.headless
-    _check_header(path, header, about)
-    rows = list(enumerate(lines, start=1))[headed:]
-    if about.broken:
-        whole = [(number, line) for number, line in rows if line.count("\t") + 1 >= len(header)]
-        if len(whole) < len(rows):
-            logger.warning("%s: %d broken rows are left out.", path, len(rows) - len(whole))
-        rows = whole
-    return Sentences.of_file(path, (_sentence(path, *row, header, about) for row in rows))
-
-
-def _is_test(path: Path) -> bool:
-    return "test" in path.stem
-
-
-def _check_header(path: Path, header: Sequence[str], about: GlueTask) -> None:
     # A train file without labels is another task's, or damaged; only test files are unlabelled.
-    needed = about.texts if _is_test(path) else (*about.texts, about.label)
+    is_test = "test" in path.stem
+    headed = is_test or not about.headless
+    header = lines[0].split("\t") if headed else about.headless
+    needed = about.texts if is_test else (*about.texts, about.label)
     missing = [name for name in needed if name not in header]
     if missing:
         raise DataError(
             f"{path}, line 1: expected a header with {', '.join(needed)}; {', '.join(missing)} "
             "missing. Is this the folder of another task?"
         )
+    rows = list(enumerate(lines, start=1))[headed:]
+    short = {n for n, line in rows if line.count("\t") + 1 < len(header)} if about.broken else ()
+    if short:
+        logger.warning("%s: %d broken rows are left out.", path, len(short))
+    rows = [row for row in rows if row[0] not in short]
+    return Sentences.of_file(path, (_sentence(path, *row, header, about) for row in rows))
 
 
 def _sentence(
@@ -203,20 +195,16 @@ def _sentence(
     if about.label not in header:
         return plain_text(texts, {}, number)
     label = cells[header.index(about.label)]
-    _check_label(path, number, label, about.classes)
-    name = label if about.classes else score_name(float(label))
-    return plain_text(texts, {"label": name}, number)
-
-
-def _check_label(path: Path, number: int, label: str, classes: Sequence[str]) -> None:
-    if classes and label not in classes:
-        expected = ", ".join(classes)
+    if label in about.classes:
+        return plain_text(texts, {"label": label}, number)
+    if about.classes:
         raise DataError(
-            f"{path}, line {number}: unknown label {label!r}; expected {expected}. Is this the "
-            "folder of another task?"
+            f"{path}, line {number}: unknown label {label!r}; expected "
+            f"{', '.join(about.classes)}. Is this the folder of another task?"
         )
     low, high = SCORES
-    if not classes and not (is_number(label) and low <= float(label) <= high):
+    if not (is_number(label) and low <= float(label) <= high):
         raise DataError(
             f"{path}, line {number}: the score {label!r} is no number from {low:g} to {high:g}."
         )
+    return plain_text(texts, {"label": score_name(float(label))}, number)

@@ -2,14 +2,14 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from probekit.base.kinds import SPLITS
 from probekit.errors import HubError, MissingFileError, UnknownNameError
 from probekit.tasks.corpora.published import Published
-from probekit.tasks.formats.conllu import parse_conllu
+from probekit.tasks.formats.word_columns import parse_conllu
 from probekit.tasks.hub_repository import HubRepository, list_configurations
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
@@ -22,17 +22,8 @@ UPOS = tuple(_UPOS.split(" "))
 _MOST = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class Treebank:
-    """The corpus of one treebank; one that is not there is told with those that are.
-
-    Attributes:
-        name: "en_ewt".
-        published: reads its files, or the Hub.
-    """
-
-    name: str
-    published: Published
+class Treebank(Published):
+    """The corpus of one treebank; one that is not there is told with those that are."""
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
         """Read ``split`` from ``data``, or from the Hub.
@@ -43,17 +34,20 @@ class Treebank:
             HubError: the Hub does not give it.
         """
         try:
-            return self.published(split, data)
+            return super().__call__(split, data)
         except (MissingFileError, HubError) as error:
-            known = _there(data)
-            if not known or self.name in known:
+            name = self.task.removeprefix("ud/")
+            known: list[str] = []
+            with suppress(MissingFileError, HubError):
+                known = treebanks(data)
+            if not known or name in known:
                 raise
             where = "on the Hub" if data is None else f"in {data}"
             listed = "`probekit tasks ud" + ("" if data is None else f" --data {data}") + "`"
-            near = [f"ud/{name}" for name in _near(self.name, known)]
+            near = [f"ud/{other}" for other in _near(name, known)]
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise UnknownNameError(
-                f"no treebank {self.name!r} {where}.{hint} {listed} lists the {len(known)} there."
+                f"no treebank {name!r} {where}.{hint} {listed} lists the {len(known)} there."
             ) from error
 
 
@@ -74,14 +68,6 @@ def treebanks(data: Path | None) -> list[str]:
     return found
 
 
-def _there(data: Path | None) -> list[str]:
-    """Return the treebanks that there are, none where they cannot be listed."""
-    try:
-        return treebanks(data)
-    except (MissingFileError, HubError):
-        return []
-
-
 def _near(name: str, known: Sequence[str]) -> list[str]:
     """Return the treebanks whose language or own name this is ("ewt"), else those like it."""
     parts = [one for one in known if name.lower() in one.lower().split("_")]
@@ -98,12 +84,11 @@ def ud(treebank: str) -> Task:
         ids=("sent_id", "idx"),
         names={"upos": UPOS},
     )
-    published = Published(
+    corpus = Treebank(
         task=f"ud/{treebank}",
         files={split: (f"{treebank}-ud-{split}.conllu",) for split in SPLITS},
         parse=partial(parse_conllu, columns=COLUMNS),
         obtain="https://universaldependencies.org",
         hub=(repository,),
     )
-    task = published.labelled(dict.fromkeys(COLUMNS, "accuracy"))
-    return replace(task, corpus=Treebank(name=treebank, published=published))
+    return corpus.labelled(dict.fromkeys(COLUMNS, "accuracy"))

@@ -9,11 +9,12 @@ from probekit.errors import DataError
 from probekit.tasks.corpora.published import Published
 from probekit.tasks.formats.word_columns import read_tagged
 from probekit.tasks.hub_repository import HubRepository
+from probekit.tasks.schemes import bio_names
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.task import Task
 
 # The published label names, in the Hub's order.
-NER = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC")
+NER = bio_names("PER", "ORG", "LOC")
 FILES = {split: (split,) for split in SPLITS}
 
 

@@ -78,24 +78,22 @@ def _text(lines: Sequence[str]) -> str:
 def _read(split: str, data: Path | None) -> Sentences:
     """Read a published file, or the Hub's rows, which are the lines of the raw files."""
     if data is not None:
-        return parse_wikitext(find_file("wikitext2", split, data, *_places(split, data)))
+        return parse_wikitext(find_file("wikitext2", split, data, _names(split, data), FOLDERS))
     found = read_hub("wikitext2", split, (HUB,))
     # The Hub has dropped the blank of the lines that hold one alone.
     lines = [(sentence.text or "").removesuffix("\n") or " " for sentence in found.sentences]
     return replace(found, sentences=articles(found.where, found.unit, lines))
 
 
-def _places(split: str, data: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return file names and folders of one form: with "<unk>" (tokens) if any is there, else raw.
+def _names(split: str, data: Path) -> list[str]:
+    """Return file names of one form: with "<unk>" (tokens) if any is there, else raw.
 
     The splits of a folder that holds some files of each form must not come out mixed.
     """
-    folders = ("", *FOLDERS)
-    for form in FORMS:
-        names = [f"wiki.{name}.{form}" for name in NAMES.values()]
-        if any((data / folder / name).is_file() for folder in folders for name in names):
-            return (f"wiki.{NAMES[split]}.{form}",), FOLDERS
-    return tuple(f"wiki.{NAMES[split]}.{form}" for form in FORMS), FOLDERS
+    folders = [data, *(data / folder for folder in FOLDERS)]
+    places = [str(folder / f"wiki.{name}") for folder in folders for name in NAMES.values()]
+    there = [form for form in FORMS if any(Path(f"{one}.{form}").is_file() for one in places)]
+    return [f"wiki.{NAMES[split]}.{form}" for form in there[:1] or FORMS]
 
 
 def wikitext2() -> Task:

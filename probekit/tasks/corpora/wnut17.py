@@ -6,20 +6,14 @@ from pathlib import Path
 from probekit.tasks.corpora.published import Published
 from probekit.tasks.formats.word_columns import read_tagged
 from probekit.tasks.hub_repository import HubRepository
+from probekit.tasks.schemes import bio_names
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
 # The published label names, in the Hub's order.
-NER = (
-    "O",
-    *(
-        f"{prefix}-{kind}"
-        for kind in ("corporation", "creative-work", "group", "location", "person", "product")
-        for prefix in "BI"
-    ),
-)
+NER = bio_names("corporation", "creative-work", "group", "location", "person", "product")
 FILES = {
     "train": ("wnut17train.conll", "train.conll", "train.txt"),
     "dev": ("emerging.dev.conll", "dev.conll", "dev.txt"),

@@ -41,7 +41,13 @@ def load_table(path: Path, choice: Choice) -> Fields:
         DataError: as for ``read_table``, or a ``.txt`` file that is running text.
     """
     if format_of(path) == RUNNING:
-        _check_divided(path, choice)
+        mark = _chosen_separator(choice) or "\t"
+        if not any(mark in line for line in own_lines(path, choice.encoding)):
+            raise DataError(
+                f"{path}: unknown format {RUNNING!r}; expected columns divided by "
+                f"{NAMES.get(mark, mark)}s, and no line has one (--separator says what else). For "
+                f"{RUNNING} use --kind language-modelling if it is running text."
+            )
     names, rows = read_table(path, choice)
     body = [row for row in rows if row[1]]
     columns = {name: column_of(body, place) for place, name in enumerate(names)}
@@ -260,15 +266,4 @@ def _check_headless(path: Path, rows: Sequence[Row]) -> None:
             logger,
             f"{path}: the first row ({', '.join(first)}) is read as an example; if it is a header, "
             "name a column of it with --text or --label.",
-        )
-
-
-def _check_divided(path: Path, choice: Choice) -> None:
-    """Refuse running text where labelled texts are read."""
-    mark = _chosen_separator(choice) or "\t"
-    if not any(mark in line for line in own_lines(path, choice.encoding)):
-        raise DataError(
-            f"{path}: unknown format {RUNNING!r}; expected columns divided by "
-            f"{NAMES.get(mark, mark)}s, and no line has one (--separator says what else). For "
-            f"{RUNNING} use --kind language-modelling if it is running text."
         )

@@ -100,7 +100,7 @@ def _of_folder(folder: Path, formats: Collection[str]) -> dict[str, tuple[Path, 
     found: dict[str, list[Path]] = {}
     for file in sorted(folder.iterdir()):
         split = split_of(_whole(file))
-        if split is not None and (format_of(file) in formats or _holds_files(file, formats)):
+        if split is not None and (format_of(file) in formats or _inside(file, formats)):
             found.setdefault(split, []).append(file)
     return {split: _files(folder, split, files, formats) for split, files in found.items()}
 
@@ -112,8 +112,7 @@ def _files(
     # Treebanks have their running text beside the annotated files, under the same names.
     chosen = [file for file in files if format_of(file) != RUNNING] or list(files)
     if len(chosen) == 1 and chosen[0].is_dir() and not is_saved(chosen[0]):
-        inner = [file for file in sorted(chosen[0].iterdir()) if format_of(file) in formats]
-        return _files(chosen[0], split, inner, ())
+        return _files(chosen[0], split, _inside(chosen[0], formats), ())
     wholes = {(_whole(file), format_of(file)) for file in chosen}
     shards = [match for file in chosen if (match := _SHARD.fullmatch(stem_of(file)))]
     if len(wholes) > 1 or len(shards) < len(chosen) > 1:
@@ -126,6 +125,10 @@ def _files(
 
 def _check_complete(folder: Path, files: Sequence[Path], shards: Sequence[re.Match[str]]) -> None:
     """Refuse shards of which one is missing, or there twice; without a total, they count on."""
+    # train-00000-of-00002 and -00001-of-00002   complete: 0 and 1 are expected
+    # train-00001-of-00002 alone                 number 0 is missing
+    # train_1, train_2, train_3                  complete: no total, and counted from 1
+    # train_3, train_4                           number 1 is missing
     total = max(int(shard["total"] or 0) for shard in shards)
     numbers = sorted(int(shard["number"]) for shard in shards)
     first = 0 if total else min(numbers[0], 1)
@@ -139,8 +142,10 @@ def _check_complete(folder: Path, files: Sequence[Path], shards: Sequence[re.Mat
         )
 
 
-def _holds_files(path: Path, formats: Collection[str]) -> bool:
-    return path.is_dir() and any(format_of(file) in formats for file in path.iterdir())
+def _inside(path: Path, formats: Collection[str]) -> list[Path]:
+    """Return the files of a folder that are read."""
+    files = sorted(path.iterdir()) if path.is_dir() else ()
+    return [file for file in files if format_of(file) in formats]
 
 
 def _whole(path: Path) -> str:

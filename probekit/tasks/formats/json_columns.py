@@ -5,7 +5,7 @@ does it take a column whose values have several types, or whole numbers of any s
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ def load_jsonl(path: Path, choice: Choice) -> Fields:
     """
     numbered = enumerate(own_lines(path, choice.encoding), start=1)
     lines = [(number, line) for number, line in numbered if line.strip(" \t")]
-    values = ((number, _value(line, f"{path}, line {number}")) for number, line in lines)
+    values = ((n, _decoded(_DECODER.decode, f"{path}, line {n}", line)) for n, line in lines)
     return _of_records(path, values)
 
 
@@ -82,23 +82,6 @@ def _of_records(path: Path, found: Iterable[tuple[int, Any]]) -> Fields:
     return Fields.of_file(path, values, lines)
 
 
-def _value(text: str, where: str) -> Any:
-    """Return the one value that a text holds.
-
-    Args:
-        text: JSON.
-        where: its place, for messages ("a.jsonl, line 2").
-
-    Raises:
-        DataError: it is not JSON, or holds what Python cannot take (half of a surrogate pair, a
-            number of thousands of digits, lists nested a thousand times).
-    """
-    value, end = _decode(text, _behind_blanks(text, 0), where)
-    if text[end:].strip(_BLANKS):
-        raise DataError(f"{where}: not JSON (Extra data).")
-    return value
-
-
 def _values(text: str, where: str) -> Iterator[tuple[int, Any]]:
     """Return the items of a list, or values that follow each other, each with its line.
 
@@ -107,7 +90,7 @@ def _values(text: str, where: str) -> Iterator[tuple[int, Any]]:
         where: the file, for messages.
 
     Raises:
-        DataError: as for ``_value``.
+        DataError: as for ``_decoded``.
     """
     place, line, seen = _behind_blanks(text, 0), 1, 0
     listed = text.startswith("[", place)
@@ -115,30 +98,35 @@ def _values(text: str, where: str) -> Iterator[tuple[int, Any]]:
     while (place := _behind_blanks(text, place)) < len(text):
         line, seen = line + text.count("\n", seen, place), place
         if listed and text[place] == "]":
-            if text[place + 1 :].strip(_BLANKS):
+            if _behind_blanks(text, place + 1) < len(text):
                 raise DataError(f"{where}, line {line}: not JSON (Extra data behind the list).")
             return
-        value, place = _decode(text, place, f"{where}, line {line}")
+        value, end = _decoded(_DECODER.raw_decode, f"{where}, line {line}", text, place)
         yield line, value
-        place = _behind_blanks(text, place)
-        if listed:
-            place = _next(text, place, f"{where}, line {line}")
+        place = _behind_blanks(text, end)
+        if listed and text[place : place + 1] not in (",", "]"):
+            fault = "Expecting ',' delimiter after this item"
+            raise DataError(f"{where}, line {line}: not JSON ({fault}).")
+        place += listed and text[place] == ","
     if listed:
         raise DataError(f"{where}: not JSON (the list is not closed; is the file cut short?).")
 
 
-def _next(text: str, place: int, where: str) -> int:
-    """Return the place behind the comma after an item, or that of the list's end."""
-    if text[place : place + 1] not in (",", "]"):
-        raise DataError(f"{where}: not JSON (Expecting ',' delimiter after this item).")
-    return place + (text[place] == ",")
+def _decoded(decode: Callable[..., Any], where: str, *text: str | int) -> Any:
+    """Return what a function of ``json`` makes of a text.
 
+    Args:
+        decode: the function.
+        where: the place of the text, for messages ("a.jsonl, line 2").
+        text: what it takes.
 
-def _decode(text: str, start: int, where: str) -> tuple[Any, int]:
-    """Return the value at a place of a text, and the place behind it."""
+    Raises:
+        DataError: it is not JSON, or holds what Python cannot take (half of a surrogate pair, a
+            number of thousands of digits, lists nested a thousand times).
+    """
     try:
-        value, end = _DECODER.raw_decode(text, start)
-        json.dumps(value, ensure_ascii=False).encode()
+        found = decode(*text)
+        json.dumps(found, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise DataError(f"{where}: not JSON ({error.msg}).") from error
     except UnicodeEncodeError as error:
@@ -151,7 +139,7 @@ def _decode(text: str, start: int, where: str) -> tuple[Any, int]:
         raise DataError(
             f"{where}: a whole number with more digits than Python reads; write it as a string."
         ) from error
-    return value, end
+    return found
 
 
 def _behind_blanks(text: str, place: int) -> int:

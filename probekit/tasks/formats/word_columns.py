@@ -11,14 +11,22 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from probekit.base.notices import warn_once
 from probekit.errors import DataError
-from probekit.tasks.formats.text_lines import read_lines
+from probekit.tasks.formats.text_lines import read_lines, tab_cells
 from probekit.tasks.sentences import Sentence, Sentences
 
 logger = logging.getLogger(__name__)
+
+# The ten columns of CoNLL-U, the format of Universal Dependencies, and those that label words.
+FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+LABEL_FIELDS = ("upos", "xpos", "lemma", "feats", "deprel")
+_UNMARKED = ("feats",)
+"""Columns in which "_" says something: that a word has no features."""
+_SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 
 DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \t]+")
@@ -44,12 +52,9 @@ def read_tagged(path: Path, *layouts: Sequence[str]) -> Sentences:
     line, cells = blocks[0][0]
     labels = next((layout for layout in layouts if len(layout) + 1 == len(cells)), None)
     if labels is None:
-        first, *others = [f"({', '.join(['word', *layout])})" for layout in layouts]
-        widths = [len(layout) + 1 for layout in layouts]
-        more = "".join(f" or {n} {form}" for n, form in zip(widths[1:], others, strict=True))
-        raise DataError(
-            f"{path}, line {line}: expected {widths[0]} columns {first}{more}, found {len(cells)}."
-        )
+        forms = " or ".join(f"{len(own) + 1} ({', '.join(['word', *own])})" for own in layouts)
+        expected = forms.replace(" (", " columns (", 1)
+        raise DataError(f"{path}, line {line}: expected {expected}, found {len(cells)}.")
     places = {name: place for place, name in enumerate(labels, start=1)}
     return Sentences.of_file(path, (sentence_of(block, 0, places) for block in blocks))
 
@@ -129,6 +134,56 @@ def sentence_of(
     columns = list(zip(*(cells for _, cells in block), strict=True))
     named = {name: columns[place] for name, place in labels.items()}
     return Sentence(columns[word], named, tuple(line for line, _ in block), id)
+
+
+def parse_conllu(
+    path: Path, columns: Sequence[str], words: str = "form", lines: Sequence[str] | None = None
+) -> Sentences:
+    """Read the syntactic words of a CoNLL-U file.
+
+    Multiword tokens (ids with "-") and empty nodes (ids with ".") are left out. Sentence ids are
+    the file's ``sent_id``. A column that is "_" throughout is one without labels.
+
+    Args:
+        path: the file.
+        columns: the label columns to keep, out of ``LABEL_FIELDS``.
+        words: the column with the words.
+        lines: the file's lines, where they are read already.
+
+    Raises:
+        DataError: a row has not ten columns, or an id out of order.
+    """
+    rows: list[Row] = []
+    name: str | None = None
+    word, places = FIELDS.index(words), {field: FIELDS.index(field) for field in columns}
+    sentences = []
+    lines = read_lines(path) if lines is None else lines
+    for number, line in enumerate([*lines, ""], start=1):
+        if line.startswith("#"):
+            match = _SENT_ID.match(line)
+            name = match[1] if match else name
+        elif line.strip(" \t"):
+            _add_row(path, number, line, rows)
+        elif rows:
+            sentences.append(sentence_of(rows, word, places, name))
+            rows, name = [], None
+    found = replace(Sentences.of_file(path, sentences), unmarked=_UNMARKED)
+    for column in columns:
+        if all(set(sentence.labels[column]) == {"_"} for sentence in sentences):
+            found = found.with_labels(column, {})
+    return found
+
+
+def _add_row(path: Path, number: int, line: str, rows: list[Row]) -> None:
+    cells = tab_cells(path, number, line, len(FIELDS))
+    if "-" in cells[0] or "." in cells[0]:
+        return
+    if cells[0] != str(len(rows) + 1):
+        raise DataError(
+            f"{path}, line {number}: expected word id {len(rows) + 1}, found {cells[0]!r} "
+            "(is the empty line between sentences missing?)."
+        )
+    rows.append((number, cells))
 
 
 def drop_comments(path: Path, rows: Sequence[Row], lines: Sequence[str]) -> list[Row]:

@@ -1,7 +1,8 @@
 """Any data set of the Hugging Face Hub as the user's own data: org/name, org/name/config."""
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -32,15 +33,12 @@ class HubData(OwnCorpus):
     """The rows of a Hub data set, read with the user's columns.
 
     Attributes:
-        repository: where it lies, with the Hub's name of each split.
+        repository: where it lies.
+        splits: split to the Hub's name for it.
     """
 
     repository: HubRepository
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that there are, in the order train, dev, test."""
-        return tuple(self.repository.splits)
+    splits: Mapping[str, str]
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
         """Read ``split`` from the Hub, or from files of the same columns.
@@ -52,7 +50,7 @@ class HubData(OwnCorpus):
         if data is not None:
             return UserFiles.at(data, self.choice)(split, None)
         try:
-            dataset, where = load_split(split, self.repository)
+            dataset, where = load_split(self.splits[split], self.repository)
         except Exception as error:
             # Whatever goes wrong inside `datasets`; the message keeps the reason.
             raise HubError(f"could not load {self.repository}: {reason_of(error)}.") from error
@@ -83,8 +81,8 @@ def hub_task(name: str, choice: Choice) -> Task:
     repository = HubRepository(
         repo=parts["repo"], config=parts["config"], revision=parts["revision"], labels={}
     )
-    repository = replace(repository, splits=_splits(name, repository))
-    return own_task(name, slugify(name), HubData(repository=repository, choice=choice))
+    corpus = HubData(repository=repository, splits=_splits(name, repository), choice=choice)
+    return own_task(name, slugify(name), corpus)
 
 
 def _splits(name: str, repository: HubRepository) -> dict[str, str]:
@@ -111,7 +109,6 @@ def _splits(name: str, repository: HubRepository) -> dict[str, str]:
 
 def _explain(name: str, repository: HubRepository, error: Exception) -> NoReturn:
     """Say why a data set cannot be opened."""
-    reason = reason_of(error)
     if isinstance(error, UnreachableError):
         raise HubError(
             f"{name}: no such file or folder, and no task of that name; as a data set of the Hub "
@@ -127,11 +124,11 @@ def _explain(name: str, repository: HubRepository, error: Exception) -> NoReturn
         configs = list_configurations(repository)
     except HubError:
         configs = []  # the error that led here is the one to report
-    if repository.config is not None and configs:
+    if repository.config and configs:
         choose(f"configuration of {repository.repo}", repository.config, dict.fromkeys(configs))
     if repository.config is None and len(configs) > 1:
         raise OptionError(
             f"{name} has several configurations: {', '.join(configs)}. Choose one: "
             f"{repository.repo}/{configs[0]}."
         ) from error
-    raise HubError(f"could not load {repository} from the Hub: {reason}.") from error
+    raise HubError(f"could not load {repository} from the Hub: {reason_of(error)}.") from error

@@ -1,23 +1,42 @@
 """The user's own words: a word per row, or lists of words and of labels per record."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from probekit.errors import DataError
 from probekit.tasks.column_choice import WORDS, choose_label, choose_words, is_id, place_of
-from probekit.tasks.formats.conllu import FIELDS, LABEL_FIELDS, parse_conllu
-from probekit.tasks.formats.delimited import read_table
+from probekit.tasks.formats.delimited import column_of, read_table
 from probekit.tasks.formats.fields import Fields
 from probekit.tasks.formats.file_names import RUNNING, format_of
 from probekit.tasks.formats.text_lines import own_lines
-from probekit.tasks.formats.word_columns import column_rows, divide, sentence_of
-from probekit.tasks.own.sentence_ids import check_undivided, sentence_columns
+from probekit.tasks.formats.word_columns import (
+    FIELDS,
+    LABEL_FIELDS,
+    Row,
+    column_rows,
+    divide,
+    parse_conllu,
+    sentence_of,
+)
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.text_options import Choice
 
 MOST_WORDS = 500
+NONE = "none"
+"""Says that a table has no sentence ids, whatever a column looks like."""
+
+# Names without blanks and signs, in small letters: "Sentence #" is "sentence".
+_OF_SENTENCES = {"sentence", "sent", "sid"} | {
+    f"{what}{how}"
+    for what in ("sentence", "sent")
+    for how in ("id", "ids", "idx", "index", "no", "nr", "num", "number", "key")
+}
+_OF_TEXTS = {"doc", "document", "docid", "documentid", "docidx", "docno", "articleid", "textid"}
+_NUMBERED = re.compile(r".*\d")
 
 
 def read_words(path: Path, choice: Choice) -> Sentences:
@@ -105,25 +124,19 @@ def _read_rows(path: Path, choice: Choice) -> Sentences:
         return Sentences.of_file(path, ())
     usual = next((name for name in names if name.lower() in WORDS), names[0])
     word = place_of(where, "--text", choice.text or usual, names)
-    ids = sentence_columns(where, choice, names, rows, word)
+    ids = _sentence_columns(where, choice, names, rows, word)
     if in_table:
         label = _table_label(where, choice, names, (word, *ids))
     else:
-        label = _last_label(where, choice, names)
+        last = names[-1] if choice.texts_alone else choice.label or names[-1]
+        label = place_of(where, "--label", last, names) if len(names) > 1 else None
     blocks = divide(rows, ids)
     if len(blocks) == 1 and choice.sentences is None:
         asked = [place for place, name in enumerate(names) if name == choice.label]
-        check_undivided(where, names, blocks[0], (word, label, *ids, *asked))
+        _check_undivided(where, names, blocks[0], (word, label, *ids, *asked))
     labels = {} if label is None or choice.texts_alone else {names[label]: label}
     found = Sentences.of_file(path, (sentence_of(block, word, labels) for block in blocks))
     return _checked(found) if in_table else found
-
-
-def _last_label(where: str, choice: Choice, names: Sequence[str]) -> int | None:
-    if len(names) == 1:
-        return None
-    wanted = None if choice.texts_alone else choice.label
-    return place_of(where, "--label", wanted or names[-1], names)
 
 
 def _table_label(
@@ -203,3 +216,67 @@ def _strings(
         expected = "a list of strings or whole numbers" if numbers else "a list of strings"
         raise DataError(f"{fields.place(number)}: expected {expected} in column {name!r}.")
     return tuple(map(str, value))
+
+
+def _sentence_columns(
+    where: str, choice: Choice, names: Sequence[str], rows: Sequence[Row], taken: int
+) -> list[int]:
+    """Return the columns at whose changes a sentence ends; none where there are no ids.
+
+    They are what ``--sentences`` names ("none" for none), else columns called so ("sentence_id",
+    "Sentence #"), with those of document ids, since sentences may be counted from 0 in each. A
+    column called "id" or so is one if it says the same of two rows that follow each other.
+
+    Args:
+        where: the file, for messages.
+        choice: what the user typed.
+        names: the columns.
+        rows: the rows of words.
+        taken: the column of words, which is none.
+
+    Raises:
+        UnknownNameError: ``--sentences`` names no column.
+    """
+    if choice.sentences == NONE and NONE not in names:
+        return []
+    if choice.sentences is not None:
+        return [place_of(where, "--sentences", choice.sentences, names)]
+    plain = [re.sub(r"[\W_]", "", name).lower() for name in names]
+    found = [place for place, name in enumerate(plain) if name in _OF_SENTENCES and place != taken]
+    if found:
+        return found + [place for place, name in enumerate(plain) if name in _OF_TEXTS]
+    ids = [place for place, name in enumerate(names) if is_id(name) and place != taken]
+    filled = [row for row in rows if row[1]] if ids else []
+    cells = {place: column_of(filled, place) for place in ids}
+    return [p for p in ids if any(one == two != "" for one, two in pairwise(cells[p]))]
+
+
+def _check_undivided(
+    where: str, names: Sequence[str], rows: Sequence[Row], taken: Sequence[int | None]
+) -> None:
+    """Refuse a table of one sentence that has a column which looks like sentence ids.
+
+    Args:
+        where: the file, for messages.
+        names: the columns.
+        rows: the rows of the sentence.
+        taken: columns that are words or labels.
+
+    Raises:
+        DataError: a column holds numbered names, each in one run of rows.
+    """
+    for place, name in enumerate(names):
+        if place not in taken and _are_ids(column_of(rows, place)):
+            raise DataError(
+                f"{where} reads as one sentence of {len(rows)} words, but column {name!r} looks "
+                f"like sentence ids. Type --sentences {name} to divide it there, or --sentences "
+                f"{NONE} if it is one sentence."
+            )
+
+
+def _are_ids(cells: Sequence[str]) -> bool:
+    """Say whether there are two numbered names or more, each in one run, one of several rows."""
+    runs = [cell for cell, before in zip(cells, ["", *cells], strict=False) if cell != before]
+    runs = [cell for cell in runs if cell.strip()]
+    named = all(map(_NUMBERED.fullmatch, runs))
+    return named and 1 < len(runs) == len(set(runs)) < len(cells)

@@ -2,11 +2,10 @@
 
 import logging
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from probekit.base.kinds import KINDS, Kind
 from probekit.base.notices import warn_once
@@ -27,7 +26,7 @@ from probekit.tasks.label_names import NO_LABEL
 from probekit.tasks.own.own_texts import read_running, texts_of
 from probekit.tasks.own.own_words import read_words, words_of
 from probekit.tasks.schemes import looks_like_tags, read_scheme
-from probekit.tasks.sentences import Sentences
+from probekit.tasks.sentences import Corpus, Sentences
 from probekit.tasks.task import Task, slugify
 from probekit.tasks.text_options import Choice
 
@@ -56,34 +55,23 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnCorpus(ABC):
+class OwnCorpus(Corpus):
     """The corpus of a task that the user describes by options: his files, or a Hub data set.
 
     Attributes:
         choice: how its text is read.
+        splits: split to where it lies, in the order train, dev, test.
     """
 
     choice: Choice
-
-    @property
-    @abstractmethod
-    def splits(self) -> tuple[str, ...]:
-        """The splits that there are, in the order train, dev, test."""
-
-    @abstractmethod
-    def __call__(self, split: str, data: Path | None) -> Sentences:
-        """Read ``split``, from ``data`` (a file or folder) if that is given.
-
-        Raises:
-            MissingFileError: ``data`` does not hold the split.
-        """
+    splits: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserFiles(OwnCorpus):
     """Files per split, all read with the same columns."""
 
-    files: Mapping[str, tuple[Path, ...]]
+    splits: Mapping[str, tuple[Path, ...]]
 
     @classmethod
     def at(cls, path: Path, choice: Choice) -> Self:
@@ -93,20 +81,19 @@ class UserFiles(OwnCorpus):
             MissingFileError: nothing lies there.
             DataError: the kind is not read from such a file, or no file is named after a split.
         """
-        return cls(files=split_files(path, _formats_of(choice.of_kind)), choice=choice)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that there are, in the order train, dev, test."""
-        return tuple(self.files)
+        return cls(splits=split_files(path, _formats_of(choice.of_kind)), choice=choice)
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
-        """Read the files of ``split``; arguments and errors as for ``OwnCorpus``."""
-        files = self.files if data is None else self.at(data, self.choice).files
+        """Read the files of ``split``, those of ``data`` (a file or folder) if that is given.
+
+        Raises:
+            MissingFileError: ``data`` does not hold the split.
+        """
+        files = self.splits if data is None else self.at(data, self.choice).splits
         if split not in files:
             raise MissingFileError(
                 f"{data}: no file for split {split!r}, only {', '.join(files)}. Name the file "
-                f"{split}{self.files[split][0].suffix}."
+                f"{split}{self.splits[split][0].suffix}."
             )
         return read_own(files[split], self.choice)
 
@@ -131,7 +118,13 @@ def _read(path: Path, choice: Choice) -> Sentences:
     form, kind = format_of(path), choice.of_kind
     of_words, running = kind.per == "word", kind.per == "prediction" and form == RUNNING
     if form not in _formats_of(kind):
-        raise _unknown_format(path, kind)
+        others = [name for name, other in KINDS.items() if form in _formats_of(other)]
+        hint = f" For {form} use --kind {others[0]}." if others else ""
+        listed = ", ".join(one for one in _formats_of(kind) if one != SAVED)
+        raise DataError(
+            f"{path}: unknown format {(path.suffix or path.name)!r}; expected {listed} for kind "
+            f"{kind.name}.{hint}"
+        )
     in_columns = form in (*TABLES, ".conll") and not running
     fitting = {
         "separator": in_columns,
@@ -149,18 +142,6 @@ def _read(path: Path, choice: Choice) -> Sentences:
 
 def _formats_of(kind: Kind) -> tuple[str, ...]:
     return (*(COLUMNS if kind.per == "word" else ()), *LOADERS)
-
-
-def _unknown_format(path: Path, kind: Kind) -> DataError:
-    """Say which formats a kind is read from, and which kind is read from this one."""
-    form = format_of(path)
-    others = [name for name, other in KINDS.items() if form in _formats_of(other)]
-    hint = f" For {form} use --kind {others[0]}." if others else ""
-    listed = ", ".join(one for one in _formats_of(kind) if one != SAVED)
-    found = path.suffix or path.name
-    return DataError(
-        f"{path}: unknown format {found!r}; expected {listed} for kind {kind.name}.{hint}"
-    )
 
 
 def user_task(name: str, choice: Choice) -> Task:
@@ -202,19 +183,20 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
         raise OptionError(
             f"--label {label}: language modelling predicts the text's own tokens; leave it out."
         )
-    first = corpus(corpus.splits[0], None)
+    split = next(iter(corpus.splits))
+    first = corpus(split, None)
     if kind.per == "word":
         first = settle_labels(first, _columns(first))
     columns = ("token",) if modelling else _columns(first)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
     choice = replace(corpus.choice, label=next(iter(columns), label), optional=True)
-    text = assemble(name, corpus.splits[0], first, kind=kind.name, kinds={}).text_fingerprint()
+    text = assemble(name, split, first, kind=kind.name, kinds={}).text_fingerprint()
     return Task(
         name=name,
         slug=f"{slug}-{text[:8]}" if by_text else slug,
         metrics={column: kind.metric or _metric(first, column, name) for column in columns},
-        splits=corpus.splits,
+        splits=tuple(corpus.splits),
         kind=kind.name,
         corpus=replace(corpus, choice=choice),
         any_scheme=True,
@@ -227,9 +209,8 @@ def own_name(path: Path) -> str:
     A hash of the text follows, so that data that was moved or renamed is known again.
     """
     path = path.expanduser().resolve()
-    if not path.is_file():
-        return slugify(path.name)
-    return slugify(path.parent.name if split_of(stem_of(path)) else stem_of(path))
+    stem = stem_of(path) if path.is_file() else path.name
+    return slugify(path.parent.name if path.is_file() and split_of(stem) else stem)
 
 
 def _columns(found: Sentences) -> tuple[str, ...]:

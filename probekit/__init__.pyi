@@ -1,16 +1,13 @@
 from .extraction import ExtractOptions, extract
 from .features import Location, open_features
-from .plots import (
-    plot_attention,
-    plot_classes,
-    plot_confusion,
-    plot_depth,
-    plot_fewshot,
-    plot_fraction,
-    plot_learning,
-    plot_weights,
-    save_figure,
-)
+from .plots.amount import plot_fewshot, plot_fraction
+from .plots.attention import plot_attention
+from .plots.classes import plot_classes
+from .plots.confusion import plot_confusion
+from .plots.depth import plot_depth
+from .plots.learning import plot_learning
+from .plots.style import save_figure
+from .plots.weights import plot_weights
 from .probe.decoders import DECODERS
 from .probe.heads import HEADS
 from .results import Record, load_records

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from probekit.cli.options import split_list
-from probekit.plots.figures import PLOTS
+from probekit.plots import PLOTS
 
 *_FIRST, _LAST = PLOTS
 _KINDS = f"{', '.join(_FIRST)} or {_LAST}."
@@ -49,7 +49,7 @@ def plot(
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
     from probekit.base.registry import choose
     from probekit.errors import OptionError
-    from probekit.plots import save_figure
+    from probekit.plots.style import save_figure
     from probekit.results import load_records
     from probekit.results.summaries.select import select
 

@@ -13,7 +13,7 @@ from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.interval import CONFIDENCE, interval, student_p
-from probekit.results.summaries.wording import neighbours, numbers_text
+from probekit.results.summaries.wording import numbers_text
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +40,6 @@ class BestDepth:
     among: tuple[int, ...]
     n_seeds: int = 0
     n_sentences: int = 0
-
-    @property
-    def runs(self) -> list[list[int]]:
-        """The depths within noise, each list of neighbours by itself."""
-        return neighbours(self.within, self.among)
 
     @property
     def text(self) -> str:

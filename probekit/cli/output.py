@@ -5,6 +5,7 @@ import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -220,6 +221,6 @@ def print_comparison(comparison: "Comparison", *, json: bool = False) -> None:
     from probekit.results.comparison import comparison_table
 
     if json:
-        print_json([comparison.to_json()])
+        print_json([asdict(comparison)])
         return
     typer.echo(comparison_table(comparison))

@@ -15,7 +15,6 @@ from probekit.results.comparison import BestDepth, best_depth, noise_text
 from probekit.results.record import Record
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import Scored, shown
-from probekit.results.summaries.wording import neighbours
 
 Depths = Sequence[int]
 Scores = Sequence[float]
@@ -69,7 +68,7 @@ def _mark_best(
 ) -> None:
     """Put a ring around the best depth, and a pale line under those within noise of it."""
     axes.add_line(_ring(style.colour, [best.best], [curve[best.best].mean]))
-    for run in neighbours(best.within, best.among):
+    for run in best.runs:
         axes.add_line(_pale(style.colour, run, [curve[depth].mean for depth in run]))
 
 

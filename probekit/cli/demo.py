@@ -38,7 +38,9 @@ def demo(
     """Cache MiniLM-L6 over a small NER corpus, train six heads, probe every depth, plot."""
     from probekit.backbone import demo_model_folder
     from probekit.extraction import extract
-    from probekit.plots import plot_depth, plot_weights, save_figure
+    from probekit.plots.depth import plot_depth
+    from probekit.plots.style import save_figure
+    from probekit.plots.weights import plot_weights
     from probekit.train.sweeps.specs import depths
 
     start, each_seed = time.perf_counter(), parse_seeds(seeds)

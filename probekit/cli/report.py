@@ -1,5 +1,6 @@
 """``probekit plot``, ``table`` and ``compare``: what records say, as figures and as text."""
 
+from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -10,7 +11,7 @@ from probekit.base.registry import choose
 from probekit.cli.arguments import split_list
 from probekit.cli.output import depths_text, print_json, scores_text, weights_text
 from probekit.errors import OptionError
-from probekit.plots.figures import PLOTS
+from probekit.plots import PLOTS
 
 if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
@@ -57,7 +58,7 @@ def plot(
     ] = "",
 ) -> None:
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
-    from probekit.plots import save_figure
+    from probekit.plots.style import save_figure
     from probekit.results import load_records
     from probekit.results.summaries.select import select
 
@@ -136,6 +137,6 @@ def compare(
     a, b = (comparison.choose_run(run, where or []) for run in (run_a, run_b))
     found = comparison.compare(a, b, split=split, samples=samples, seed=seed)
     if json:
-        print_json([found.to_json()])
+        print_json([asdict(found)])
     else:
         typer.echo(comparison.comparison_table(found))

@@ -4,11 +4,10 @@ To add a metric, write one file with a `Metric`, and one line in ``METRICS``.
 """
 
 from probekit.metrics.accuracy import Accuracy, MicroF1
-from probekit.metrics.contract import ClassMetric, Metric, Scale
+from probekit.metrics.contract import Metric, Scale
 from probekit.metrics.f1 import F1
 from probekit.metrics.gold import (
     AnyGold,
-    Confusion,
     Gold,
     LossGold,
     ValueGold,
@@ -17,7 +16,7 @@ from probekit.metrics.gold import (
 )
 from probekit.metrics.matthews import Matthews
 from probekit.metrics.perplexity import Perplexity
-from probekit.metrics.span_f1 import SpanF1, span_f1_seqeval
+from probekit.metrics.span_f1 import SpanF1
 from probekit.metrics.spearman import Spearman
 
 METRICS: dict[str, type[Metric]] = {
@@ -47,8 +46,6 @@ __all__ = [
     "METRICS",
     "Accuracy",
     "AnyGold",
-    "ClassMetric",
-    "Confusion",
     "Gold",
     "LossGold",
     "Matthews",
@@ -62,5 +59,4 @@ __all__ = [
     "confusion",
     "encode_gold",
     "scale_of",
-    "span_f1_seqeval",
 ]

@@ -1,8 +1,29 @@
 """Figures from records: layer weights, curves over depth and data, classes and confusions.
 
-The names of ``__init__.pyi`` load on first use: the names of figures do without matplotlib.
+``PLOTS`` names them: the one line that a new figure has outside its own file. Each is imported when
+it is asked for, so that the names do without matplotlib.
 """
 
-import lazy_loader
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from probekit.base.registry import LazyRegistry
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_HERE = "probekit.plots"
+
+PLOTS: "Mapping[str, Callable[..., Figure]]" = LazyRegistry(
+    {
+        "weights": f"{_HERE}.weights:plot_weights",
+        "depth": f"{_HERE}.depth:plot_depth",
+        "fewshot": f"{_HERE}.amount:plot_fewshot",
+        "fraction": f"{_HERE}.amount:plot_fraction",
+        "learning": f"{_HERE}.learning:plot_learning",
+        "classes": f"{_HERE}.classes:plot_classes",
+        "confusion": f"{_HERE}.confusion:plot_confusion",
+        "attention": f"{_HERE}.attention:plot_attention",
+    }
+)
+"""Functions of records, and of options of their own, that return a matplotlib ``Figure``."""

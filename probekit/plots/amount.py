@@ -1,15 +1,14 @@
 """Score against how much of the training split was read, one curve per head."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.curves import draw_bars, draw_hollow, fraction_axis, score_axis, shots_axis
+from probekit.plots.curves import draw_bars, octave_axis, score_axis
 from probekit.plots.panels import TASK, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
 from probekit.results.record import Record
@@ -19,6 +18,12 @@ from probekit.results.summaries.scored import Scored, shown
 logger = logging.getLogger(__name__)
 
 Amount = Literal["shots", "fraction"]
+
+_AXES: Mapping[Amount, tuple[str, int]] = {
+    "shots": ("shots K (K x C sentences,\ndrawn without strata)", 1),
+    "fraction": ("share of the training split (%)", 100),
+}
+"""Label of the x axis, and what an amount is multiplied with there."""
 
 _APART = 2  # octaves between nothing, which has no place of its own, and the least amount
 _SPREAD = 0.24  # octaves over which the curves of one point are spread, so that bars stay apart
@@ -38,14 +43,11 @@ def plot_fewshot(records: Sequence[Record], split: Scored | None = None) -> Figu
         RecordError: no record has such scores, there are fewer than two numbers of shots, or
             a point would average over more than seeds.
     """
-    records = [one for one in records if one.shots is not None]
-    records, split = shown(records, split)
-    if len({record.shots for record in records}) < 2:
-        raise RecordError(
-            "a few-shot curve needs records of at least two numbers of shots; run "
-            "`probekit sweep` with --shots 8,16,32,64,128 first."
-        )
-    return _draw_amounts(records, "shots", shots_axis, split)
+    missing = (
+        "a few-shot curve needs records of at least two numbers of shots; run "
+        "`probekit sweep` with --shots 8,16,32,64,128 first."
+    )
+    return _draw_amounts(records, "shots", split, missing)
 
 
 def plot_fraction(records: Sequence[Record], split: Scored | None = None) -> Figure:
@@ -62,22 +64,16 @@ def plot_fraction(records: Sequence[Record], split: Scored | None = None) -> Fig
         RecordError: no record has such scores, there are fewer than two fractions, or
             a point would average over more than seeds.
     """
-    records = [one for one in records if one.fraction is not None]
-    records, split = shown(records, split)
-    if len({record.fraction for record in records}) < 2:
-        raise RecordError(
-            "a curve over fractions needs records of at least two; run `probekit sweep` with "
-            "--fraction 0.01,0.1,1 first."
-        )
-    return _draw_amounts(records, "fraction", fraction_axis, split)
+    missing = (
+        "a curve over fractions needs records of at least two; run `probekit sweep` with "
+        "--fraction 0.01,0.1,1 first."
+    )
+    return _draw_amounts(records, "fraction", split, missing)
 
 
 @matplotlib.rc_context(RC)
 def _draw_amounts(
-    records: Sequence[Record],
-    amount: Amount,
-    label_axis: Callable[[Axes, Mapping[float, float]], None],
-    split: Scored,
+    records: Sequence[Record], amount: Amount, split: Scored | None, missing: str
 ) -> Figure:
     """Draw the score against the amount, with 95 % intervals over seeds.
 
@@ -85,16 +81,21 @@ def _draw_amounts(
     left out where others of the same task and model make curves.
 
     Args:
-        records: records that were trained with such an amount, and have a score on the split.
+        records: records; those that were not trained with such an amount are left out.
         amount: the option along the x axis.
-        label_axis: given axes, and the amounts that were run by their places, makes the x axis
-            (in octaves).
-        split: whose scores.
+        split: whose scores; None is test where all the records have one, else dev.
+        missing: what to say where there are fewer than two amounts.
 
     Raises:
-        RecordError: a point would average over more than seeds.
+        UnknownNameError: there is no such split.
+        RecordError: no record has such scores, there are fewer than two amounts, or a point would
+            average over more than seeds.
     """
+    records, split = shown([r for r in records if getattr(r, amount) is not None], split)
+    if len({getattr(record, amount) for record in records}) < 2:
+        raise RecordError(missing)
     records = _with_curves(records, amount)
+    label, factor = _AXES[amount]
     drawn = panel_figure(split_panels(records, by=["depth"], along=[amount]), split=split)
     places = _places({getattr(record, amount) for record in records})
     for axes, panel in drawn.panels:
@@ -103,10 +104,10 @@ def _draw_amounts(
         shifts = _shifts(len(curves), _SPREAD if bars else 0.0)
         for (name, curve), shift in zip(curves.items(), shifts, strict=True):
             shifted = {places[x] * 2**shift: point for x, point in curve.items()}
-            draw_bars(axes, shifted, drawn.styles[name], panel.scale)
             hollow = [places[x] * 2**shift for x in panel.troubled(name, amount)]
-            draw_hollow(axes, shifted, hollow, drawn.styles[name])
-        label_axis(axes, {places[x]: x for curve in curves.values() for x in curve})
+            draw_bars(axes, shifted, drawn.styles[name], panel.scale, hollow=hollow)
+        amounts = {x for curve in curves.values() for x in curve}
+        octave_axis(axes, label, {places[x]: f"{factor * x:g}" for x in amounts})
         score_axis(axes, panel.scale, curves.values())
         drawn.note(curves.values())
     add_legend(drawn)

@@ -1,12 +1,12 @@
 """Mean layer attention of every gold class (attention-fusion paper, section 5; DWAtt, Fig. 5)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.heatmap import Grid, heatmap_figure
+from probekit.plots.heatmap import Grid, heatmap_figure, layer_values
 from probekit.plots.naming import rows, runs_text, shared_text
 from probekit.plots.style import refuse_many
 from probekit.results.record import Record
@@ -37,7 +37,7 @@ def plot_attention(records: Sequence[Record], classes: Sequence[str] = ()) -> Fi
     """
     given, records = records, _weighed(records, classes)
     panels = _panels(records, classes)
-    grids = {name: _grid(weights) for name, weights in panels.items()}
+    grids = {n: Grid(list(one), layer_values(one.values())) for n, one in panels.items()}
     shared = shared_text(records)
     runs = runs_text(records, lost_weights(given, records))
     figure = heatmap_figure(
@@ -89,11 +89,3 @@ def _drawn(records: Sequence[Record], found: Sequence[str], classes: Sequence[st
     named = [name for name in found if name in classes]
     refuse_many(len(named), MAX_CLASSES, "classes", "name fewer in --classes")
     return named
-
-
-def _grid(weights: Mapping[str, Mapping[int, float]]) -> Grid:
-    top = max(layer for row in weights.values() for layer in row)
-    values = np.full((len(weights), top + 1), np.nan)
-    for index, row in enumerate(weights.values()):
-        values[index, list(row)] = list(row.values())
-    return Grid(list(weights), values)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.curves import draw_bars, draw_hollow
+from probekit.plots.curves import draw_bars
 from probekit.plots.panels import Panel, PanelFigure, add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, refuse_many
 from probekit.results.record import Record
@@ -85,8 +85,7 @@ def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) ->
 
 def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
     """Return the classes of a panel, in order."""
-    records = [record for members in panel.curves.values() for record in members]
-    found = {name for record in records for name in class_scores(record, split)}
+    found = {name for record in panel.records for name in class_scores(record, split)}
     names = sorted(found.intersection(classes) if classes else found, key=class_order)
     remedy = "choose some with --classes, or another kind of labels with --where label=NAME"
     refuse_many(len(names), MAX_CLASSES, "classes", remedy)
@@ -103,9 +102,8 @@ def _draw_markers(
         shift = (order - (len(panel.curves) - 1) / 2) * step
         means = mean_class_scores(members, split, curve)
         shown = {places[n] + shift: m.scaled(100) for n, m in means.items() if n in places}
-        style = drawn.styles[curve]
-        draw_bars(axes, shown, style, along="y")
-        draw_hollow(axes, shown, shown if marks(members) else (), style, along="y")
+        hollow = shown if marks(members) else ()
+        draw_bars(axes, shown, drawn.styles[curve], along="y", hollow=hollow)
         drawn.note([shown])
 
 

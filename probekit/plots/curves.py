@@ -32,7 +32,8 @@ def draw_band(
     curve: Mapping[float, Interval],
     style: CurveStyle,
     order: int,
-    scale: Scale = _PERCENT,
+    scale: Scale,
+    hollow: Collection[float],
 ) -> None:
     """Draw a curve (scores by position) with a band.
 
@@ -42,6 +43,7 @@ def draw_band(
         style: of the curve.
         order: number of the curve, which shifts its markers so that curves do not hide others'.
         scale: what the scores can be.
+        hollow: positions of the points whose runs have a trouble.
     """
     x, points = list(curve), list(curve.values())
     every = 1 if len(x) < _DENSE else max(2, len(x) // 8)
@@ -55,28 +57,7 @@ def draw_band(
     if any(point.half is not None for point in points):
         low, high = zip(*(scale.clip(point.low, point.high) for point in points), strict=True)
         axes.fill_between(x, low, high, color=style.colour, alpha=0.16, linewidth=0, zorder=2)
-
-
-def draw_hollow(
-    axes: Axes,
-    curve: Mapping[float, Interval],
-    positions: Collection[float],
-    style: CurveStyle,
-    along: Literal["x", "y"] = "x",
-) -> None:
-    """Draw the points at some positions of a curve with hollow markers, over the filled ones.
-
-    Args:
-        axes: where.
-        curve: mean and interval at each position.
-        positions: of the points whose runs have a trouble.
-        style: of the curve.
-        along: as for ``draw_bars``.
-    """
-    x = [position for position in curve if position in positions]
-    if x:
-        points = _turned(along, x, [curve[position].mean for position in x])
-        axes.plot(*points, **hollow_options(style), zorder=_CURVE + 0.5)
+    _draw_hollow(axes, curve, style, hollow)
 
 
 def draw_bars(
@@ -85,6 +66,7 @@ def draw_bars(
     style: CurveStyle,
     scale: Scale = _PERCENT,
     along: Literal["x", "y"] = "x",
+    hollow: Collection[float] = (),
 ) -> None:
     """Draw scores by position with error bars.
 
@@ -94,6 +76,7 @@ def draw_bars(
         style: of the curve.
         scale: what the scores can be.
         along: the axis of the positions; on the y axis they are classes, which no line connects.
+        hollow: positions of the points whose runs have a trouble.
     """
     x, points = list(curve), list(curve.values())
     means = [point.mean for point in points]
@@ -111,6 +94,21 @@ def draw_bars(
                 markeredgewidth=0.8,
                 zorder=_CURVE - 0.5,
             )
+    _draw_hollow(axes, curve, style, hollow, along)
+
+
+def _draw_hollow(
+    axes: Axes,
+    curve: Mapping[float, Interval],
+    style: CurveStyle,
+    positions: Collection[float],
+    along: str = "x",
+) -> None:
+    """Draw the points at some positions of a curve with hollow markers, over the filled ones."""
+    x = [position for position in curve if position in positions]
+    if x:
+        points = _turned(along, x, [curve[position].mean for position in x])
+        axes.plot(*points, **hollow_options(style), zorder=_CURVE + 0.5)
 
 
 def _turned(along: str, positions: list[float], scores: list[float]) -> tuple[list[float], ...]:
@@ -132,25 +130,9 @@ def _layer_step(top: int) -> int:
     return next((step for step in steps[:4] if top % step == 0), steps[0])
 
 
-def shots_axis(axes: Axes, places: Mapping[float, float]) -> None:
-    """Make the x axis one of shots, in powers of two.
-
-    Args:
-        axes: the axes.
-        places: every number that was run, by the place of its tick.
-    """
-    axes.set_xlabel("shots K (K x C sentences,\ndrawn without strata)")
-    _octaves(axes, {place: f"{number:g}" for place, number in places.items()})
-
-
-def fraction_axis(axes: Axes, places: Mapping[float, float]) -> None:
-    """Make the x axis one of fractions in percent (see ``shots_axis``)."""
-    axes.set_xlabel("share of the training split (%)")
-    _octaves(axes, {place: f"{100 * fraction:g}" for place, fraction in places.items()})
-
-
-def _octaves(axes: Axes, texts: Mapping[float, str]) -> None:
+def octave_axis(axes: Axes, label: str, texts: Mapping[float, str]) -> None:
     """Make the x axis logarithmic, with a tick at every key, and its text where there is room."""
+    axes.set_xlabel(label)
     axes.set_xscale("log", base=2)
     low, high = min(texts) / 2**0.3, max(texts) * 2**0.3
     axes.set_xlim(low, high)

@@ -8,13 +8,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
-from probekit.plots.curves import draw_band, draw_hollow, layer_axis, score_axis
+from probekit.plots.curves import draw_band, layer_axis, score_axis
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC, CurveStyle
 from probekit.results.comparison import BestDepth, best_depth, noise_text
 from probekit.results.record import Record
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import Scored, shown
+
+Depths = Sequence[int]
+Scores = Sequence[float]
 
 _BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
 
@@ -51,8 +54,7 @@ def plot_depth(records: Sequence[Record], split: Scored | None = None) -> Figure
         curves = panel.score_curves("depth", split)
         for order, (name, curve) in enumerate(curves.items()):
             style = drawn.styles[name]
-            draw_band(axes, curve, style, order, panel.scale)
-            draw_hollow(axes, curve, panel.troubled(name, "depth"), style)
+            draw_band(axes, curve, style, order, panel.scale, panel.troubled(name, "depth"))
             _mark_best(axes, curve, own[name], style)
         score_axis(axes, panel.scale, curves.values())
         layer_axis(axes, [int(depth) for curve in curves.values() for depth in curve])
@@ -65,13 +67,9 @@ def _mark_best(
     axes: Axes, curve: Mapping[float, Interval], best: BestDepth, style: CurveStyle
 ) -> None:
     """Put a ring around the best depth, and a pale line under those within noise of it."""
-    ring = _ring(style.colour)
-    ring.set_data([best.best], [curve[best.best].mean])
-    axes.add_line(ring)
+    axes.add_line(_ring(style.colour, [best.best], [curve[best.best].mean]))
     for run in best.runs:
-        pale = _pale(style.colour, alone=len(run) == 1)
-        pale.set_data(run, [curve[depth].mean for depth in run])
-        axes.add_line(pale)
+        axes.add_line(_pale(style.colour, run, [curve[depth].mean for depth in run]))
 
 
 def _entries(best: Sequence[BestDepth]) -> list[Line2D]:
@@ -80,11 +78,12 @@ def _entries(best: Sequence[BestDepth]) -> list[Line2D]:
     return [_ring("#666666", label="best depth on dev"), within]
 
 
-def _pale(colour: str, label: str = "", alone: bool = False) -> Line2D:
+def _pale(colour: str, x: Depths = (), y: Scores = (), label: str = "") -> Line2D:
     """Return a broad pale line, or a dot for a depth without neighbours."""
+    alone = len(x) == 1
     return Line2D(
-        [],
-        [],
+        x,
+        y,
         label=label,
         color=colour,
         alpha=0.45,
@@ -98,10 +97,10 @@ def _pale(colour: str, label: str = "", alone: bool = False) -> Line2D:
     )
 
 
-def _ring(colour: str, label: str = "") -> Line2D:
+def _ring(colour: str, x: Depths = (), y: Scores = (), label: str = "") -> Line2D:
     return Line2D(
-        [],
-        [],
+        x,
+        y,
         label=label,
         color=colour,
         linestyle="none",

@@ -1,6 +1,6 @@
 """Figures of heatmaps: cells of equal size with their numbers, titles, and one colour bar below."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,10 +64,14 @@ class Grid:
         """Height of every row, inches."""
         return [_ROW + _LINE * (name.count("\n") + 1) for name in self.names]
 
-    @property
-    def height(self) -> float:
-        """Height of all rows, inches."""
-        return sum(self.row_heights)
+
+def layer_values(rows: Collection[Mapping[int, float]]) -> np.ndarray:
+    """Return values by layer as an array (rows, layers from 0 on), NaN where a row has none."""
+    top = max(layer for row in rows for layer in row)
+    values = np.full((len(rows), top + 1), np.nan)
+    for index, row in enumerate(rows):
+        values[index, list(row)] = list(row.values())
+    return values
 
 
 @matplotlib.rc_context(RC)
@@ -100,7 +104,7 @@ def heatmap_figure(
         narrowest: width of the figure at least, inches.
     """
     firsts = range(0, len(grids), columns)
-    heights = [max(grid.height for grid in grids[n : n + columns]) for n in firsts]
+    heights = [max(sum(grid.row_heights) for grid in grids[n : n + columns]) for n in firsts]
     figure = new_figure(PAGE_WIDTH, 2 * sum(heights) + PAGE_WIDTH)  # settled below
     places = figure.add_gridspec(len(heights) + 1, columns, height_ratios=[*heights, _BAR])
     panels = [figure.add_subplot(places[divmod(n, columns)]) for n in range(len(grids))]
@@ -109,35 +113,28 @@ def heatmap_figure(
     figure.colorbar(meshes[0], cax=bar, orientation="horizontal", label=" ")
     bar.spines[:].set_visible(False)
 
-    beside = figure.get_figwidth() - sum(_size(figure, axes)[0] for axes in panels[:columns])
+    beside = figure.get_figwidth() - sum(_inside(figure, axes)[2] for axes in panels[:columns])
     wanted = columns * max(grid.width for grid in grids) + beside
     figure.set_figwidth(min(PAGE_WIDTH, max(narrowest, wanted)))
-    room = figure.get_figwidth() / columns - _left(figure, panels[0])
+    room = figure.get_figwidth() / columns - _inside(figure, panels[0])[0]
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title_text(title, room), loc="left")
-    bar.set_xlabel(label_text(label, _size(figure, bar)[0]))
+    bar.set_xlabel(label_text(label, _inside(figure, bar)[2]))
     if heading:
         text = title_text(heading, figure.get_figwidth())
         figure.suptitle(text, fontsize=RC["axes.titlesize"])
     stacked = [*panels[::columns], bar]
-    around = figure.get_figheight() - sum(_size(figure, axes)[1] for axes in stacked)
+    around = figure.get_figheight() - sum(_inside(figure, axes)[3] for axes in stacked)
     figure.set_figheight(sum(heights) + _BAR + around)
     for axes, mesh, grid in zip(panels, meshes, grids, strict=True):
         _print_values(figure, axes, mesh, grid, decimals)
     return figure
 
 
-def _size(figure: Figure, axes: Axes) -> tuple[float, float]:
-    """Return width and height of the inside of some axes as they are laid out now, inches."""
+def _inside(figure: Figure, axes: Axes) -> list[float]:
+    """Return left, bottom, width and height of some axes as they are laid out now, inches."""
     figure.draw_without_rendering()
-    box = axes.get_window_extent()
-    return box.width / figure.dpi, box.height / figure.dpi
-
-
-def _left(figure: Figure, axes: Axes) -> float:
-    """Return what is to the left of the inside of some axes as they are laid out now, inches."""
-    figure.draw_without_rendering()
-    return float(axes.get_window_extent().x0 / figure.dpi)
+    return [length / figure.dpi for length in axes.get_window_extent().bounds]
 
 
 def _draw_cells(axes: Axes, grid: Grid, low: float | None, high: float | None) -> QuadMesh:
@@ -181,7 +178,7 @@ def _print_values(
 
     Half widths stand below, smaller, where there are any and they fit as well.
     """
-    cell = _size(figure, axes)[0] / grid.n_columns
+    cell = _inside(figure, axes)[2] / grid.n_columns
     places = np.broadcast_to(np.reshape(decimals, (-1, 1)), grid.values.shape)
     texts = _texts(grid.values, places, "{:z.{}f}")
     if cell < _width(texts, _FONT):

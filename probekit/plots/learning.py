@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.curves import draw_band, draw_hollow, score_axis, step_axis
+from probekit.plots.curves import draw_band, score_axis, step_axis
 from probekit.plots.panels import add_legend, panel_figure, split_panels
 from probekit.plots.style import RC
 from probekit.results.record import Record
@@ -48,8 +48,8 @@ def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Fi
         for order, (name, members) in enumerate(panel.curves.items()):
             check_seeds(members, name)
             curve = curves[name] = _curve(members, along, panel.scale.factor)
-            draw_band(axes, curve, drawn.styles[name], order, panel.scale)
-            draw_hollow(axes, curve, curve if marks(members) else (), drawn.styles[name])
+            hollow = curve if marks(members) else ()
+            draw_band(axes, curve, drawn.styles[name], order, panel.scale, hollow)
         score_axis(axes, panel.scale, curves.values())
         step_axis(axes, _AXIS_TEXT[along])
         drawn.note(curves.values())

@@ -17,7 +17,13 @@ from probekit.results.summaries.grouping import (
     options_of,
     varying,
 )
-from probekit.results.summaries.wording import OPTIONS, model_text, option_text, options_text
+from probekit.results.summaries.wording import (
+    OPTIONS,
+    model_text,
+    option_text,
+    options_text,
+    range_text,
+)
 
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
@@ -116,11 +122,8 @@ def seeds_text(counts: Iterable[int]) -> str:
     Args:
         counts: the number of seeds behind each thing that is drawn.
     """
-    found = set(counts)
-    low, high = min(found), max(found)
-    if high == 1:
-        return "one seed"
-    return f"{high} seeds" if low == high else f"{low} to {high} seeds"
+    found = list(counts)
+    return "one seed" if max(found) == 1 else f"{range_text(found)} seeds"
 
 
 def diverged_text(records: Sequence[Record]) -> str:

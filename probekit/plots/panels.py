@@ -31,7 +31,6 @@ TASK = ("model", "task", "label", "metric")
 """Options that are never mixed on one axis."""
 
 MAX_PANELS = 12
-_NO_LINE = {"linestyle": "none"}
 _PANEL_HEIGHT = 2.2  # inches
 _LEGEND_LINE = 0.165  # height of a legend line, inches
 _CHARACTER = 0.06  # mean width of a 7 pt character, inches
@@ -48,6 +47,11 @@ class Panel:
     title: str
     metric: str
     curves: Mapping[str, Sequence[Record]]
+
+    @property
+    def records(self) -> list[Record]:
+        """Its records, curve by curve."""
+        return [record for members in self.curves.values() for record in members]
 
     @property
     def scale(self) -> Scale:
@@ -103,19 +107,14 @@ def split_panels(records: Sequence[Record], by: Sequence[str], along: Sequence[s
         for key, group in grouped(members, names).items():
             panels[key][name] = group
     differing = varying(records, by)
-    return [
-        _panel(dict(zip(names, key, strict=True)), differing, curves)
-        for key, curves in panels.items()
-    ]
-
-
-def _panel(
-    options: dict[str, object], differing: Sequence[str], curves: Mapping[str, Sequence[Record]]
-) -> Panel:
-    """Return a panel; what is None in all of them is not worth a word in the title."""
-    metric = str(options.pop("metric"))
-    named = {n: v for n, v in options.items() if v is not None or n in differing}
-    return Panel(options_text(named), metric, curves)
+    found = []
+    for key, curves in panels.items():
+        options = dict(zip(names, key, strict=True))
+        metric = options.pop("metric")
+        # what is None in all panels is not worth a word in a title
+        said = {n: v for n, v in options.items() if v is not None or n in differing}
+        found.append(Panel(options_text(said), metric, curves))
+    return found
 
 
 def panel_figure(
@@ -157,7 +156,7 @@ def panel_figure(
 
 def _hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
     """Return the legend's entry that says what hollow markers mean, if there are any."""
-    found = marks([r for panel in panels for curve in panel.curves.values() for r in curve])
+    found = marks([record for panel in panels for record in panel.records])
     style = hollow_options(CurveStyle("#666666", "o", 3.8, "none"))
     return [Line2D([], [], label=f"hollow: {', '.join(found)}", **style)] if found else []
 
@@ -189,28 +188,23 @@ def add_legend(drawn: PanelFigure, connected: bool = True) -> None:
         drawn: the figure.
         connected: whether lines connect the points.
     """
+    no_line = {} if connected else {"linestyle": "none"}
     handles = [
-        Line2D([], [], label=name, **style.line_options() | ({} if connected else _NO_LINE))
+        Line2D([], [], label=name, **style.line_options() | no_line)
         for name, style in drawn.styles.items()
     ]
     handles += drawn.extra
     width = drawn.figure.get_figwidth()
+    seeds = seeds_text(drawn.seeds)
+    points = seeds if max(drawn.seeds) == 1 else f"mean and 95 % interval over {seeds}"
+    records = [record for _, panel in drawn.panels for record in panel.records]
     drawn.figure.legend(
         handles=handles,
         loc="outside lower center",
         ncols=_legend_columns(list(drawn.styles), width, bool(drawn.extra)),
-        title=_points_text(drawn.seeds) + diverged_text(_records(drawn)),
+        title=points + diverged_text(records),
         frameon=False,
         handlelength=3.2 if connected else 1.0,
         columnspacing=1.2,
         borderaxespad=0.2,
     )
-
-
-def _points_text(counts: set[int]) -> str:
-    seeds = seeds_text(counts)
-    return seeds if max(counts) == 1 else f"mean and 95 % interval over {seeds}"
-
-
-def _records(drawn: PanelFigure) -> list[Record]:
-    return [r for _, panel in drawn.panels for curve in panel.curves.values() for r in curve]

@@ -1,15 +1,19 @@
-"""How figures look: sizes, fonts, and a colour, marker and line style for every curve."""
+"""How figures look, and how they are written: sizes, fonts, the style of every curve, formats."""
 
+import contextlib
 import itertools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from probekit.errors import RecordError
+from probekit.errors import OptionError, RecordError, StorageError
 from probekit.results.summaries.grouping import head_order
 
 COLUMN_WIDTH = 3.35
@@ -43,6 +47,13 @@ RC: dict[Any, Any] = {
     "svg.hashsalt": "probekit",
 }
 """Settings for ``matplotlib.rc_context``; nothing global is changed."""
+
+FORMATS: dict[str, dict[str, Any]] = {
+    ".png": {"dpi": 200, "metadata": {"Software": None}},
+    ".svg": {"metadata": {"Date": None, "Creator": None}},
+    ".pdf": {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}},
+}
+"""File name endings, and the options that they are written with: no dates, no versions."""
 
 # Okabe and Ito's colours for all kinds of colour vision, with grey for the yellow, which is too
 # light for lines on white. The counts of colours, markers and dashes have no common factor, so
@@ -146,3 +157,38 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03))
     FigureCanvasAgg(figure)
     return figure
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a figure, complete or not at all; parent folders are created.
+
+    Args:
+        figure: what one of ``PLOTS`` returned.
+        path: the file; its suffix chooses the format (PNG at 200 dpi, SVG, PDF).
+
+    Returns:
+        The path.
+
+    Raises:
+        OptionError: the suffix is another one; the message lists the three.
+        StorageError: the file cannot be written.
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in FORMATS:
+        raise OptionError(
+            f"{path}: cannot write a figure as {path.suffix or 'a file without a suffix'!r}; "
+            f"choose a name that ends in {', '.join(FORMATS)}."
+        )
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with matplotlib.rc_context(RC):
+            figure.savefig(partial, format=kind[1:], **FORMATS[kind])
+        partial.replace(path)
+    except OSError as error:
+        raise StorageError(f"{path}: cannot write the figure ({error.strerror}).") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+    return path

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.heatmap import Grid, heatmap_figure
+from probekit.plots.heatmap import Grid, heatmap_figure, layer_values
 from probekit.plots.naming import rows, runs_text, shared_text
 from probekit.plots.style import refuse_many
 from probekit.results.record import Record
@@ -42,18 +42,20 @@ def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
             more than seeds, or there are too many rows.
     """
     given, (records, constant) = records, _trained(with_weights(records, raw))
-    records = _drawn(records, raw)
+    # rows of one layer have nothing to compare
+    records = [record for record in records if len(layer_weights(record, raw)) > 1] or records
     means = {
         name: mean_weights(group, raw, " ".join(name.split()))
         for name, group in rows(records).items()
     }
     grid = _grid(means)
     runs = runs_text(records, lost_weights(given, records))
+    lightest = min(0.0, float(np.nanmin(grid.values)))  # a contribution may be negative
     return heatmap_figure(
         [grid],
         [shared_text(records)],
         _label(records, raw, runs, constant, grid),
-        low=None if raw else _lightest(grid),
+        low=None if raw else lightest,
         high=None if raw else _darkest(grid),
         decimals=_decimals(grid) if raw else 2,
     )
@@ -79,22 +81,17 @@ def _trained(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     return kept, left_out
 
 
-def _drawn(records: Sequence[Record], raw: bool) -> Sequence[Record]:
-    """Leave out the records of one layer, unless there are no others."""
-    return [record for record in records if len(layer_weights(record, raw)) > 1] or records
-
-
 def _grid(means: Mapping[str, Mapping[int, Interval]]) -> Grid:
     remedy = "choose some, such as --where shots=128"
     refuse_many(len(means), MAX_ROWS, "rows", remedy, one="one heatmap")
-    top = max(layer for row in means.values() for layer in row)
-    values, halves = np.full((2, len(means), top + 1), np.nan)
-    for index, row in enumerate(means.values()):
-        for layer, weight in row.items():
-            values[index, layer] = weight.mean
-            if weight.half is not None:
-                halves[index, layer] = weight.half
+    found = [row.items() for row in means.values()]
+    values = layer_values([{n: weight.mean for n, weight in row} for row in found])
+    halves = layer_values([{n: _half(weight) for n, weight in row} for row in found])
     return Grid(list(means), values, None if np.isnan(halves).all() else halves)
+
+
+def _half(weight: Interval) -> float:
+    return np.nan if weight.half is None else weight.half
 
 
 def _decimals(grid: Grid) -> list[int]:
@@ -110,11 +107,6 @@ def _darkest(grid: Grid) -> float:
     """Return the largest weight, but at least twice an even share of the row with most layers."""
     most = np.count_nonzero(~np.isnan(grid.values), axis=1).max()
     return float(max(np.nanmax(grid.values), min(1.0, 2 / most)))
-
-
-def _lightest(grid: Grid) -> float:
-    """Return zero, or the smallest weight where it is below: a contribution may be negative."""
-    return min(0.0, float(np.nanmin(grid.values)))
 
 
 def _label(

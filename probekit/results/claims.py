@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psutil
@@ -106,12 +105,7 @@ class Claims:
         self._beating.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let go of every claim."""
         self._ended.set()
         self._beating.join()
@@ -136,9 +130,10 @@ class Claims:
                 if owner is not None:
                     warn_once(logger, "%s did not record all that it had begun: taken over", owner)
                 path.unlink(missing_ok=True)
-                if _create(path, self._owner):
-                    self._held.add(key)
+                with suppress(FileExistsError), path.open("x") as file:
+                    json.dump(asdict(self._owner), file)
                     taken.add(key)
+                    self._held.add(key)
         return taken
 
     def record(self, record: Record) -> bool:
@@ -215,16 +210,6 @@ def wait_for_change(out: Path, claimed: Mapping[str, Owner]) -> None:
     """
     while owners(out, claimed) == claimed:
         time.sleep(POLL_SECONDS)
-
-
-def _create(path: Path, owner: Owner) -> bool:
-    """Create a claim; False if it is there already."""
-    try:
-        with path.open("x") as file:
-            json.dump(asdict(owner), file)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _read(path: Path) -> Owner | None:

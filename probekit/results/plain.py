@@ -58,14 +58,9 @@ def curve(value: Any) -> tuple[tuple[int, float, float], ...]:
     )
 
 
-def scores(value: Any) -> dict[str, float]:
-    """Return numbers by name."""
-    return {text(name): number(score) for name, score in value.items()}
-
-
-def rates(value: Any) -> dict[str, float]:
-    """Return numbers by name, in the order of the names."""
-    return dict(sorted(scores(value).items()))
+def by_name(plain: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    """Return the check of values by name."""
+    return lambda value: {text(name): plain(item) for name, item in value.items()}
 
 
 def weights(value: Any) -> dict[int, float]:
@@ -73,9 +68,13 @@ def weights(value: Any) -> dict[int, float]:
     return {int(layer): number(weight) for layer, weight in value.items()}
 
 
-def class_weights(value: Any) -> dict[str, dict[int, float]]:
-    """Return weights by class name and layer number."""
-    return {text(name): weights(row) for name, row in value.items()}
+scores = by_name(number)
+class_weights = by_name(weights)
+
+
+def rates(value: Any) -> dict[str, float]:
+    """Return numbers by name, in the order of the names."""
+    return dict(sorted(scores(value).items()))
 
 
 def confusion(value: Any) -> dict[str, Any]:

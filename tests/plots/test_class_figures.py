@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.collections import QuadMesh
 
+from probekit import plot_attention, plot_classes, plot_confusion
 from probekit.errors import OptionError, RecordError, UnknownNameError
-from probekit.plots import plot_attention, plot_classes, plot_confusion
 from tests.results.samples import TYPES, make_record
 
 

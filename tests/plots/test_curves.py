@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from probekit.errors import RecordError, UnknownNameError
-from probekit.plots import (
+from probekit import (
     plot_depth,
     plot_fewshot,
     plot_fraction,
     plot_learning,
 )
+from probekit.errors import RecordError, UnknownNameError
 from probekit.results.comparison import best_depths
 from probekit.results.tables import depth_table
 from tests.plots.samples import fewshot_records, fraction_records, sample_records

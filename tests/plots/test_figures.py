@@ -5,12 +5,9 @@ from itertools import pairwise
 import matplotlib
 import pytest
 
+from probekit import plot_depth, plot_fewshot
 from probekit.errors import RecordError
-from probekit.plots import (
-    PLOTS,
-    plot_depth,
-    plot_fewshot,
-)
+from probekit.plots import PLOTS
 from probekit.plots.style import curve_styles
 from probekit.probe.heads import HEADS as ALL_HEADS
 from probekit.train.baselines.records import GUESSES

@@ -6,10 +6,10 @@ import matplotlib
 import numpy as np
 import pytest
 
-from probekit.errors import RecordError
-from probekit.plots import (
+from probekit import (
     plot_weights,
 )
+from probekit.errors import RecordError
 from tests.plots.samples import meshes_of, sample_records
 from tests.results.samples import make_record
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from probekit import plot_depth, plot_weights, save_figure
 from probekit.errors import OptionError, StorageError
-from probekit.plots import plot_depth, plot_weights, save_figure
 from tests.results.samples import HEADS, make_record
 
 ROOT = Path(__file__).parents[2]
@@ -16,7 +16,7 @@ MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 WRITE = """
 import sys
 from tests.plots.test_save import figures
-from probekit.plots import save_figure
+from probekit import save_figure
 for name, figure in figures().items():
     for suffix in (".png", ".svg", ".pdf"):
         save_figure(figure, f"{sys.argv[1]}/{name}{suffix}")

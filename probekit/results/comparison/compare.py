@@ -1,7 +1,7 @@
 """The difference of two runs on one split, how sure it is given its sentences, and its table."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from probekit.metrics import scale_of
@@ -54,10 +54,6 @@ class Comparison:
     seed: int
     differing: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison as plain JSON values."""
-        return asdict(self)
-
 
 def compare(
     a: RecordedRun, b: RecordedRun, *, split: str = "test", samples: int = 10_000, seed: int = 0
@@ -87,7 +83,7 @@ def compare(
     return Comparison(
         a=name_a,
         b=name_b,
-        metric=pairing.metric,
+        metric=pairing.scorer.name,
         split=split,
         n_sentences=pairing.n_sentences,
         n_seeds=len(one),

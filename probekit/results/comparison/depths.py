@@ -13,7 +13,7 @@ from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.interval import CONFIDENCE, interval, student_p
-from probekit.results.summaries.wording import neighbours, numbers_text
+from probekit.results.summaries.wording import neighbours, numbers_text, range_text
 
 logger = logging.getLogger(__name__)
 
@@ -73,23 +73,14 @@ class _Tested:
 
 def noise_text(best: Sequence[BestDepth]) -> str:
     """Return what depths were compared over, in words, such as ``paired over 5 seeds``."""
-    parts = [
-        _counted([one.n_seeds for one in best], "seeds"),
-        _counted([one.n_sentences for one in best], "sentences"),
-    ]
-    found = " and ".join(part for part in parts if part)
+    seeds = [one.n_seeds for one in best if one.n_seeds]
+    sentences = [one.n_sentences for one in best if one.n_sentences]
+    parts = {"seeds": seeds, "sentences": sentences}
+    found = " and ".join(f"{range_text(n)} {what}" for what, n in parts.items() if n)
     if not found:
         return "exact ties alone"
     ties = any(not one.n_seeds and not one.n_sentences for one in best)
     return f"paired over {found}" + ", elsewhere exact ties" * ties
-
-
-def _counted(counts: Sequence[int], what: str) -> str:
-    found = sorted(count for count in counts if count)
-    if not found:
-        return ""
-    low, high = found[0], found[-1]
-    return f"{low:,} {what}" if low == high else f"{low:,} to {high:,} {what}"
 
 
 def best_depths(records: Sequence[Record]) -> dict[str, BestDepth]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +24,12 @@ class Pairing:
     """What two runs predicted, seed by seed.
 
     Attributes:
-        metric: the metric of both.
         scorer: the metric, prepared with the gold labels that both share.
         n_sentences: sentences of the split.
         a: predictions of the first run, one array per seed, as the scorer wants them.
         b: predictions of the second run, for the same seeds.
     """
 
-    metric: str
     scorer: Metric
     n_sentences: int
     a: list[np.ndarray]
@@ -40,7 +38,8 @@ class Pairing:
     def scores(self) -> tuple[list[float], list[float]]:
         """Return the score of every seed of both runs."""
         one, two = (
-            [self.scorer.score(found)[self.metric] for found in side] for side in (self.a, self.b)
+            [self.scorer.score(found)[self.scorer.name] for found in side]
+            for side in (self.a, self.b)
         )
         return one, two
 
@@ -67,16 +66,17 @@ def pair(a: RecordedRun, b: RecordedRun, split: str) -> Pairing:
     _check_runs(a, b)
     metric = a.records[0].metric
     choose("metric", metric, METRICS)
-    sides = [[_read(run, record, split) for record in run.records] for run in (a, b)]
+    read = [[_read(run, record, split) for record in run.records] for run in (a, b)]
+    names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
+    sides = [[_renamed(one, names) for one in side] for side in read]
     reference = sides[0][0]
     origin = _origin(a, a.records[0])
     for run, side in zip((a, b), sides, strict=True):
         for record, predicted in zip(run.records, side, strict=True):
             _check_same(reference, predicted, origin, _origin(run, record))
-    names = tuple(dict.fromkeys(name for side in sides for one in side for name in one.names))
-    one, two = ([_numbered(predicted, names) for predicted in side] for side in sides)
-    scorer = METRICS[metric](_gold(reference, names))
-    pairing = Pairing(metric=metric, scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
+    one, two = ([found.predicted for found in side] for side in sides)
+    scorer = METRICS[metric](_gold(reference))
+    pairing = Pairing(scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
     for run, scores in zip((a, b), pairing.scores(), strict=True):
         _check_scores(run, scores, split)
     return pairing
@@ -160,41 +160,34 @@ def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None
         )
     if one.gold is None or two.gold is None:
         return
-    truth, others = _truth(one), _truth(two)
-    differing = np.flatnonzero(truth != others)
+    differing = np.flatnonzero(one.gold != two.gold)
     if len(differing):
         row = differing[0]
         sentence = one.ids[np.searchsorted(one.offsets, row, side="right") - 1]
+        truth, others = (
+            one.names[gold[row]] if one.names else gold[row] for gold in (one.gold, two.gold)
+        )
         raise RecordError(
-            f"{len(differing)} gold labels differ, first in sentence {sentence!r}: {truth[row]} in "
-            f"{origin}, {others[row]} in {other}; train both on the same labels."
+            f"{len(differing)} gold labels differ, first in sentence {sentence!r}: {truth} in "
+            f"{origin}, {others} in {other}; train both on the same labels."
         )
 
 
-def _truth(found: Predicted) -> np.ndarray:
-    assert found.gold is not None
-    return found.gold if found.content == "values" else np.array(found.names)[found.gold]
+def _renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
+    """Return predictions of classes as indices into ``names``; others as they are."""
+    if found.content != "classes":
+        return found
+    place = np.array([names.index(name) for name in found.names], dtype=np.int64)
+    gold = None if found.gold is None else place[found.gold]
+    return replace(found, predicted=place[found.predicted], gold=gold, names=names)
 
 
-def _numbered(found: Predicted, names: Sequence[str]) -> np.ndarray:
-    """Return predictions as indices into ``names``, or the numbers that they are."""
-    return (
-        found.predicted
-        if found.content != "classes"
-        else _into(found.names, names)[found.predicted]
-    )
-
-
-def _into(names: Sequence[str], others: Sequence[str]) -> np.ndarray:
-    return np.array([others.index(name) for name in names], dtype=np.int64)
-
-
-def _gold(found: Predicted, names: tuple[str, ...]) -> AnyGold:
+def _gold(found: Predicted) -> AnyGold:
     if found.gold is None:
         return LossGold(len(found.predicted), found.offsets)
     if found.content == "values":
         return ValueGold(found.gold, found.offsets)
-    return Gold(_into(found.names, names)[found.gold], found.offsets, names)
+    return Gold(found.gold, found.offsets, found.names)
 
 
 def _check_scores(run: RecordedRun, scores: Sequence[float], split: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
-from probekit.results.summaries.wording import numbers_text
+from probekit.results.summaries.wording import numbers_text, range_text
 
 MARK = "*"
 """What marks a row in a table whose runs have a trouble."""
@@ -141,7 +141,7 @@ def _folds_text(records: Sequence[Record]) -> str:
     if not few:
         return ""
     runs = f"{len(few)} of {len(counts)} runs"
-    return f"{_span(few)} folds in {runs}, whose draws have no class with more examples"
+    return f"{range_text(few)} folds in {runs}, whose draws have no class with more examples"
 
 
 def same_text(records: Sequence[Record]) -> str:
@@ -165,13 +165,8 @@ def _classes_text(
     if not some:
         return None
     one = max(some) == 1
-    text = phrase(f"{_span(some)} {'class' if one else 'classes'}", "has" if one else "have")
+    text = phrase(f"{range_text(some)} {'class' if one else 'classes'}", "has" if one else "have")
     return text if len(some) == len(counts) else f"{text} in {len(some)} of {len(counts)} runs"
-
-
-def _span(counts: Sequence[int]) -> str:
-    low, high = min(counts), max(counts)
-    return str(low) if low == high else f"{low} to {high}"
 
 
 def _count(diagnosis: Mapping[str, object], name: str) -> int:

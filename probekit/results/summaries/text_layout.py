@@ -1,9 +1,11 @@
 """Columns of text, laid out for a terminal or as Markdown."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from probekit.base.registry import choose
 from probekit.results.summaries.interval import Interval
 
 Style = Literal["text", "markdown", "jsonl"]
@@ -35,8 +37,15 @@ class Column:
         return [row.ljust(width) if self.words else row.rjust(width) for row in rows]
 
 
-def laid_out(columns: Sequence[Column], style: Style) -> str:
-    """Return columns as ``text`` or ``markdown``."""
+def laid_out(columns: Sequence[Column], objects: Iterable[Mapping[str, Any]], style: Style) -> str:
+    """Return a table of columns as ``text`` or ``markdown``, or its objects as JSON lines.
+
+    Raises:
+        UnknownNameError: there is no such style.
+    """
+    choose("table style", style, STYLES)
+    if style == "jsonl":
+        return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects)
     return markdown_table(columns) if style == "markdown" else text_table(columns)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import PurePath
 from typing import Any, Literal
 
@@ -83,12 +84,7 @@ def layer_text(layer: int) -> str:
 
 def layers_text(layers: Sequence[int]) -> str:
     """Return layer numbers with runs shortened, such as ``0, 4-8``."""
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and layer == runs[-1][-1] + 1:
-            runs[-1].append(layer)
-        else:
-            runs.append([layer])
+    runs = neighbours(layers, range(max(layers, default=-1) + 1))
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
@@ -99,15 +95,8 @@ def neighbours(numbers: Sequence[int], among: Sequence[int]) -> list[list[int]]:
         numbers: ascending.
         among: all that there are, ascending: 0, 2 and 4 are neighbours if no other lies between.
     """
-    runs: list[list[int]] = []
-    for place, number in enumerate(among):
-        if number not in numbers:
-            continue
-        if runs and place and runs[-1][-1] == among[place - 1]:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return runs
+    # 0, 2 and 6 among 0, 2, 4, 6: two that are held, one that is not, one that is
+    return [list(run) for held, run in groupby(among, lambda one: one in numbers) if held]
 
 
 def numbers_text(numbers: Sequence[int], among: Sequence[int]) -> str:
@@ -119,6 +108,12 @@ def numbers_text(numbers: Sequence[int], among: Sequence[int]) -> str:
         f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run))
         for run in neighbours(numbers, among)
     )
+
+
+def range_text(counts: Sequence[int]) -> str:
+    """Return the least and the largest of some counts, such as ``3 to 5``; or the only one."""
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def model_text(model: str) -> str:

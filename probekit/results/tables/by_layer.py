@@ -1,11 +1,9 @@
 """Tables with a row per layer: scores by depth, and layer weights."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import scale_of
 from probekit.results.comparison import BestDepth, best_depths
@@ -16,7 +14,6 @@ from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.learned_weights import mean_weights, with_weights
 from probekit.results.summaries.scored import SCORE_TEXT, Score, has_two_scores, score_curve
 from probekit.results.summaries.text_layout import (
-    STYLES,
     Column,
     Style,
     interval_cells,
@@ -117,18 +114,15 @@ def weights_table(records: Sequence[Record], raw: bool = False, style: Style = "
 def _layer_table(
     columns: Mapping[str, _Layers], style: Style, decimals: int, heading: str = "layer"
 ) -> str:
-    choose("table style", style, STYLES)
     layers = sorted({layer for column in columns.values() for layer in column.values})
-    if style == "jsonl":
-        cells = [
-            {"series": name, "layer": layer, **column.to_json(layer)}
-            for name, column in columns.items()
-            for layer in sorted(column.values)
-        ]
-        return "".join(json.dumps(cell, ensure_ascii=False) + "\n" for cell in cells)
     shown = [Column(heading, [layer_text(layer) for layer in layers], words=True)]
     for name, column in columns.items():
         found = [column.values.get(layer) for layer in layers]
         texts = interval_cells([value and value.scaled(column.factor) for value in found], decimals)
         shown.append(Column(name, marked(texts, [column.mark(layer) for layer in layers])))
-    return laid_out(shown, style)
+    cells = (
+        {"series": name, "layer": layer, **column.to_json(layer)}
+        for name, column in columns.items()
+        for layer in sorted(column.values)
+    )
+    return laid_out(shown, cells, style)

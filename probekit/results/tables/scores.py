@@ -1,11 +1,9 @@
 """The table of scores: a row per setting, over its seeds, with the options that differ."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from probekit.base.registry import choose
 from probekit.base.selection import FIXED
 from probekit.errors import RecordError
 from probekit.metrics import scale_of
@@ -16,7 +14,6 @@ from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import has_two_scores
 from probekit.results.summaries.text_layout import (
     NOTHING,
-    STYLES,
     Column,
     Style,
     interval_cells,
@@ -79,10 +76,6 @@ class ScoreRow:
         """Number of seeds."""
         return len(self.seeds)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the row as plain JSON values."""
-        return asdict(self)
-
 
 def summarise(records: Sequence[Record], by: Sequence[str] | None = None) -> list[ScoreRow]:
     """Group records over seeds.
@@ -98,18 +91,13 @@ def summarise(records: Sequence[Record], by: Sequence[str] | None = None) -> lis
         RecordError: there are no records, or a row would average over more than seeds.
         OptionError: ``by`` names no option of a record.
     """
-    _require_records(records)
+    if not records:
+        raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
     names = tuple(OPTIONS if by is None else by)
     return [
         _row(group, dict(zip(names, key, strict=True)))
         for key, group in grouped(records, names).items()
     ]
-
-
-def _require_records(records: Sequence[Record]) -> None:
-    """Refuse an empty list of records, saying how to make some."""
-    if not records:
-        raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
 
 
 def _row(group: Sequence[Record], options: dict[str, Any]) -> ScoreRow:
@@ -154,10 +142,7 @@ def table(rows: Sequence[ScoreRow], style: Style = "text") -> str:
     Raises:
         UnknownNameError: there is no such style.
     """
-    choose("table style", style, STYLES)
-    if style == "jsonl":
-        return "".join(json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in rows)
-    return laid_out([*_option_columns(rows), *_result_columns(rows)], style)
+    return laid_out([*_option_columns(rows), *_result_columns(rows)], map(asdict, rows), style)
 
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
@@ -203,43 +188,22 @@ def _option_cell(name: str, options: Mapping[str, Any]) -> str:
     return NOTHING if by_the_other else value_text(name, options[name])
 
 
-def _result_columns(rows: Sequence[ScoreRow]) -> list[Column]:
-    return [
-        Column("seeds", [str(row.n) for row in rows]),
-        *_dev_columns(rows),
-        Column("test", _scores(rows, [row.test_score for row in rows])),
-        *_beside_columns(rows),
-        *_diverged_column(rows),
-        Column("params", [f"{row.n_params:,}" for row in rows]),
-        Column("seconds", [f"{row.train_seconds:.1f}" for row in rows]),
-    ]
-
-
-def _dev_columns(rows: Sequence[ScoreRow]) -> list[Column]:
-    """Return the best and the last dev score, or one column where no run has two."""
-    best = _scores(rows, [row.eval_score for row in rows])
-    if not any(row.two_scores for row in rows):
-        return [Column("dev", best)]
-    last = _scores(rows, [row.eval_last for row in rows])
-    return [Column("dev best", best), Column("dev last", last)]
-
-
-def _diverged_column(rows: Sequence[ScoreRow]) -> list[Column]:
-    """Return how many runs diverged, where some did."""
-    if not any(row.diverged for row in rows):
-        return []
-    return [Column("diverged", [f"{row.diverged} of {row.n}" for row in rows])]
-
-
-def _beside_columns(rows: Sequence[ScoreRow]) -> list[Column]:
-    """Return the other scores, where some row has them."""
-    columns = []
+def _result_columns(rows: Sequence[ScoreRow]) -> Iterator[Column]:
+    """Yield seeds, scores, parameters and seconds; of what no row has, there is no column."""
+    yield Column("seeds", [str(row.n) for row in rows])
+    two = any(row.two_scores for row in rows)
+    yield Column("dev best" if two else "dev", _scores(rows, [row.eval_score for row in rows]))
+    if two:
+        yield Column("dev last", _scores(rows, [row.eval_last for row in rows]))
+    yield Column("test", _scores(rows, [row.test_score for row in rows]))
     for name, (title, factor) in BESIDE.items():
         values = [row.beside.get(name) for row in rows]
         if any(values):
-            shown = [value and value.scaled(factor) for value in values]
-            columns.append(Column(title, interval_cells(shown, 2)))
-    return columns
+            yield Column(title, interval_cells([one and one.scaled(factor) for one in values], 2))
+    if any(row.diverged for row in rows):
+        yield Column("diverged", [f"{row.diverged} of {row.n}" for row in rows])
+    yield Column("params", [f"{row.n_params:,}" for row in rows])
+    yield Column("seconds", [f"{row.train_seconds:.1f}" for row in rows])
 
 
 def _scores(rows: Sequence[ScoreRow], values: Sequence[Interval | None]) -> list[str]:

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 from scipy.stats import spearmanr
 from seqeval.metrics import f1_score
 
+from probekit import plot_fewshot
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
-from probekit.plots import plot_fewshot
 from probekit.results.tables import summarise, table
 from probekit.train.baselines import run_baselines
 from probekit.train.saved.head import TrainedHead

@@ -1,5 +1,4 @@
-from .architecture import plain_config
-from .demo_model import demo_model_folder
+from .checkpoint import demo_model_folder
 from .facts import BackboneInfo, Inspection, inspect_backbone
 from .model import Backbone, load_again, load_backbone
 from .states import add_rows, read_arrays
@@ -13,6 +12,5 @@ __all__ = [
     "inspect_backbone",
     "load_again",
     "load_backbone",
-    "plain_config",
     "read_arrays",
 ]

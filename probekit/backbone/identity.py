@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
@@ -61,11 +61,6 @@ class Identity:
     def to_json(self) -> dict[str, Any]:
         """Return the identity as JSON values."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Read ``to_json``'s form."""
-        return cls(**values)
 
     def differences(self, other: "Identity") -> list[str]:
         """Return in words what ``other`` has in another way; equal identities differ in nothing."""

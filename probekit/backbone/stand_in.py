@@ -18,8 +18,8 @@ from probekit.base.machine.hardware import free_memory
 LOWERED = 8
 """What a stand-in's length thresholds are lowered to, so that short texts lie on both sides."""
 
-_THRESHOLD = re.compile(r".*(window|block_size|chunk|landmark|segment_means|original_max_pos).*")
-_NO_LENGTH = re.compile(r".*(pattern|layer|feed_forward|num_chunks).*")
+_THRESHOLD = re.compile("window|block_size|chunk|landmark|segment_means|original_max_pos")
+_NO_LENGTH = re.compile("pattern|layer|feed_forward|num_chunks")
 _MEMORY = 0.5
 """Share of the free memory that a stand-in in float32 may take."""
 _Table = MutableMapping[Any, Any]
@@ -52,7 +52,10 @@ def stand_in_configs(config: PretrainedConfig, longest: int) -> Iterator[Pretrai
     """
     for like in (small_config(config), few_blocks(config), copy.deepcopy(config)):
         if any(value > LOWERED for value in length_thresholds(like, longest)):
-            yield _with_low_thresholds(like, longest)
+            low = copy.deepcopy(like)
+            for table, key in _threshold_places(vars(low)):
+                table[key] = _lowered(table[key], longest)
+            yield low
         yield like
 
 
@@ -97,13 +100,6 @@ def draw_stand_in(
     )
 
 
-def _with_low_thresholds(config: PretrainedConfig, longest: int) -> PretrainedConfig:
-    made = copy.deepcopy(config)
-    for table, key in _threshold_places(vars(made)):
-        table[key] = _lowered(table[key], longest)
-    return made
-
-
 def _lowered(value: Any, longest: int) -> Any:
     if isinstance(value, int):
         return LOWERED if LOWERED < value < longest else value
@@ -116,13 +112,9 @@ def _threshold_places(table: _Table) -> list[tuple[_Table, Any]]:
     for key, value in table.items():
         if isinstance(value, dict):
             found += _threshold_places(value)
-        elif _names_threshold(str(key)) and _ints(value):
+        elif _THRESHOLD.search(str(key)) and not _NO_LENGTH.search(str(key)) and _ints(value):
             found.append((table, key))
     return found
-
-
-def _names_threshold(key: str) -> bool:
-    return bool(_THRESHOLD.fullmatch(key)) and not _NO_LENGTH.fullmatch(key)
 
 
 def _ints(value: Any) -> list[int]:

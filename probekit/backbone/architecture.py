@@ -122,9 +122,7 @@ def building(name: str, config: PretrainedConfig) -> Iterator[None]:
 
 
 def _class_in(mapping: Any, config: PretrainedConfig) -> type[PreTrainedModel] | None:
-    if type(config) not in mapping:
-        return None
-    found = mapping[type(config)]
+    found = mapping.get(type(config), None)
     return found[0] if isinstance(found, tuple | list) else found
 
 

@@ -65,18 +65,15 @@ class Identity:
     def differences(self, other: "Identity") -> list[str]:
         """Return in words what ``other`` has in another way; equal identities differ in nothing."""
         one, two = asdict(self), asdict(other)
-        options = one.pop("configuration"), two.pop("configuration")
-        found = [
-            f"{name.replace('_', ' ')} {_short(one[name])}, now {_short(two[name])}"
-            for name in differing_entries(one, two)
-        ]
+        mine, theirs = one.pop("configuration"), two.pop("configuration")
+        differing = differing_entries(one, two)
+        found = [(name.replace("_", " "), one[name], two[name]) for name in differing]
         absent = "the default"
-        return found + [
-            f"{name} {_short(options[0].get(name, absent))}, now "
-            f"{_short(options[1].get(name, absent))}"
-            for name in sorted(options[0].keys() | options[1].keys())
-            if options[0].get(name, absent) != options[1].get(name, absent)
+        found += [
+            (name, mine.get(name, absent), theirs.get(name, absent))
+            for name in sorted(mine.keys() | theirs.keys())
         ]
+        return [f"{name} {_short(a)}, now {_short(b)}" for name, a, b in found if a != b]
 
 
 def _short(value: Any) -> str:

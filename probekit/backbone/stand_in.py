@@ -80,23 +80,18 @@ def draw_stand_in(
     """
     with quiet_transformers():
         size = count_parameters(config) * torch.float32.itemsize
-    fits = size <= _MEMORY * free_memory(device)
-    with torch.device(device), quiet_transformers():
-        model = build_model(config, torch.float32 if fits else dtype)
-        shake(model)
+        fits = size <= _MEMORY * free_memory(device)
+        with torch.device(device):
+            model = build_model(config, torch.float32 if fits else dtype)
+            shake(model)
     name, blocks = inspection.info.name, config.num_hidden_layers
     info = replace(inspection.info, n_blocks=blocks, vocab_size=embedding_rows(name, model))
+    structure = inspection.structure.with_blocks(blocks)
+    thresholds = length_thresholds(config, info.max_length)
     return StandIn(
         model=model,
-        inspection=replace(
-            inspection,
-            info=info,
-            config=config,
-            structure=inspection.structure.with_blocks(blocks),
-        ),
-        straddled=all(
-            value <= LOWERED for value in length_thresholds(config, inspection.info.max_length)
-        ),
+        inspection=replace(inspection, info=info, config=config, structure=structure),
+        straddled=all(value <= LOWERED for value in thresholds),
     )
 
 

@@ -1,5 +1,4 @@
-from .architecture import plain_config as plain_config
-from .demo_model import demo_model_folder as demo_model_folder
+from .checkpoint import demo_model_folder as demo_model_folder
 from .facts import BackboneInfo as BackboneInfo
 from .facts import Inspection as Inspection
 from .facts import inspect_backbone as inspect_backbone

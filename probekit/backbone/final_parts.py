@@ -104,7 +104,9 @@ def _no_head(name: str, causal: bool, why: str) -> str:
 def _extract(name: str, model: PreTrainedModel, kind: str, dim: int) -> OutputHead:
     """Read the head's modules in every way that makes sense, and keep the way that is right."""
     readings = list(_heads(model, kind))
-    rows = _random_rows(dim)
+    # from small to large, so that activations that are nearly the same come out unlike
+    rows = torch.randn(16, dim, generator=torch.Generator().manual_seed(0))
+    rows *= torch.logspace(-1, 2, 16)[:, None]
     try:
         expected = _own_logits(model, rows)
         scaled = [_scaled(head, rows, expected) for head in readings]
@@ -195,12 +197,6 @@ class _OnlyStates(BaseModelOutput):
 
     def __getattr__(self, name: str) -> None:
         return None
-
-
-def _random_rows(dim: int) -> Float32[Tensor, "rows dim"]:
-    """Rows from small to large, so that activations that are nearly the same come out unlike."""
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(16, dim, generator=generator) * torch.logspace(-1, 2, 16)[:, None]
 
 
 def _copy(tensor: Tensor | None) -> Tensor | None:

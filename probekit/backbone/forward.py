@@ -88,7 +88,11 @@ def unchanged(model: nn.Module) -> Iterator[None]:
     embeddings with dynamic scaling keep the frequencies of a long one. What is replaced or set is
     put back, also after an error; a tensor that is written in place is not.
     """
-    before = [(table, dict(table)) for table in _tables(model)]
+    modules = [m for m in model.modules() if not type(m).__module__.startswith(_CONSTANT)]
+    tables = [part for m in modules for part in (vars(m), *(vars(m)[name] for name in _TABLES))]
+    if (config := vars(model).get("config")) is not None:
+        tables.append(vars(config))
+    before = [(table, dict(table)) for table in tables]
     try:
         yield
     finally:
@@ -98,19 +102,6 @@ def unchanged(model: nn.Module) -> Iterator[None]:
             if not _same(table, content):
                 table.clear()
                 table.update(content)
-
-
-def _tables(model: nn.Module) -> list[dict[str, Any]]:
-    """Return the dicts that hold what a model is made of, each once."""
-    found = []
-    for module in model.modules():
-        if type(module).__module__.startswith(_CONSTANT):
-            continue
-        own = module.__dict__
-        found += [own, *(own[name] for name in _TABLES)]
-    if (config := model.__dict__.get("config")) is not None:
-        found.append(config.__dict__)
-    return found
 
 
 def _same(table: dict[str, Any], content: dict[str, Any]) -> bool:

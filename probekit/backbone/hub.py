@@ -62,8 +62,8 @@ def list_files(repo: str, revision: str | None) -> Listing:
     return Listing(commit=info.sha, files=files)
 
 
-def fetch(repo: str, commit: str, names: Iterable[str]) -> Path:
-    """Download files of one commit into the Hub cache (those not there yet).
+def fetch(repo: str, revision: str | None, names: Iterable[str]) -> Path:
+    """Download files of one revision into the Hub cache (those not there yet).
 
     Returns:
         the snapshot folder that holds them.
@@ -71,34 +71,21 @@ def fetch(repo: str, commit: str, names: Iterable[str]) -> Path:
     Raises:
         HubError: the repository is gated, a download broke off, or the Hub is unreachable.
     """
-    folder: Path | None = None
-    for name in names:
-        path = _download(repo, name, commit)
-        folder = folder or path.parents[name.count("/")]
-    assert folder is not None, "at least config.json is asked for"
-    return folder
-
-
-def note_revision(repo: str, revision: str | None) -> None:
-    """Let the Hub cache note which commit a branch or tag names, for a later run offline.
-
-    Raises:
-        HubError: the repository is gated, or the Hub is unreachable.
-    """
-    _download(repo, "config.json", revision)
-
-
-def _download(repo: str, name: str, revision: str | None) -> Path:
     from huggingface_hub import hf_hub_download
 
-    try:
-        with translated(repo, revision):
-            return Path(hf_hub_download(repo, name, revision=revision, etag_timeout=SECONDS))
-    except UnreachableError as error:
-        raise HubError(
-            f"{name} of Hub repository {repo!r} could not be downloaded: {error}. Run the same "
-            f"command again: it goes on where it stopped. {_LOCAL_OPTIONS}"
-        ) from error
+    folder: Path | None = None
+    for name in names:
+        try:
+            with translated(repo, revision):
+                path = hf_hub_download(repo, name, revision=revision, etag_timeout=SECONDS)
+        except UnreachableError as error:
+            raise HubError(
+                f"{name} of Hub repository {repo!r} could not be downloaded: {error}. Run the same "
+                f"command again: it goes on where it stopped. {_LOCAL_OPTIONS}"
+            ) from error
+        folder = folder or Path(path).parents[name.count("/")]
+    assert folder is not None, "at least config.json is asked for"
+    return folder
 
 
 def _cached(repo: str, revision: str | None, why: str) -> Listing:
@@ -110,7 +97,8 @@ def _cached(repo: str, revision: str | None, why: str) -> Listing:
         at = f" at revision {revision!r}" if revision else ""
         raise HubError(f"{why}, and {repo!r}{at} is not in the Hub cache. {_LOCAL_OPTIONS}")
     folder = Path(path).parent
-    return Listing(commit=folder.name, files={}, folder=folder)
+    files = dict.fromkeys(file.name for file in folder.iterdir())
+    return Listing(commit=folder.name, files=files, folder=folder)
 
 
 class UnreachableError(HubError):

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
@@ -62,26 +62,18 @@ class Identity:
         """Return the identity as JSON values."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Read ``to_json``'s form."""
-        return cls(**values)
-
     def differences(self, other: "Identity") -> list[str]:
         """Return in words what ``other`` has in another way; equal identities differ in nothing."""
         one, two = asdict(self), asdict(other)
-        options = one.pop("configuration"), two.pop("configuration")
-        found = [
-            f"{name.replace('_', ' ')} {_short(one[name])}, now {_short(two[name])}"
-            for name in differing_entries(one, two)
-        ]
+        mine, theirs = one.pop("configuration"), two.pop("configuration")
+        differing = differing_entries(one, two)
+        found = [(name.replace("_", " "), one[name], two[name]) for name in differing]
         absent = "the default"
-        return found + [
-            f"{name} {_short(options[0].get(name, absent))}, now "
-            f"{_short(options[1].get(name, absent))}"
-            for name in sorted(options[0].keys() | options[1].keys())
-            if options[0].get(name, absent) != options[1].get(name, absent)
+        found += [
+            (name, mine.get(name, absent), theirs.get(name, absent))
+            for name in sorted(mine.keys() | theirs.keys())
         ]
+        return [f"{name} {_short(a)}, now {_short(b)}" for name, a, b in found if a != b]
 
 
 def _short(value: Any) -> str:

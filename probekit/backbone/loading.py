@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 import torch
@@ -48,7 +48,8 @@ def resolve_compute_dtype(name: str, device: str = "cpu") -> torch.dtype:
         raise OptionError(f"--compute-dtype {name!r} is unknown. Choose from: {choices}.")
     if name == "auto":
         name = "bfloat16" if native_bfloat16(device) else "float32"
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[name]
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
 
 
 def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
@@ -58,21 +59,32 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
         HubError: a download failed.
         BackboneError: the files are damaged; weights are missing, left over or of another shape.
     """
-    config = inspection.config
-    kind, options = auto_class(config), without_pooler(config)
+    config, name = inspection.config, inspection.checkpoint.name
     if inspection.checkpoint.adapter:
-        logger.info("%s: the adapter beside its weights is applied.", inspection.checkpoint.name)
-    model, report = read_weights(inspection, kind, dtype=dtype, options=options)
-    check_report(inspection.checkpoint.name, model, report)
+        logger.info("%s: the adapter beside its weights is applied.", name)
+    model, report = read_weights(
+        inspection, auto_class(config), dtype=dtype, **without_pooler(config)
+    )
+    keys = {
+        "missing": [key for key in report["missing_keys"] if not _POOLER.fullmatch(key)],
+        "unknown": _left_over(model, report["unexpected_keys"]),
+        "of another shape": [str(item[0]) for item in report["mismatched_keys"]],
+    }
+    troubles = [
+        f"{len(found)} {what} ({', '.join(sorted(found)[:3])}{', ...' if len(found) > 3 else ''})"
+        for what, found in keys.items()
+        if found
+    ]
+    if troubles:
+        raise BackboneError(
+            f"model {name!r}: weights do not fit its configuration: {'; '.join(troubles)}. The "
+            "files belong to another model or version."
+        )
     return model
 
 
 def read_weights(
-    inspection: Inspection,
-    kind: Any,
-    *,
-    dtype: torch.dtype | str,
-    options: Mapping[str, Any] | None = None,
+    inspection: Inspection, kind: Any, *, dtype: torch.dtype | str, **options: Any
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Load a model as one of transformers' ``AutoModel`` classes, frozen, evaluating, on the CPU.
 
@@ -89,7 +101,7 @@ def read_weights(
         HubError: a download failed.
         BackboneError: the files are damaged.
     """
-    checkpoint, options = inspection.checkpoint, dict(options or {})
+    checkpoint = inspection.checkpoint
     checkpoint.fetch()
     if not checkpoint.gguf_file:
         options["use_safetensors"] = checkpoint.weights[0].name.endswith(".safetensors")
@@ -102,33 +114,6 @@ def read_weights(
             f"({reason_of(error)}). Download or save the model again."
         ) from error
     return model.eval().requires_grad_(False), report
-
-
-def check_report(name: str, model: PreTrainedModel, report: Mapping[str, Iterable[Any]]) -> None:
-    """Check what transformers reports of loading weights.
-
-    Args:
-        name: the model, for the message.
-        model: what was loaded.
-        report: ``output_loading_info``: lists of keys by kind of trouble.
-
-    Raises:
-        BackboneError: weights are missing, left over (other than heads and poolers), or of
-            another shape.
-    """
-    missing = sorted(key for key in report["missing_keys"] if not _POOLER.fullmatch(key))
-    extra = sorted(_left_over(model, report["unexpected_keys"]))
-    shapes = sorted(str(item[0]) for item in report["mismatched_keys"])
-    troubles = [
-        f"{len(keys)} {what} ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})"
-        for what, keys in (("missing", missing), ("unknown", extra), ("of another shape", shapes))
-        if keys
-    ]
-    if troubles:
-        raise BackboneError(
-            f"model {name!r}: weights do not fit its configuration: {'; '.join(troubles)}. The "
-            "files belong to another model or version."
-        )
 
 
 def _left_over(model: PreTrainedModel, unexpected: Iterable[str]) -> list[str]:

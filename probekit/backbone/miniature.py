@@ -32,7 +32,7 @@ _WHOLE = 1_000_000_000
 def build_miniature(
     config: PretrainedConfig, dtype: torch.dtype = torch.float32
 ) -> PreTrainedModel:
-    """Build the copy on the CPU, frozen, in evaluation mode.
+    """Build the smallest copy that runs, on the CPU, frozen, in evaluation mode.
 
     Every parameter is drawn away from zero, since zeros would hide what a module does. torch's
     global random state is left as it was.
@@ -41,7 +41,13 @@ def build_miniature(
         Exception: whatever transformers raises where it cannot build the model.
     """
     with seeded(0), torch.device("cpu"):
-        model = _build(config, dtype)
+        try:
+            model = build_model(small_config(config), dtype)
+            model(input_ids=torch.arange(model.config.vocab_size)[None, :_TRIAL])
+        except Exception:  # some families tie these sizes to others
+            if count_parameters(config) > _WHOLE:
+                raise
+            model = build_model(config, dtype)
         shake(model)
     return model
 
@@ -101,18 +107,6 @@ def with_blocks(config: PretrainedConfig, blocks: Sequence[int]) -> PretrainedCo
         setattr(made, name, [values[block] for block in blocks])
     made.num_hidden_layers = len(blocks)
     return made
-
-
-def _build(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    """Build the smallest copy that transformers accepts and runs."""
-    try:
-        model = build_model(small_config(config), dtype)
-        model(input_ids=torch.arange(model.config.vocab_size)[None, :_TRIAL])
-        return model
-    except Exception:  # some families tie these sizes to others
-        if count_parameters(config) > _WHOLE:
-            raise
-        return build_model(config, dtype)
 
 
 def _per_block(config: PretrainedConfig) -> dict[str, list[Any]]:

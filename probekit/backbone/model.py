@@ -2,8 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -51,6 +50,7 @@ class Backbone:
     batching: Batching
     final_norm: FinalNorm | None
     _model: PreTrainedModel
+    _heap: Heap = field(default_factory=Heap, init=False)
 
     @property
     def info(self) -> BackboneInfo:
@@ -103,7 +103,13 @@ class Backbone:
             layers=wanted,
             token_types=types,
         )
-        self._check_shapes(wanted, states, input_ids)
+        expected = (*input_ids.shape, self.info.dim)
+        for layer, state in zip(wanted, states, strict=True):
+            if state.shape != expected:
+                raise BackboneError(
+                    f"model {self.info.name!r}: layer {layer} has the shape {tuple(state.shape)} "
+                    f"for a batch whose layers should have {expected}. Choose another model."
+                )
         return states
 
     @property
@@ -131,11 +137,6 @@ class Backbone:
             )
         return OutputHead(kind="tied-input", weight=weight.detach().cpu().clone())
 
-    @cached_property
-    def _heap(self) -> Heap:
-        """Gives back what batches leave free."""
-        return Heap()
-
     def _check_layers(self, keep: Sequence[int] | None) -> list[int]:
         count = self.info.n_blocks + 1
         usable = self.inspection.structure.usable
@@ -148,17 +149,6 @@ class Backbone:
             )
         self.inspection.structure.check_layers(self.info.name, wanted)
         return wanted
-
-    def _check_shapes(
-        self, layers: list[int], states: list[Tensor], input_ids: Int[Tensor, "batch time"]
-    ) -> None:
-        expected = (*input_ids.shape, self.info.dim)
-        for layer, state in zip(layers, states, strict=True):
-            if state.shape != expected:
-                raise BackboneError(
-                    f"model {self.info.name!r}: layer {layer} has the shape {tuple(state.shape)} "
-                    f"for a batch whose layers should have {expected}. Choose another model."
-                )
 
     def _check_batch(
         self, input_ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
@@ -197,7 +187,7 @@ def load_backbone(
     place = torch.device(pick_device(device))
     dtype = _compute_dtype(inspection, compute_dtype, place)
     batching = prove_batching(inspection, _layers_of, place, dtype)
-    seed = inspection.info.random_init
+    seed = inspection.info.identity.random_init
     model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
     model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     if place.type == "cpu":
@@ -260,7 +250,7 @@ def load_again(
         MissingFileError: no model lies at that path.
         HubError: the repository is missing, gated or unreachable.
     """
-    expected = Identity.from_json(about["identity"])
+    expected = Identity(**about["identity"])
     revision = about["revision"] if model is None else None
     try:
         inspection = inspect_backbone(

@@ -7,7 +7,6 @@ and some families look at the longest text of a batch. So every model is tried b
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int64
@@ -42,6 +41,9 @@ Layers = Callable[..., list[Float[Tensor, "batch time _"]]]
 
 States = list[Float[Tensor, "time _"]]
 """Of one text, layer by layer."""
+
+Text = Int64[Tensor, " _"]
+"""The ids of one text."""
 
 logger = logging.getLogger(__name__)
 _found: dict[str, Batching] = {}
@@ -138,11 +140,6 @@ def _describe(inspection: Inspection, batching: Batching) -> str:
     )
 
 
-class _Text(NamedTuple):
-    ids: Int64[Tensor, " time"]
-    types: Int64[Tensor, " time"]
-
-
 class _Trial:
     """Random texts, and how far their states in company are from those alone."""
 
@@ -157,17 +154,11 @@ class _Trial:
         self._ids = torch.tensor(ids or range(info.vocab_size))
         self.rounding = _ROUNDING[stand_in.model.dtype]
 
-    def texts(self, lengths: Sequence[int]) -> list[_Text]:
-        """Return a random text of each length; the token types of its second half are 1."""
-        return [
-            _Text(
-                ids=self._ids[torch.randint(len(self._ids), (length,))],
-                types=(torch.arange(length) >= length / 2).long(),
-            )
-            for length in lengths
-        ]
+    def texts(self, lengths: Sequence[int]) -> list[Text]:
+        """Return a random text of each length."""
+        return [self._ids[torch.randint(len(self._ids), (length,))] for length in lengths]
 
-    def padding_holds(self, texts: Sequence[_Text]) -> bool:
+    def padding_holds(self, texts: Sequence[Text]) -> bool:
         """Say whether texts padded together have the states of each alone.
 
         They have if the error is rounding, or not above three times that of the control: each text
@@ -179,30 +170,31 @@ class _Trial:
         control = self.company_error(texts)
         return control <= self.rounding and error <= _TIMES_CONTROL * control
 
-    def company_error(self, texts: Sequence[_Text]) -> float:
+    def company_error(self, texts: Sequence[Text]) -> float:
         """Return the error of texts each of which runs beside another one of its length."""
-        pairs = [self._states([text, *self.texts([len(text.ids)])])[0] for text in texts]
+        pairs = [self._states([text, *self.texts([len(text)])])[0] for text in texts]
         return max(map(_error, pairs, self._alone(texts)))
 
-    def repeat_error(self, texts: Sequence[_Text]) -> float:
+    def repeat_error(self, texts: Sequence[Text]) -> float:
         """Return the error of texts each of which runs alone a second time."""
         return max(map(_error, self._alone(texts), self._alone(texts)))
 
-    def _alone(self, texts: Sequence[_Text]) -> list[States]:
+    def _alone(self, texts: Sequence[Text]) -> list[States]:
         return [self._states([text])[0] for text in texts]
 
-    def _states(self, texts: Sequence[_Text]) -> list[States]:
-        """Return the states of each text of one batch, layer by layer."""
-        lengths = torch.tensor([len(text.ids) for text in texts])
-        ids = _padded([text.ids for text in texts], self._pad_id)
-        types = _padded([text.types for text in texts], 0) if self._types else None
-        found = self._layers(ids, lengths, self._usable, types)
-        return [
-            [layer[row, :length] for layer in found] for row, length in enumerate(lengths.tolist())
-        ]
+    def _states(self, texts: Sequence[Text]) -> list[States]:
+        """Return the states of each text of one batch, layer by layer.
+
+        Where the model is told, the token types of each text's second half are 1.
+        """
+        lengths = [len(text) for text in texts]
+        halves = [(torch.arange(length) >= length / 2).long() for length in lengths]
+        ids, types = _padded(texts, self._pad_id), _padded(halves, 0) if self._types else None
+        found = self._layers(ids, torch.tensor(lengths), self._usable, types)
+        return [[layer[row, :length] for layer in found] for row, length in enumerate(lengths)]
 
 
-def _padded(rows: Sequence[Int64[Tensor, " _"]], fill: int) -> Int64[Tensor, "batch time"]:
+def _padded(rows: Sequence[Text], fill: int) -> Int64[Tensor, "batch time"]:
     return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=fill)
 
 

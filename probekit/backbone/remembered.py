@@ -11,16 +11,14 @@ import os
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from probekit import backbone
 from probekit.backbone.checkpoint import holds_model, local_path
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.errors import BackboneError
 from probekit.store.files import read_object, write_whole
-
-if TYPE_CHECKING:
-    from probekit.backbone.facts import Inspection
 
 _LIBRARIES = ("probekit", "transformers", "tokenizers")
 _SETTLED = 0.1
@@ -55,7 +53,7 @@ def identity_at(model: str) -> dict[str, Any] | None:
 
 def inspect_and_remember(
     model: str, *, revision: str | None = None, random_init: int | None = None
-) -> "Inspection":
+) -> "backbone.Inspection":
     """Inspect a model (see ``inspect_backbone``), and remember what it is.
 
     Of a Hub repository it is remembered as what the id stands for, until the next inspection.
@@ -63,12 +61,14 @@ def inspect_and_remember(
     Raises:
         ProbekitError: as ``inspect_backbone``.
     """
-    from probekit.backbone.facts import inspect_backbone
-
     memory, changed = _memory(model)
-    inspection = inspect_backbone(model, revision=revision, random_init=random_init)
+    inspection = backbone.inspect_backbone(model, revision=revision, random_init=random_init)
     if random_init is None and time.time() - changed > _SETTLED:
-        _remember(memory, inspection.info.identity.to_json())
+        try:
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(memory, json.dumps(inspection.info.identity.to_json()).encode())
+        except OSError as error:  # nothing is lost but time
+            logger.debug("%s: not remembered (%s)", memory, error)
     return inspection
 
 
@@ -91,11 +91,3 @@ def _memory(model: str) -> tuple[Path, float]:
     versions = [version(library) for library in _LIBRARIES]
     changed = max((stat.st_ctime for _, stat in stats), default=0.0)
     return folder / f"{digest([str(path), looks, versions])}.json", changed
-
-
-def _remember(memory: Path, identity: dict[str, Any]) -> None:
-    try:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(memory, json.dumps(identity).encode())
-    except OSError as error:  # nothing is lost but time
-        logger.debug("%s: not remembered (%s)", memory, error)

@@ -18,8 +18,8 @@ from probekit.base.machine.hardware import free_memory
 LOWERED = 8
 """What a stand-in's length thresholds are lowered to, so that short texts lie on both sides."""
 
-_THRESHOLD = re.compile(r".*(window|block_size|chunk|landmark|segment_means|original_max_pos).*")
-_NO_LENGTH = re.compile(r".*(pattern|layer|feed_forward|num_chunks).*")
+_THRESHOLD = re.compile("window|block_size|chunk|landmark|segment_means|original_max_pos")
+_NO_LENGTH = re.compile("pattern|layer|feed_forward|num_chunks")
 _MEMORY = 0.5
 """Share of the free memory that a stand-in in float32 may take."""
 _Table = MutableMapping[Any, Any]
@@ -52,7 +52,10 @@ def stand_in_configs(config: PretrainedConfig, longest: int) -> Iterator[Pretrai
     """
     for like in (small_config(config), few_blocks(config), copy.deepcopy(config)):
         if any(value > LOWERED for value in length_thresholds(like, longest)):
-            yield _with_low_thresholds(like, longest)
+            low = copy.deepcopy(like)
+            for table, key in _threshold_places(vars(low)):
+                table[key] = _lowered(table[key], longest)
+            yield low
         yield like
 
 
@@ -77,31 +80,19 @@ def draw_stand_in(
     """
     with quiet_transformers():
         size = count_parameters(config) * torch.float32.itemsize
-    fits = size <= _MEMORY * free_memory(device)
-    with torch.device(device), quiet_transformers():
-        model = build_model(config, torch.float32 if fits else dtype)
-        shake(model)
+        fits = size <= _MEMORY * free_memory(device)
+        with torch.device(device):
+            model = build_model(config, torch.float32 if fits else dtype)
+            shake(model)
     name, blocks = inspection.info.name, config.num_hidden_layers
     info = replace(inspection.info, n_blocks=blocks, vocab_size=embedding_rows(name, model))
+    structure = inspection.structure.with_blocks(blocks)
+    thresholds = length_thresholds(config, info.max_length)
     return StandIn(
         model=model,
-        inspection=replace(
-            inspection,
-            info=info,
-            config=config,
-            structure=inspection.structure.with_blocks(blocks),
-        ),
-        straddled=all(
-            value <= LOWERED for value in length_thresholds(config, inspection.info.max_length)
-        ),
+        inspection=replace(inspection, info=info, config=config, structure=structure),
+        straddled=all(value <= LOWERED for value in thresholds),
     )
-
-
-def _with_low_thresholds(config: PretrainedConfig, longest: int) -> PretrainedConfig:
-    made = copy.deepcopy(config)
-    for table, key in _threshold_places(vars(made)):
-        table[key] = _lowered(table[key], longest)
-    return made
 
 
 def _lowered(value: Any, longest: int) -> Any:
@@ -116,13 +107,9 @@ def _threshold_places(table: _Table) -> list[tuple[_Table, Any]]:
     for key, value in table.items():
         if isinstance(value, dict):
             found += _threshold_places(value)
-        elif _names_threshold(str(key)) and _ints(value):
+        elif _THRESHOLD.search(str(key)) and not _NO_LENGTH.search(str(key)) and _ints(value):
             found.append((table, key))
     return found
-
-
-def _names_threshold(key: str) -> bool:
-    return bool(_THRESHOLD.fullmatch(key)) and not _NO_LENGTH.fullmatch(key)
 
 
 def _ints(value: Any) -> list[int]:

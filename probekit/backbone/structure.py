@@ -1,9 +1,10 @@
 """A model's structure, learned by running a small copy of it: its layers, and who sees whom."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -81,8 +82,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     with building(name, config):
         model = build_miniature(config)
     text, changed = _two_texts(model.config, embedding_rows(name, model))
-    norms: list[tuple[str, Tensor]] = []
-    with _recorded_norms(model, norms):
+    with _recorded_norms(model) as norms:
         states = hidden_states(name, model, text)
     dim, odd = _shapes(name, config, model, states)
     plain = [layer for layer in range(len(states)) if layer not in odd]
@@ -167,23 +167,21 @@ def _same(one: Tensor, two: Tensor) -> bool:
 
 
 @contextmanager
-def _recorded_norms(model: PreTrainedModel, outputs: list[tuple[str, Tensor]]) -> Iterator[None]:
+def _recorded_norms(model: PreTrainedModel) -> Iterator[list[tuple[str, Tensor]]]:
     """Note what the norms outside of the blocks return, in the order in which they work."""
+    outputs: list[tuple[str, Tensor]] = []
 
-    def recorder(name: str) -> Callable[..., None]:
-        def record(module: nn.Module, arguments: object, output: object) -> None:
-            if isinstance(output, Tensor):  # I-BERT's come with a scale
-                outputs.append((name, output))
-
-        return record
+    def record(name: str, module: nn.Module, arguments: object, output: object) -> None:
+        if isinstance(output, Tensor):  # I-BERT's come with a scale
+            outputs.append((name, output))
 
     handles = [
-        module.register_forward_hook(recorder(name))
+        module.register_forward_hook(partial(record, name))
         for name, module in model.named_modules()
         if "norm" in type(module).__name__.lower() and not in_block(name)
     ]
     try:
-        yield
+        yield outputs
     finally:
         for handle in handles:
             handle.remove()

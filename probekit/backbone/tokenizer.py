@@ -8,7 +8,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from probekit.backbone.architecture import read_with
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.model_files import has_vocabulary
-from probekit.data.alignment import check_word_separation
+from probekit.data.alignment import backend, check_word_separation
 from probekit.errors import BackboneError, reason_of
 
 
@@ -30,13 +30,11 @@ def keep_words_apart(tokenizer: PreTrainedTokenizerFast, model: str) -> None:
     if _glues(tokenizer):
         _put_space_before_words(tokenizer.backend_tokenizer)
         tokenizer.add_prefix_space = True
-    try:
-        check_word_separation(tokenizer)
-    except BackboneError as error:
-        raise BackboneError(
-            f"model {model!r}: its tokenizer glues pre-split words together, and no rule "
-            "that probekit knows separates them. Choose a model of another family."
-        ) from error
+        if _glues(tokenizer):
+            raise BackboneError(
+                f"model {model!r}: its tokenizer glues pre-split words together, and no rule "
+                "that probekit knows separates them. Choose a model of another family."
+            )
     tokenizer.padding_side = "right"
 
 
@@ -77,16 +75,14 @@ def read_tokenizer(checkpoint: Checkpoint) -> PreTrainedTokenizerFast:
     except Exception as error:  # a dozen kinds, one per tokenizer format
         raise BackboneError(
             f"model {checkpoint.name!r}: its tokenizer cannot be loaded "
-            f"({reason_of(error)}). probekit needs a fast tokenizer "
-            "(tokenizer.json)."
+            f"({reason_of(error)}). probekit needs a fast tokenizer (tokenizer.json)."
         ) from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise BackboneError(
             f"model {checkpoint.name!r}: {type(tokenizer).__name__} has no fast version, which the "
             "alignment of words and subwords needs. Choose a model with a tokenizer.json."
         )
-    tokenizer.backend_tokenizer.no_padding()
-    tokenizer.backend_tokenizer.no_truncation()
+    backend(tokenizer)  # which switches padding and truncation off
     return tokenizer
 
 

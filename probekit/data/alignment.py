@@ -7,7 +7,7 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase
 
-from probekit.data.encoded import Specials, Subwords
+from probekit.data.encoded import Specials
 from probekit.errors import BackboneError, DataError
 
 _CALL = 500_000
@@ -78,27 +78,6 @@ def learn_specials(tokenizer: PreTrainedTokenizerBase) -> Specials:
     return Specials(tuple(prefix), tuple(suffix))
 
 
-def tokenize(
-    tokenizer: PreTrainedTokenizerBase, ids: Sequence[str], words: Sequence[Sequence[str]]
-) -> Subwords:
-    """Tokenise pre-split sentences, each as a whole and without special tokens.
-
-    Args:
-        tokenizer: a fast tokenizer that passes ``check_word_separation``.
-        ids: names of the examples, for messages.
-        words: each example's words.
-
-    Returns:
-        The subwords; a word that the tokenizer deletes has none.
-
-    Raises:
-        BackboneError: the tokenizer has no fast version.
-        DataError: a word is not valid Unicode (a lone surrogate).
-    """
-    found = encode_portions(backend(tokenizer), ids, words, of_words=True)
-    return Subwords.gather((encoding.ids, encoding.word_ids) for encoding in found)
-
-
 def encode_portions(
     inner: Tokenizer,
     ids: Sequence[str],
@@ -123,12 +102,11 @@ def encode_portions(
     """
     encode = inner.encode_batch_fast if ids_alone else inner.encode_batch
     for part in _portions(inputs):
+        given = list(inputs[part])
         try:
-            found = encode(
-                list(inputs[part]), is_pretokenized=of_words, add_special_tokens=specials
-            )
+            found = encode(given, is_pretokenized=of_words, add_special_tokens=specials)
         except (TypeError, UnicodeEncodeError) as error:
-            _refuse_broken(ids[part], inputs[part], error, of_words=of_words)
+            _refuse_broken(ids[part], given, error, of_words=of_words)
             raise
         yield from found
 
@@ -136,6 +114,7 @@ def encode_portions(
 def _portions(inputs: Sequence[str | Sequence[str]]) -> Iterator[slice]:
     """Cut a run of inputs into runs that are not much longer than ``_CALL``."""
     lengths = [len(given) if isinstance(given, str) else sum(map(len, given)) for given in inputs]
+    # the inputs of a run end in the same stretch of `_CALL` characters
     call = np.cumsum(np.array(lengths, np.int64) + _EACH) // _CALL
     edges = [0, *(np.flatnonzero(np.diff(call)) + 1).tolist(), len(inputs)]
     return (slice(start, stop) for start, stop in pairwise(edges) if start < stop)

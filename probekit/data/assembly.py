@@ -56,12 +56,12 @@ def encode_content(
         refuse_overlong(content.lengths + len(specials), ids, max_length)
     room = max_length - len(specials)
     windows = cut_windows(content, room, overlong, keep_empty=len(specials) > 0)
-    if n_words is not None:
-        cut = {"truncated_words": windows.truncated_words}
-        return assemble(content, windows, specials, ids, n_words, cut=cut)
-    cut_texts = int((content.lengths > room).sum()) if overlong == "truncate" else 0
-    cut = {"truncated_words": 0, "truncated_examples": cut_texts}
-    return assemble(content, windows, specials, ids, np.zeros(len(ids), np.int64), cut=cut)
+    cut = {"truncated_words": windows.truncated_words}
+    if n_words is None:
+        cut_texts = int((content.lengths > room).sum()) if overlong == "truncate" else 0
+        cut = {"truncated_words": 0, "truncated_examples": cut_texts}
+        n_words = np.zeros(len(ids), np.int64)
+    return assemble(content, windows, specials, ids, n_words, cut=cut)
 
 
 def assemble(

@@ -59,23 +59,14 @@ def batches_by_length(
     order = np.argsort(-lengths.astype(np.int64), kind="stable")
     widths = np.maximum(lengths[order], 1)
     apart = 0 if batching.padded_to is None else int((widths > batching.padded_to).sum())
-    cuts = _cuts_by_width(widths[:apart], 1 if batching.alone else batch_tokens)
+    # those apart share a batch with others of their own length, or with none: a budget of one token
+    budget = 1 if batching.alone else batch_tokens
+    _, starts, counts = np.unique(-widths[:apart], return_index=True, return_counts=True)
+    cuts: list[int] = []
+    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+        cuts += range(start, start + count, max(budget // int(widths[start]), 1))
     cuts += [apart + cut for cut in _cheapest_cuts(widths[apart:], batch_tokens)]
     return [order[start:stop] for start, stop in pairwise(cuts)]
-
-
-def _cuts_by_width(widths: Int[np.ndarray, " windows"], batch_tokens: int) -> list[int]:
-    """Return where batches of windows of one length begin, each as large as the budget allows.
-
-    Args:
-        widths: lengths, in descending order.
-        batch_tokens: the budget; with 1, every window is a batch.
-    """
-    cuts: list[int] = []
-    for width, count in zip(*np.unique(widths, return_counts=True), strict=True):
-        start = int(np.searchsorted(-widths, -width))
-        cuts += range(start, start + int(count), max(batch_tokens // int(width), 1))
-    return sorted(cuts)
 
 
 def _cheapest_cuts(widths: Int[np.ndarray, " windows"], batch_tokens: int) -> list[int]:

@@ -3,7 +3,7 @@
 Which positions make which row is settled once per batch, in ``Picks``, and used for every layer.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from probekit.base.machine.buffers import send
 Pooling = Literal["first", "last", "mean"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Picks:
     """Which positions of a batch make which rows of the output buffer.
 
@@ -36,26 +36,15 @@ class Picks:
     totals: Int64[Tensor, " rows"] | None = None
 
     @classmethod
-    def of(
-        cls,
-        source: Int64[np.ndarray, " picks"],
-        target: Int64[np.ndarray, " rows"],
-        counts: Int64[np.ndarray, " rows"] | None = None,
-        totals: Int64[np.ndarray, " rows"] | None = None,
-    ) -> Self:
-        """Take over arrays."""
-        given = {"source": source, "target": target, "counts": counts, "totals": totals}
-        return cls(**{k: torch.from_numpy(v) for k, v in given.items() if v is not None})
+    def of(cls, *arrays: Int64[np.ndarray, " _"]) -> Self:
+        """Take over arrays: those of the attributes, in their order."""
+        return cls(*map(torch.from_numpy, arrays))
 
     def to(self, states: torch.device, buffer: torch.device) -> "Picks":
         """Return the same, with indices where the states and the buffer are."""
-        return replace(
-            self,
-            source=send(self.source, states),
-            target=send(self.target, buffer),
-            counts=None if self.counts is None else send(self.counts, states),
-            totals=None if self.totals is None else send(self.totals, states),
-        )
+        averages = (self.counts, self.totals)
+        sent = (None if numbers is None else send(numbers, states) for numbers in averages)
+        return Picks(send(self.source, states), send(self.target, buffer), *sent)
 
 
 def pool(

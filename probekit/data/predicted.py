@@ -103,7 +103,7 @@ def encode_predicted(
         targets = content.ids[predicts]
     rows, n_rows = _number(predicts, content.bounds)
     read = Subwords(ids=seen, words=rows, bounds=content.bounds)
-    names = _names(ids, passes)
+    names = ids if passes == 1 else [f"{name}#{p}" for name in ids for p in range(passes)]
     return assemble(read, blocks, specials, names, n_rows, targets=targets, cut={})
 
 
@@ -121,10 +121,6 @@ def _check_options(form: str, *, every: int, rate: float, passes: int) -> None:
             f"--passes {passes} draws other masks in each pass, and next-token prediction masks "
             "nothing. Leave it out."
         )
-
-
-def _names(ids: Sequence[str], passes: int) -> Sequence[str]:
-    return ids if passes == 1 else [f"{name}#{number}" for name in ids for number in range(passes)]
 
 
 def _repeated(content: Subwords, passes: int) -> Subwords:

@@ -11,7 +11,6 @@ from probekit.data.alignment import (
     check_word_separation,
     encode_portions,
     learn_specials,
-    tokenize,
 )
 from probekit.data.assembly import encode_content
 from probekit.data.encoded import EncodedSplit, Subwords
@@ -46,7 +45,8 @@ def encode_words(
     check_word_separation(tokenizer)
     specials = learn_specials(tokenizer)
     check_limits(max_length, len(specials), overlong)
-    content = tokenize(tokenizer, ids, words)
+    found = encode_portions(backend(tokenizer), ids, words, of_words=True)
+    content = Subwords.gather((encoding.ids, encoding.word_ids) for encoding in found)
     n_words = np.fromiter(map(len, words), np.int64)
     return encode_content(
         content, specials, ids, max_length=max_length, overlong=overlong, n_words=n_words
@@ -103,12 +103,9 @@ def _short_words(encoding: Encoding, text: str, room: int) -> Sequence[int | Non
     if np.unique(owners, return_counts=True)[1].max() <= room:
         return encoding.word_ids
     change = np.diff(owners, prepend=-1) != 0
-    change |= [_after_space(text, at) for at, _ in encoding.offsets]
+    # a subword holds the space before it, or begins right after one
+    change |= [not at or any(map(str.isspace, text[at - 1 : at + 1])) for at, _ in encoding.offsets]
     owners = np.cumsum(change) - 1
     sizes = np.bincount(owners)
     change |= sizes[owners] > room
     return (np.cumsum(change) - 1).tolist()
-
-
-def _after_space(text: str, place: int) -> bool:
-    return place == 0 or any(character.isspace() for character in text[place - 1 : place + 1])

@@ -85,8 +85,13 @@ def token_batches(
     """
     run = _Run(split, start, stop)
     for windows in batches_by_length(run.lengths, batch_tokens, batching):
-        yield run.batch(
-            windows, pad_id, {name: run.picks(name, windows, pooling) for name in arrays}
+        yield TokenBatch(
+            input_ids=run.padded(windows, split.subwords, pad_id),
+            lengths=torch.from_numpy(run.lengths[windows].astype(np.int64)),
+            picks={name: run.picks(name, windows, pooling) for name in arrays},
+            token_types=None
+            if split.token_types is None
+            else run.padded(windows, split.token_types, 0),
         )
 
 
@@ -107,18 +112,7 @@ class _Run:
         self._words = np.argsort(owner, kind="stable")
         self._word_bounds = np.searchsorted(owner[self._words], np.arange(len(self.lengths) + 1))
 
-    def batch(
-        self, windows: Int64[np.ndarray, " batch"], pad_id: int, picks: Mapping[str, Picks]
-    ) -> TokenBatch:
-        types = self._split.token_types
-        return TokenBatch(
-            input_ids=self._padded(windows, self._split.subwords, pad_id),
-            lengths=torch.from_numpy(self.lengths[windows].astype(np.int64)),
-            picks=picks,
-            token_types=None if types is None else self._padded(windows, types, 0),
-        )
-
-    def _padded(
+    def padded(
         self, windows: Int64[np.ndarray, " batch"], values: Int32[np.ndarray, " all"], fill: int
     ) -> Int64[Tensor, "batch time"]:
         lengths = self.lengths[windows]

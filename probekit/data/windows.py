@@ -157,14 +157,7 @@ def stride(bounds: Int64[np.ndarray, " bounds"], room: int) -> Cut:
             spans.append((start, int(bounds[stop])))
         if stop == last:
             return Cut(tuple(spans), truncated)
-        first = _next_start(bounds, stop, room)
-
-
-def _next_start(bounds: Int64[np.ndarray, " bounds"], word: int, room: int) -> int:
-    """Return the first word of a window that overlaps the words before ``word`` and holds it.
-
-    The overlap shrinks where ``word`` would not fit behind it, down to none for a word as long
-    as the window.
-    """
-    overlap = min(room // 4, max(0, room - int(bounds[word + 1] - bounds[word])))
-    return int(np.searchsorted(bounds, bounds[word] - overlap, side="left"))
+        # The next window overlaps this one and holds the word after it. The overlap shrinks where
+        # that word would not fit behind it, down to none for a word as long as the window.
+        overlap = min(room // 4, max(0, room - int(bounds[stop + 1] - bounds[stop])))
+        first = int(np.searchsorted(bounds, bounds[stop] - overlap, side="left"))

@@ -78,7 +78,8 @@ class ExtractTarget:
         asked, task = request.to_json(split.text_fingerprint()), request.task
         name = None if self.name is None else model_slug(self.name)
         key, info = digest(asked), request.info
-        random = "" if info.random_init is None else f"-random{info.random_init}"
+        seed = info.identity.random_init
+        random = "" if seed is None else f"-random{seed}"
         model = name or f"{model_slug(info.name)}{random}"
         found = folder_of_key(self.cache, split.name, key, None if is_own(task) else task.slug)
         folder = found or entry_folder(self.cache, model, task.slug, split.name, key)

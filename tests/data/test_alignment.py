@@ -5,10 +5,21 @@ import pytest
 from hypothesis import given
 from transformers import ByT5Tokenizer
 
-from probekit.data.alignment import check_word_separation, learn_specials, tokenize
+from probekit.data.alignment import (
+    backend,
+    check_word_separation,
+    encode_portions,
+    learn_specials,
+)
+from probekit.data.encoded import Subwords
 from probekit.errors import BackboneError, DataError
 from tests import tiny
 from tests.data.samples import AWKWARD, SENTENCES, TOKENIZERS, spell, tokenizer
+
+
+def tokenize(chosen, ids, words):
+    found = encode_portions(backend(chosen), ids, words, of_words=True)
+    return Subwords.gather((encoding.ids, encoding.word_ids) for encoding in found)
 
 
 def _ids(sentences):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from probekit.base.kinds import KINDS, KindName
 from probekit.base.registry import choose
-from probekit.metrics import METRICS
 from probekit.tasks.assemble import assemble, settle_labels
 from probekit.tasks.schemes import turn_to_bio
 from probekit.tasks.sentences import Corpus
@@ -41,6 +40,8 @@ class Task:
     any_scheme: bool = False
 
     def __post_init__(self) -> None:
+        from probekit.metrics import METRICS  # here, since it loads numpy, and a list of tasks waits
+
         for metric in self.metrics.values():
             choose("metric", metric, METRICS)
         if not self.slug:

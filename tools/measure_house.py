@@ -19,6 +19,7 @@ NAMES = {"tagging", "sentence", "pair", "regression", "language-modelling"}
 NAMES |= {"words", "predicted", "cls", "mean", "last", "tokens"}
 CONSTANTS = {"ARRAYS", "KINDS", "OWN_ROWS", "POOLED", "TOKENS"}
 CONSTANTS |= {"CLASS_KINDS", "CODE_KINDS", "CONTROL_KINDS"}
+SOUGHT = (NAMES, CONSTANTS)
 SHARED = {"__init__", "__main__", "contract"}  # names that many packages have
 _LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
@@ -105,15 +106,16 @@ def code_and_comments(module: Module) -> tuple[int, int]:
     return len(code.difference(*docstrings(module.nodes))), len(comments)
 
 
-def operands(module: Module) -> Iterator[set[object]]:
-    """Yield the literals and names that each comparison, and each value of a `case`, is with."""
+def operands(module: Module) -> Iterator[tuple[set[object], set[object]]]:
+    """Yield the literals, and the names, that each comparison or value of a `case` is with."""
     for node in module.nodes:
         if isinstance(node, ast.Compare | ast.MatchValue):
             sides = (
                 [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.value]
             )
             sides += [element for side in sides for element in getattr(side, "elts", ())]
-            yield {getattr(side, "value", getattr(side, "id", None)) for side in sides}
+            literals = {side.value for side in sides if isinstance(side, ast.Constant)}
+            yield literals, {side.id for side in sides if isinstance(side, ast.Name)}
 
 
 def code_rows(modules: list[Module]) -> Iterator[tuple[str, object]]:
@@ -126,9 +128,10 @@ def code_rows(modules: list[Module]) -> Iterator[tuple[str, object]]:
     sizes = sorted(len(span(f)) - sum(map(len, docstrings(f.body[:1]))) for f in functions)
     figures = len(sizes), *(sizes[len(sizes) * p // 100] for p in (50, 90)), sizes[-1]
     yield "functions: lines p50 / p90 / max", "{:,}: {} / {} / {}".format(*figures)
-    found = [names for m in modules if not m.name.startswith("tasks.") for names in operands(m)]
-    for what, sought in (("kind or array name", NAMES), ("constant of such names", CONSTANTS)):
-        yield f"comparisons with a {what} outside `tasks`", sum(bool(f & sought) for f in found)
+    found = [pair for m in modules if not m.name.startswith("tasks.") for pair in operands(m)]
+    for n, what in enumerate(("kind or array name", "constant of such names")):
+        figure = sum(bool(pair[n] & SOUGHT[n]) for pair in found)
+        yield f"comparisons with a {what} outside `tasks`", figure
 
 
 def main() -> None:

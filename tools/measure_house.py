@@ -17,9 +17,8 @@ from followed_calls import walks
 # kinds of label, arrays of an entry, and the constants that hold them
 NAMES = {"tagging", "sentence", "pair", "regression", "language-modelling"}
 NAMES |= {"words", "predicted", "cls", "mean", "last", "tokens"}
-CONSTANTS = {"ARRAYS", "KINDS", "OWN_ROWS", "POOLED", "TOKENS"}
-CONSTANTS |= {"CLASS_KINDS", "CODE_KINDS", "CONTROL_KINDS"}
-SOUGHT = (NAMES, CONSTANTS)
+CONSTANTS = {"ARRAYS", "KINDS", "LAST_ONLY", "POOLED", "OWN_ROWS", "TOKENS", "CLASS_KINDS"}
+SOUGHT = (NAMES, CONSTANTS | {"CODE_KINDS", "CONTROL_KINDS"})
 SHARED = {"__init__", "__main__", "contract"}  # names that many packages have
 _LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 

@@ -125,7 +125,7 @@ def _gather(
     }
     size = carved_bytes(buffers)
     memory = reused.take(size)
-    far = backbone.device.type != "cpu"  # elsewhere than what is written from
+    far = _is_far(backbone)
     near = torch.empty(size, dtype=memory.dtype, device=backbone.device) if far else memory
     blocks = _blocks(near, buffers, unit)
     for block in blocks.values():
@@ -139,6 +139,11 @@ def _gather(
         memory[:size].copy_(near)
         blocks = _blocks(memory, buffers, unit)
     return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics, memory=memory)
+
+
+def _is_far(backbone: Backbone) -> bool:
+    """Say whether the model is elsewhere than the memory that is written from."""
+    return backbone.device.type != "cpu"
 
 
 def _blocks(memory: Tensor, buffers: Buffers, unit: Unit) -> dict[str, Tensor]:

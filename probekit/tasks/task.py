@@ -40,7 +40,9 @@ class Task:
     any_scheme: bool = False
 
     def __post_init__(self) -> None:
-        from probekit.metrics import METRICS  # here, since it loads numpy, and a list of tasks waits
+        from probekit.metrics import (
+            METRICS,
+        )  # here, since it loads numpy, and a list of tasks waits
 
         for metric in self.metrics.values():
             choose("metric", metric, METRICS)

@@ -33,6 +33,7 @@ from probekit.store import StoredRows
 from probekit.tasks import get_task
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Descent, Steps
+from probekit.train.order import batches
 from probekit.train.residency import Residency
 from probekit.train.source import Inputs, Source
 from probekit.train.stream import Stream, StreamSpec
@@ -92,7 +93,9 @@ class Rerun:
         """Keep what is run."""
         self.backbone, self.encoded, self.heads = backbone, encoded, heads
         self.stream = next(iter(heads.values())).stream
-        self._steps = self.stream._steps()
+        spec = self.stream.spec
+        lengths, size = spec.train.lengths, spec.batch_size
+        self._steps = batches(lengths, seed=spec.seed, epochs=spec.epochs, batch_size=size)
         self.seconds: dict[str, float] = {}
 
     def epoch(self) -> float:
@@ -131,10 +134,10 @@ class Rerun:
         return torch.stack([state.flatten(0, 1)[places].float() for state in states])
 
     def _train(self, head: Cached, rows: torch.Tensor, step: np.ndarray) -> None:
-        (steps,) = head.stream._stepping["rows"]
+        ((_, _, (stepper,)),) = head.stream._parts
         head.stream.members[0].probe.train()
         own = head.source._inputs(rows, step)
-        steps.step(Inputs(rows, range(len(rows)), own.targets, own.offsets), remaining=0.5)
+        stepper.step(Inputs(rows, range(len(rows)), own.targets, own.offsets), remaining=0.5)
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 KindName = Literal["tagging", "sentence", "pair", "regression", "language-modelling"]
-Pooled = Literal["cls", "mean", "last"]
 OUTPUT_HEAD = "output-head"
 """What an entry may keep besides arrays: the model's own output head."""
 

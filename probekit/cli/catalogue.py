@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,9 +10,6 @@ from probekit.cli import arguments
 from probekit.cli.output import print_table
 from probekit.errors import OptionError
 from probekit.train.sweeps.protocols import PROTOCOLS
-
-if TYPE_CHECKING:
-    pass
 
 
 def tasks(

@@ -40,9 +40,8 @@ class Task:
     any_scheme: bool = False
 
     def __post_init__(self) -> None:
-        from probekit.metrics import (
-            METRICS,
-        )  # here, since it loads numpy, and a list of tasks waits
+        # not above: it loads numpy, and importing `probekit.tasks` loads no library
+        from probekit.metrics import METRICS
 
         for metric in self.metrics.values():
             choose("metric", metric, METRICS)

@@ -65,7 +65,7 @@ class Cached:
                 ),
             ),
         )
-        (self.source,) = Residency(0, device).streams([spec])[0].values()
+        (self.source,) = Residency(0, device).sources(spec.train, [spec]).values()
         self.stream = Stream(spec, {"rows": self.source}, ahead=0)
         self.reading: list[float] = []
 

@@ -19,7 +19,7 @@ from subjects import MINILM, data_path, model_path, parser, work_folder
 from probekit import ExtractOptions, Location, extract, open_features
 from probekit.features import FeatureView
 from probekit.train.order import batches
-from probekit.train.residency import decoded_bytes, resident_bytes
+from probekit.train.residency import resident_bytes
 from probekit.train.source import Source
 
 NUMBER, SENTENCES = 19, 16
@@ -87,7 +87,7 @@ def epoch(source: Source) -> Callable[[], None]:
 
 def in_memory(view: FeatureView) -> str:
     """Return what the rows take in memory, in words."""
-    sizes = (count(view, len(view.array.layers)) for count in (resident_bytes, decoded_bytes))
+    sizes = resident_bytes(view, len(view.array.layers))
     stored, decoded = (f"{size / 2**20:.0f} MiB" for size in sizes)
     return f"{stored} in memory as stored, {decoded} decoded"
 

@@ -126,7 +126,9 @@ class _Group:
         """Return what chooses a stream's checkpoints or strengths; one for all of the same rows."""
         view = self._dev.view if spec.judge is None else spec.judge
         if id(view) not in self._judges:
+            # a normalisation is that of all layers that streams over one view of train read
             judged = [one for one in self._specs if one.judge is view]
+            judged = [one for one in self._specs if any(one.train is own.train for own in judged)]
             sources = self._residency.sources(view, judged, once=spec.solved)
             self._judges[id(view)] = ScoredSplit(view, sources, self._dev.metric)
         return self._judges[id(view)]
@@ -172,18 +174,14 @@ class _Group:
                     stream.advance(stream.points[point], self._report)
                     judged.setdefault(judge, []).append(stream)
             for judge, own in judged.items():
-                self._score(own, judge)
-
-    def _score(self, streams: Sequence[Stream], judge: ScoredSplit) -> None:
-        """Score the members of streams where they are now."""
-        members = [(stream, member) for stream in streams for member in stream.members]
-        found = judge.predict([member for _, member in members])
-        for (stream, member), predicted in zip(members, found, strict=True):
-            member.note(stream.step, judge.scorer.score(predicted), judge.metric, predicted)
-            score = judge.metric.scale.text(member.last_score)
-            self._report(f"{named(member, stream.spec)}: {score}")
-        for stream in streams:
-            stream.scored_at = stream.step
+                members = [(stream, member) for stream in own for member in stream.members]
+                found = judge.predict([member for _, member in members])
+                for (stream, member), predicted in zip(members, found, strict=True):
+                    member.note(stream.step, judge.scorer.score(predicted), judge.metric, predicted)
+                    score = judge.metric.scale.text(member.last_score)
+                    self._report(f"{named(member, stream.spec)}: {score}")
+                for stream in own:
+                    stream.scored_at = stream.step
 
     def finish(
         self, others: Mapping[str, FeatureView], metrics: Mapping[str, type[Metric]], *, keep: bool
@@ -195,7 +193,9 @@ class _Group:
             splits[name] = ScoredSplit(view, sources, metrics.get(name, dev.metric))
         members = [member for _, member in finished]
         for member in members:
-            member.restore_best()
+            if member.best is not None:  # a solver leaves nothing but its solution
+                member.probe.load_state_dict(member.best.state)
+            member.probe.eval()
         unscored = [member for spec, member in finished if spec.solved or spec.judge is not None]
         for member, found in zip(unscored, dev.predict(unscored), strict=True):
             member.settle(dev.scorer.score(found), dev.metric, found)

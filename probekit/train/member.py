@@ -148,7 +148,16 @@ class Member:
             self._loss.zero_()
             self._steps = 0
             self.curve.append((step, loss if math.isfinite(loss) else ENDLESS, score))
-            self._note_divergence(loss)
+            values = self.probe.parameters()
+            finite = math.isfinite(loss) and all(bool(v.isfinite().all()) for v in values)
+            if not (finite or self.diverged):
+                self.diverged = True
+                logger.warning(
+                    "%s at lr %g: the loss or a trained value is no longer finite; lower --lr or "
+                    "use --normalize.",
+                    self.spec.head.name,
+                    self.spec.descent.peak(WEIGHTS),
+                )
         if self.diverged and self.best is not None:
             return
         sign = metric.scale.sign
@@ -164,24 +173,6 @@ class Member:
         self.selection_score = chosen.scores.get(metric.name)
         self.last_score = scores[metric.name]
         self.best = replace(chosen, scores=dict(scores), predicted=predicted)
-
-    def _note_divergence(self, loss: float) -> None:
-        values = self.probe.parameters()
-        if self.diverged or (math.isfinite(loss) and all(bool(v.isfinite().all()) for v in values)):
-            return
-        self.diverged = True
-        logger.warning(
-            "%s at lr %g: the loss or a trained value is no longer finite; lower --lr or use "
-            "--normalize.",
-            self.spec.head.name,
-            self.spec.descent.peak(WEIGHTS),
-        )
-
-    def restore_best(self) -> None:
-        """Return to the best checkpoint; a solver leaves nothing but its solution."""
-        if self.best is not None:
-            self.probe.load_state_dict(self.best.state)
-        self.probe.eval()
 
 
 def taken_over(

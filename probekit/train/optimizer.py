@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor
 from torch.optim.adam import adam
 
 from probekit.probe.parameter_groups import join
@@ -31,62 +31,46 @@ class Optimizer:
             descent: what all of them have in common.
         """
         self._descent = descent
-        by_rate: dict[float, list[nn.Parameter]] = {}  # groups of one rate step together
-        for name, values in join([probe.parameter_groups() for probe in probes]).items():
-            if trained := [value for value in values if value.requires_grad]:
-                by_rate.setdefault(descent.peak(name), []).extend(trained)
-        self.idle = not by_rate
-        self._groups = [_Group(values, rate, descent.decay) for rate, values in by_rate.items()]
+        self._by_rate: dict[float, list[tuple[Tensor, ...]]] = {}  # values of one rate go together
+        parts = [part for probe in probes for part in (probe.head, probe.decoder)]
+        for name, values in join([part.parameter_groups() for part in parts]).items():
+            for value in values:
+                if value.requires_grad:
+                    moments = torch.zeros_like(value), torch.zeros_like(value)
+                    steps = torch.zeros((), dtype=torch.float32, device=value.device)
+                    state = (value, *moments, steps)
+                    self._by_rate.setdefault(descent.peak(name), []).append(state)
+        self.idle = not self._by_rate
 
+    @torch.no_grad()
     def step(self, *, remaining: float) -> None:
         """Take one step down the gradients, and forget them; values without one stay.
 
         Args:
             remaining: the share of the run that is left, in (0, 1].
         """
-        for group in self._groups:
-            group.step(self._descent.share(remaining))
-
-
-class _Group:
-    """Values with one learning rate, and of each its two moments and number of steps."""
-
-    def __init__(self, values: list[nn.Parameter], lr: float, decay: float | None) -> None:
-        """Start the moments at 0; ``decay`` is AdamW's, None is Adam."""
-        self._lr, self._decay = lr, decay
-        self._states = [
-            (
-                value,
-                torch.zeros_like(value),
-                torch.zeros_like(value),
-                torch.zeros((), dtype=torch.float32, device=value.device),
+        decay, share = self._descent.decay, self._descent.share(remaining)
+        for rate, group in self._by_rate.items():
+            states = [state for state in group if state[0].grad is not None]
+            if not states:
+                continue
+            values, first, second, steps = map(list, zip(*states, strict=True))
+            adam(
+                values,
+                [value.grad for value in values],
+                first,
+                second,
+                [],
+                steps,
+                fused=True,
+                amsgrad=False,
+                beta1=_BETA1,
+                beta2=_BETA2,
+                lr=rate * share,
+                weight_decay=decay or 0.0,
+                eps=_EPS,
+                maximize=False,
+                decoupled_weight_decay=decay is not None,
             )
-            for value in values
-        ]
-
-    @torch.no_grad()
-    def step(self, share: float) -> None:
-        """Update the values that have a gradient, at a share of the learning rate."""
-        states = [state for state in self._states if state[0].grad is not None]
-        if not states:
-            return
-        values, first, second, steps = map(list, zip(*states, strict=True))
-        adam(
-            values,
-            [value.grad for value in values],
-            first,
-            second,
-            [],
-            steps,
-            fused=True,
-            amsgrad=False,
-            beta1=_BETA1,
-            beta2=_BETA2,
-            lr=self._lr * share,
-            weight_decay=self._decay or 0.0,
-            eps=_EPS,
-            maximize=False,
-            decoupled_weight_decay=self._decay is not None,
-        )
-        for value in values:
-            value.grad = None
+            for value in values:
+                value.grad = None

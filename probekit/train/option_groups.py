@@ -144,7 +144,14 @@ class Descent(Group):
         for kind, names in {"optimizer": OPTIMIZERS, "schedule": SCHEDULES}.items():
             if (name := getattr(self, kind)) is not None:
                 choose(kind, name, dict.fromkeys(names))
-        self._check_rates()
+        if self.lr != SEARCH:
+            check_range("lr", self.lr, 0, math.inf, "a number above 0, or search")
+        object.__setattr__(self, "rates", tuple(sorted((str(n), r) for n, r in self.rates)))
+        groups = [group for group, _ in self.rates]
+        for name, rate in self.rates:
+            if groups.count(name) > 1:
+                raise OptionError(f"--lr: one run has one rate of {name}; found several.")
+            check_range("lr", rate, 0, math.inf, f"a number above 0 for {name}")
         check_range("warmup", self.warmup, math.nextafter(0, -1), 1, "a number from 0 to below 1")
         decay = 0 if self.weight_decay is None else self.weight_decay
         if decay != SEARCH and not (is_number(decay) and 0 <= float(decay) < math.inf):
@@ -153,16 +160,6 @@ class Descent(Group):
             )
         if self.optimizer == "adam" and decay not in (0, DEFAULT_WEIGHT_DECAY):
             raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
-
-    def _check_rates(self) -> None:
-        if self.lr != SEARCH:
-            check_range("lr", self.lr, 0, math.inf, "a number above 0, or search")
-        object.__setattr__(self, "rates", tuple(sorted((str(n), r) for n, r in self.rates)))
-        names = [name for name, _ in self.rates]
-        for name, rate in self.rates:
-            if names.count(name) > 1:
-                raise OptionError(f"--lr: one run has one rate of {name}; found several.")
-            check_range("lr", rate, 0, math.inf, f"a number above 0 for {name}")
 
     def peak(self, group: str) -> float:
         """Return the peak learning rate of a group of parameters, once rates are settled."""

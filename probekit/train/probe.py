@@ -11,7 +11,6 @@ from probekit.errors import RecordError, reason_of
 from probekit.probe.decoders.contract import Decoder, Losses, Targets
 from probekit.probe.heads.contract import FusionHead, HeadInput
 from probekit.probe.heads.tokens import TokenStates
-from probekit.probe.parameter_groups import Groups, join
 
 _HEAVY = 100_000
 """Head parameters from which bfloat16 pays: below, casting the rows costs more than it saves."""
@@ -31,10 +30,6 @@ class Probe(nn.Module):
         self.head = head
         self.decoder = decoder
         self.heavy = count_values(head) >= _HEAVY or count_values(decoder) >= _HEAVY_DECODER
-
-    def parameter_groups(self) -> Groups:
-        """Return the parameters of both by group, those of one name together."""
-        return join([self.head.parameter_groups(), self.decoder.parameter_groups()])
 
     def logits(
         self, z: HeadInput, generator: torch.Generator | None = None
@@ -67,20 +62,12 @@ class Probe(nn.Module):
         with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
             if not enabled or isinstance(z, TokenStates) or device.type != "cpu":
                 return logits(z)
-            return logits(_filled_up(z))[: len(z)]
-
-
-def _filled_up(z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "filled layers dim"]:
-    """Repeat the last row until their number is a multiple of `MULTIPLE`; layer-major in memory.
-
-    oneDNN compiles its kernels for every number of rows, of which training has hundreds
-    (``benchmarks/kernels_kept.py``).
-    """
-    lacking = -len(z) % MULTIPLE
-    if not lacking:
-        return z
-    layers = z.transpose(0, 1)
-    return torch.cat([layers, layers[:, -1:].expand(-1, lacking, -1)], 1).transpose(0, 1)
+            # oneDNN compiles its kernels for every number of rows, of which training has hundreds
+            # (`benchmarks/kernels_kept.py`): the last row is repeated up to a multiple.
+            layers, lacking = z.transpose(0, 1), -len(z) % MULTIPLE
+            if lacking:
+                layers = torch.cat([layers, layers[:, -1:].expand(-1, lacking, -1)], 1)
+            return logits(layers.transpose(0, 1))[: len(z)]
 
 
 def count_parameters(module: nn.Module) -> int:

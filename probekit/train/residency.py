@@ -65,7 +65,7 @@ class Residency:
             return self._known[key]
         layout = TokenLayout(view) if reads == "tokens" else None
         read = view if layout is None else layout.view
-        stored, decoded = resident_bytes(read, len(layers)), decoded_bytes(read, len(layers))
+        stored, decoded = resident_bytes(read, len(layers))
         decode = self.device.type == "cpu" and stored < decoded <= _DECODED_SHARE * self.left
         size = decoded if decode else stored
         fits = size <= self.left and not once
@@ -84,16 +84,10 @@ class Residency:
             for reads, layers in union(specs).items()
         }
 
-    def streams(self, specs: Sequence[StreamSpec]) -> list[dict[Reads, Source]]:
-        """Return what each stream reads; streams over the same view share it."""
-        shared = [self.sources(spec.train, _readers(spec.train, specs)) for spec in specs]
-        pairs = zip(specs, shared, strict=True)
-        return [{reads: own[reads] for reads in union([spec])} for spec, own in pairs]
-
     def share(
         self, dev: FeatureView, specs: Sequence[StreamSpec]
     ) -> tuple[dict[Reads, Source], list[dict[Reads, Source]]]:
-        """Return what is read of dev, and what each stream reads.
+        """Return what is read of dev, and what each stream reads; those over one view share it.
 
         Memory goes to the view that is read most often first: dev once per evaluation, the rows of
         train once per epoch and stream.
@@ -104,32 +98,31 @@ class Residency:
         times = {id(dev): max((len(spec.points) for spec in specs), default=0)}
         for spec in specs:
             times[id(spec.train)] = times.get(id(spec.train), 0) + spec.epochs
-        views = {id(view): view for view in (dev, *(spec.train for spec in specs))}
-        for name in sorted(views, key=lambda name: -times[name]):
-            self.sources(views[name], specs if views[name] is dev else _readers(views[name], specs))
-        return self.sources(dev, specs), self.streams(specs)
+        readers = {id(dev): (dev, list(specs))}
+        for spec in specs:
+            if spec.train is not dev:
+                readers.setdefault(id(spec.train), (spec.train, []))[1].append(spec)
+        shared = {
+            place: self.sources(*readers[place])
+            for place in sorted(readers, key=lambda place: -times[place])
+        }
+        trained = [
+            {reads: shared[id(spec.train)][reads] for reads in union([spec])} for spec in specs
+        ]
+        return shared[id(dev)], trained
 
     def read_ahead(self, n_sources: int) -> int:
         """Return the bytes that the rows read ahead of each of some sources may take."""
         return min(max(self.left, _LEAST_READ_AHEAD) // max(n_sources, 1), _MOST_READ_AHEAD)
 
 
-def _readers(train: FeatureView, specs: Sequence[StreamSpec]) -> list[StreamSpec]:
-    """Return the streams over a view."""
-    return [spec for spec in specs if spec.train is train]
+def resident_bytes(view: FeatureView, n_layers: int) -> tuple[int, int]:
+    """Return the bytes that the rows of a view take in memory: as they are stored, and decoded.
 
-
-def resident_bytes(view: FeatureView, n_layers: int) -> int:
-    """Return the bytes that the rows of a view take in memory, as they are stored."""
-    return view.array.stored_nbytes(view.rows, n_layers)
-
-
-def decoded_bytes(view: FeatureView, n_layers: int) -> int:
-    """Return the bytes that they take decoded: int8 as float32, which a CPU gathers faster.
-
-    ``benchmarks/int8_rows.py`` compares the two.
+    int8 is decoded as float32, which a CPU gathers faster: ``benchmarks/int8_rows.py``.
     """
-    return len(view) * n_layers * view.array.dim * view.array.dtype.itemsize
+    decoded = len(view) * n_layers * view.array.dim * view.array.dtype.itemsize
+    return view.array.stored_nbytes(view.rows, n_layers), decoded
 
 
 def default_memory(device: torch.device) -> int:

@@ -31,27 +31,21 @@ def count_classes(label_names: Sequence[str]) -> int:
     Args:
         label_names: every label of the full train split.
     """
-    types = set(type_names(label_names))
-    return len(types - {"O"}) if _are_chunks(label_names) else len(types)
+    types = type_names(label_names)
+    are_chunks = types != list(label_names)
+    return len(set(types) - {"O"} if are_chunks else set(types))
 
 
 def type_names(label_names: Sequence[str]) -> list[str]:
     """Return the type of each label: ``PER`` of ``B-PER`` and ``I-PER``, elsewhere the label.
 
+    Labels are tags of chunks where each is ``O``, ``B-type`` or ``I-type`` and not all are ``O``.
     Tags without a type (``B``, ``I``) are of type ``_``, as seqeval calls it.
     """
-    if not _are_chunks(label_names):
+    chunks = [_CHUNK_TAG.match(name) for name in label_names if name != "O"]
+    if not chunks or not all(chunks):
         return list(label_names)
     return [name if name == "O" else name[2:] or "_" for name in label_names]
-
-
-def _are_chunks(label_names: Sequence[str]) -> bool:
-    """Say whether every label is ``O``, ``B-type`` or ``I-type``, and some are not ``O``.
-
-    The same holds of ``O``, ``B`` and ``I``.
-    """
-    chunks = [_CHUNK_TAG.match(name) for name in label_names if name != "O"]
-    return bool(chunks) and all(chunks)
 
 
 def draw(

@@ -185,7 +185,13 @@ class Source:
                 self._prefetch(np.arange(asked, next_stop))  # a block ahead
                 asked = next_stop
                 z = self.read(np.arange(start, stop)).to(self.device).float32()
-            yield self._inputs(z, _examples_between(offsets, start, stop))
+            # Examples without rows go with the block after them, and at the end with the last: of
+            # 3, 0, 2 and 0 rows (bounds 0 3 3 5 5), the rows 0 to 3 are of the first example alone,
+            # and the rows 3 to 5 of the three others.
+            first = int(np.searchsorted(offsets, start)) if start else 0
+            at_end = stop == offsets[-1]
+            last = len(offsets) - 1 if at_end else int(np.searchsorted(offsets, stop))
+            yield self._inputs(z, np.arange(first, last))
 
     def fitted(self, normalization: str) -> Normalization:
         """Return a normalisation fitted on what is read, for all of its layers; always the same.
@@ -264,17 +270,3 @@ def block_rows(view: FeatureView) -> int:
     array = view.array
     fitting = _BLOCK_BYTES // (array.dim * len(array.layers) * torch.float32.itemsize)
     return max(min(_BLOCK_VALUES // array.dim, fitting), _LEAST_BLOCK)
-
-
-def _examples_between(
-    offsets: Int64[np.ndarray, " bounds"], start: int, stop: int
-) -> Int64[np.ndarray, " examples"]:
-    """Return the examples that a block of rows is made of.
-
-    Examples without rows go with the block after them, and at the end with the last.
-    """
-    # Of examples with 3, 0, 2 and 0 rows (bounds 0 3 3 5 5), the rows 0 to 3 are of the first
-    # example alone, and the rows 3 to 5 of the three others.
-    first = int(np.searchsorted(offsets, start, "left")) if start else 0
-    last = len(offsets) - 1 if stop == offsets[-1] else int(np.searchsorted(offsets, stop, "left"))
-    return np.arange(first, last)

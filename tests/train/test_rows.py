@@ -13,7 +13,7 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.store.codec import TORCH_DTYPES
 from probekit.train.order import batches
-from probekit.train.residency import Residency, decoded_bytes, resident_bytes
+from probekit.train.residency import Residency, resident_bytes
 from probekit.train.source import Source, block_rows, select
 from tests.planted import MODEL, TASK, plant
 from tests.train.grouped import member_spec, stream_spec
@@ -117,7 +117,7 @@ def bytes_of(held):
 
 @pytest.mark.parametrize(("room", "decoded"), [(2, True), (2 - 1e-4, False)])
 def test_int8_rows_are_held_decoded_where_that_leaves_room(view, room, decoded):
-    memory = int(room * decoded_bytes(view, 2))
+    memory = int(room * resident_bytes(view, 2)[1])
     residency = Residency(memory, CPU)
     held = residency.source(view, "rows", (0, 2)).resident
     assert memory - residency.left == bytes_of(held)
@@ -128,7 +128,7 @@ def test_int8_rows_are_held_decoded_where_that_leaves_room(view, room, decoded):
 
 
 def test_rows_stay_in_memory_while_there_is_room(view):
-    size = resident_bytes(view, 2)
+    size, _ = resident_bytes(view, 2)
     residency = Residency(size, CPU)
     first = residency.source(view, "rows", (0, 1))
     assert first.resident is not None and residency.left == 0
@@ -145,7 +145,7 @@ def test_memory_goes_to_what_is_read_most_often(view, epochs, held):
     dev = view.take(np.arange(20))
     head = member_spec(head=HEADS["mean"](), decoder=DECODERS["linear"](), layers=(0, 2), lr=1e-3)
     specs = [stream_spec(train=view, seed=0, epochs=n, evals=5, members=(head,)) for n in epochs]
-    residency = Residency(resident_bytes(view, 2), CPU)
+    residency = Residency(resident_bytes(view, 2)[0], CPU)
     scored, trained = residency.share(dev, specs)
     in_memory = {
         "dev": scored["rows"].resident is not None,

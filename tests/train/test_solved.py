@@ -266,6 +266,23 @@ def test_heads_of_several_seeds_may_share_a_judge(splits, other):
         assert 0 <= result.diagnosis["selection_score"] <= 1
 
 
+def test_a_judge_of_one_stream_serves_members_beside_others_that_read_more(splits):
+    view = splits.view("train", valid_only=True)
+    held, kept = view.take(np.arange(10)), view.take(np.arange(10, view.n_examples))
+    judged, other = (
+        stream_spec(train=kept, judge=judge, seed=0, epochs=1, members=(member,))
+        for judge, member in (
+            (held, spec("last", (3,), fitter="adam", lr=1e-2, normalize="standardize")),
+            (None, spec("mean", (1, 2, 3), fitter="adam", lr=1e-2, normalize="standardize")),
+        )
+    )
+    dev = splits.view("dev")
+    (together,), _ = fit_group([judged, other], dev, metric=ACCURACY)
+    ((alone,),) = fit_group([judged], dev, metric=ACCURACY)
+    assert together.scores == alone.scores
+    assert together.diagnosis == alone.diagnosis
+
+
 def test_equal_scores_are_no_edge(splits):
     view = splits.view("train", valid_only=True)
     clear = replace(view, targets=(view.targets > 0).astype(np.int64))

@@ -1,7 +1,6 @@
 """Dropout whose masks come from a given generator (``nn.Dropout`` draws from the global one)."""
 
 import torch
-from torch import nn
 
 from probekit.errors import OptionError
 from probekit.probe.decoders.contract import Fused
@@ -9,13 +8,17 @@ from probekit.probe.decoders.contract import Fused
 _STEPS = 2**16
 
 
-def dropout(x: Fused, rate: float, generator: torch.Generator | None) -> Fused:
+def dropout(
+    x: Fused, rate: float, generator: torch.Generator | None, *, training: bool = True
+) -> Fused:
     """Zero each element with probability ``rate`` and scale the rest by 1 / (1 - rate).
+
+    Where nothing is trained, x is returned as it is.
 
     Raises:
         OptionError: ``rate`` is above 0 and there is no generator.
     """
-    if rate == 0:
+    if rate == 0 or not training:
         return x
     if generator is None:
         raise OptionError(
@@ -37,11 +40,6 @@ def dropout_mask(like: Fused, rate: float, generator: torch.Generator) -> Fused:
     dropped = min(round(rate * _STEPS), _STEPS - 1)
     keep = bits.view(like.shape) >= dropped - _STEPS // 2
     return keep.to(like.dtype).mul_(_STEPS / (_STEPS - dropped))
-
-
-def drop(module: nn.Module, x: Fused, rate: float, generator: torch.Generator | None) -> Fused:
-    """Return x after dropout if the module is in training mode, else x itself."""
-    return dropout(x, rate, generator) if module.training else x
 
 
 def check_rate(decoder: str, rate: float) -> None:

@@ -18,7 +18,7 @@ from probekit.probe.decoders.contract import (
     Objective,
     Solution,
 )
-from probekit.probe.decoders.dropout import check_rate, drop
+from probekit.probe.decoders.dropout import check_rate, dropout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,5 +78,5 @@ class LinearDecoder(Classifier):
 
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the product runs in the autocast dtype."""
-        h = drop(self, h, self.dropout, generator)
+        h = dropout(h, self.dropout, generator, training=self.training)
         return full(functional.linear(h, self.weight, self.bias))

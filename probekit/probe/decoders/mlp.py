@@ -10,7 +10,7 @@ from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
 from probekit.errors import OptionError
 from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
-from probekit.probe.decoders.dropout import check_rate, drop
+from probekit.probe.decoders.dropout import check_rate, dropout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,5 +60,5 @@ class MLPDecoder(Classifier):
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the products run in the autocast dtype."""
         for layer in (self.first, self.second):
-            h = functional.relu(layer(drop(self, h, self.dropout, generator)))
-        return full(self.out(drop(self, h, self.dropout, generator)))
+            h = functional.relu(layer(dropout(h, self.dropout, generator, training=self.training)))
+        return full(self.out(dropout(h, self.dropout, generator, training=self.training)))

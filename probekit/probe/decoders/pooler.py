@@ -8,7 +8,7 @@ import torch
 from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
 from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
-from probekit.probe.decoders.dropout import check_rate, drop
+from probekit.probe.decoders.dropout import check_rate, dropout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,4 +50,4 @@ class PoolerDecoder(Classifier):
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the products run in the autocast dtype."""
         pooled = full(self.dense(h)).tanh()
-        return full(self.out(drop(self, pooled, self.dropout, generator)))
+        return full(self.out(dropout(pooled, self.dropout, generator, training=self.training)))

@@ -20,7 +20,7 @@ from probekit.probe.decoders.contract import (
     Solution,
     Targets,
 )
-from probekit.probe.decoders.dropout import check_rate, drop
+from probekit.probe.decoders.dropout import check_rate, dropout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class RegressionDecoder(Decoder):
 
         In bfloat16 values near 4 would lie 0.016 apart, and ties move a rank correlation.
         """
-        h = drop(self, h, self.dropout, generator)
+        h = dropout(h, self.dropout, generator, training=self.training)
         with torch.autocast(h.device.type, enabled=False):
             standard = functional.linear(h.to(self.weight.dtype), self.weight, self.bias)
         return self.mean + self.deviation * standard

@@ -58,11 +58,12 @@ class LayerWeights:
 
     def by_layer(self) -> dict[int, float]:
         """Return ``{layer: weight}``, averaged over the rows where weights differ by row."""
-        return self._average(self.weights)
+        means = self.weights.double().reshape(-1, len(self.layers)).mean(0)
+        return dict(zip(self.layers, means.tolist(), strict=True))
 
     def raw_by_layer(self) -> dict[int, float] | None:
         """Return ``{layer: raw weight}`` like `by_layer`, or None for a head without softmax."""
-        return None if self.raw is None else self._average(self.raw)
+        return None if self.raw is None else LayerWeights(self.layers, self.raw).by_layer()
 
     def select(self, rows: Tensor) -> "LayerWeights":
         """Return the weights of some rows (a mask or indices); unchanged when all rows agree."""
@@ -80,10 +81,6 @@ class LayerWeights:
         raws = [part.raw for part in parts if part.raw is not None]
         weights = torch.cat([part.weights for part in parts])
         return LayerWeights(first.layers, weights, torch.cat(raws) if raws else None)
-
-    def _average(self, values: Tensor) -> dict[int, float]:
-        means = values.double().reshape(-1, len(self.layers)).mean(0)
-        return dict(zip(self.layers, means.tolist(), strict=True))
 
 
 class FusionHead(nn.Module, ABC):

@@ -1,6 +1,6 @@
 """Named groups of a module's trainable parameters: what learning rates are given to."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from torch import nn
 
@@ -16,9 +16,3 @@ def divide(module: nn.Module, **named: Iterable[nn.Parameter]) -> Groups:
     apart = {id(value) for values in groups.values() for value in values}
     rest = tuple(value for value in module.parameters() if id(value) not in apart)
     return {WEIGHTS: rest, **groups}
-
-
-def join(parts: Sequence[Groups]) -> Groups:
-    """Return the groups of several modules, those of one name as one."""
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: tuple(v for part in parts for v in part.get(name, ())) for name in names}

@@ -1,12 +1,13 @@
 """The optimizer of probes, with learning rates that follow a schedule."""
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import attrgetter
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from probekit.probe.parameter_groups import join
 from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe
 
@@ -33,13 +34,12 @@ class Optimizer:
         self._descent = descent
         self._by_rate: dict[float, list[tuple[Tensor, ...]]] = {}  # values of one rate go together
         parts = [part for probe in probes for part in (probe.head, probe.decoder)]
-        for name, values in join([part.parameter_groups() for part in parts]).items():
-            for value in values:
-                if value.requires_grad:
-                    moments = torch.zeros_like(value), torch.zeros_like(value)
-                    steps = torch.zeros((), dtype=torch.float32, device=value.device)
-                    state = (value, *moments, steps)
-                    self._by_rate.setdefault(descent.peak(name), []).append(state)
+        groups = chain.from_iterable(part.parameter_groups().items() for part in parts)
+        for name, values in groups:
+            for value in filter(attrgetter("requires_grad"), values):
+                moments = torch.zeros_like(value), torch.zeros_like(value)
+                steps = torch.zeros((), dtype=torch.float32, device=value.device)
+                self._by_rate.setdefault(descent.peak(name), []).append((value, *moments, steps))
         self.idle = not self._by_rate
 
     @torch.no_grad()

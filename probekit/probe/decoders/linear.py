@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.base.numbers.initialization import linear_layer
+from probekit.base.numbers.initialization import linear_uniform
 from probekit.base.numbers.precision import full
 from probekit.probe.decoders.contract import (
     UNSEEN_LOSS,
@@ -59,9 +59,8 @@ class LinearDecoder(Classifier):
         """Draw weight and bias from U(-1/sqrt(width), 1/sqrt(width))."""
         super().__init__(width, n_classes)
         self.dropout = dropout
-        layer = linear_layer(width, n_classes, generator)
-        self.weight = layer.weight
-        self.bias = layer.bias
+        self.weight = linear_uniform(n_classes, width, fan_in=width, generator=generator)
+        self.bias = linear_uniform(n_classes, fan_in=width, generator=generator)
 
     @property
     def affine(self) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ and the one before alone, so two tables over label pairs decide everything.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 from typing import ClassVar
 
@@ -21,7 +22,6 @@ from probekit.metrics.accuracy import Accuracy
 from probekit.metrics.contract import ClassMetric, Parts, Scores, per_example
 from probekit.metrics.gold import Gold, Ids, Offsets
 
-TypeCounts = Int64[np.ndarray, " types"]
 Ratios = Float64[np.ndarray, " types"]
 Numbers = Num[np.ndarray, " types"]
 
@@ -117,6 +117,7 @@ class SpanF1(ClassMetric):
         self._start[spans.stop] = spans.start
         self._type = np.zeros(self._finder.n_places, dtype=np.int64)
         self._type[spans.stop] = spans.type
+        self._count = partial(np.bincount, minlength=len(self._finder.types))
         self._n_gold = self._count(spans.type)
 
     def score(self, predicted: Ids) -> dict[str, float]:
@@ -156,9 +157,6 @@ class SpanF1(ClassMetric):
     def _is_right(self, spans: Spans) -> Bool[np.ndarray, " spans"]:
         same = self._start[spans.stop] == spans.start
         return same & (self._type[spans.stop] == spans.type)
-
-    def _count(self, types: Int64[np.ndarray, " spans"]) -> TypeCounts:
-        return np.bincount(types, minlength=len(self._finder.types)).astype(np.int64)
 
     def _decode(self, ids: Ids) -> list[list[str]]:
         words = [self.gold.names[i] for i in ids]

@@ -25,7 +25,7 @@ from typing import Self
 import psutil
 
 from probekit.base.notices import warn_once
-from probekit.results.log import append_line, lock_path, records_lock
+from probekit.results.log import append_line, records_lock
 from probekit.results.record import Record
 
 logger = logging.getLogger(__name__)
@@ -233,7 +233,7 @@ def _counts(path: Path, owner: Owner, out: Path) -> bool:
 
 def _now(out: Path) -> float:
     """Return the time by the clock of the file system, as clocks of machines may differ."""
-    lock = lock_path(out)
+    lock = out.with_name(f"{out.name}.lock")  # a file to touch that is there anyhow
     lock.touch()
     return lock.stat().st_mtime
 

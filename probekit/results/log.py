@@ -47,11 +47,6 @@ def check_appendable(path: str | Path) -> None:
             os.close(os.open(path, os.O_RDWR))
 
 
-def lock_path(path: Path) -> Path:
-    """Return the lock of a results file."""
-    return path.with_name(f"{path.name}.lock")
-
-
 @contextmanager
 def records_lock(path: Path) -> Iterator[None]:
     """Hold the lock of a results file, whose folder is created.
@@ -61,7 +56,7 @@ def records_lock(path: Path) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock_path(path)):
+        with FileLock(path.with_name(f"{path.name}.lock")):
             yield
     except OSError as error:
         if isinstance(error, StorageError):
@@ -125,7 +120,7 @@ def recorded(path: Path) -> dict[str, Record]:
     Raises:
         RecordError: a line is no record.
     """
-    return {record.key: record for record in load_records(path)} if path.is_file() else {}
+    return {record.key: record for record in _read_file(path)} if path.is_file() else {}
 
 
 def load_records(paths: str | Path | Iterable[str | Path]) -> list[Record]:

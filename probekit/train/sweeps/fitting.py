@@ -14,7 +14,6 @@ from probekit.probe.fitters import FITTERS
 from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent, Steps
-from probekit.train.sweeps.run_options import flags
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import open_saved
 
@@ -88,7 +87,7 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
     if not suited or spec.untrained or _moves_on(spec) or spec.as_published:
         return "adam"
     if spec.descending:
-        names = " and ".join(flags(spec.descending))
+        names = " and ".join(spec.descending)
         warn_once(logger, "%s given: fitted by adam, not solved (--fit).", names)
         return "adam"
     if values > MOST_SOLVED:

@@ -24,13 +24,13 @@ from probekit.probe.heads.contract import BackboneFacts, HeadSpec
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.tasks import is_own
 from probekit.train.member import MemberSpec
-from probekit.train.option_groups import Descent
+from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent
 from probekit.train.order import steps_per_epoch
 from probekit.train.probe import count_parameters
 from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import settle_fit
-from probekit.train.sweeps.run_views import count_scored, fitted_and_judging, sample, train_view
+from probekit.train.sweeps.run_views import fitted_and_judging, sample, train_view
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.start import SavedStart, open_start
 
@@ -152,6 +152,13 @@ def _planned(
         start=start.state,
         freeze_head=spec.freeze_fusion,
     )
+    # 10,000 train rows in 500 sentences make 320 rows a batch of 16. 3,200 dev rows, scored 10
+    # times, and 3,200 test rows, scored once, are then 110 batches.
+    rows = {name: splits.n_rows(name) for name in splits.labels}
+    train = rows.pop("train")
+    judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
+    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
+    n_scored = ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)
     n_head, width, linear = count_head(member, splits.manifest.dim)
     return Run(
         options=options,
@@ -160,7 +167,7 @@ def _planned(
         n_params=n_head + count_decoder(spec.decoder, backbone, width, splits.n_outputs),
         linear=linear,
         n_values=n_values,
-        n_scored=count_scored(spec, splits),
+        n_scored=n_scored,
         init=start.name,
         classes=splits.label_map.names,
     )

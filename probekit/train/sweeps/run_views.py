@@ -1,4 +1,4 @@
-"""What a run reads: its splits, the rows that it is fitted and scored on, and how many they are."""
+"""What a run reads: its splits, and the rows that it is fitted and scored on."""
 
 from functools import lru_cache
 
@@ -10,7 +10,6 @@ from probekit.base.selection import HELD_OUT, Selection
 from probekit.errors import OptionError
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.probe.fitters import SOLVERS
-from probekit.train.option_groups import DEFAULT_BATCH_SIZE
 from probekit.train.sampling import count_classes, draw, held_out, hold_out
 from probekit.train.sweeps.run_options import Data
 from probekit.train.sweeps.specs import TrainSpec
@@ -117,14 +116,3 @@ def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
         held = splits.view("train", pooling=spec.pooling).take(part(spec, splits)[1])
         found |= {HELD_OUT if "dev" in found else "dev": held}
     return found
-
-
-def count_scored(spec: TrainSpec, splits: Splits) -> float:
-    """Return how many batches the rows make that a run scores, each as often as it does."""
-    # 10,000 train rows in 500 sentences make 320 rows a batch of 16. 3,200 dev rows, scored 10
-    # times, and 3,200 test rows, scored once, are then 110 batches.
-    rows = {name: splits.n_rows(name) for name in splits.labels}
-    train = rows.pop("train")
-    judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
-    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
-    return ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)

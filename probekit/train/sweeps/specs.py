@@ -25,7 +25,6 @@ from probekit.train.sweeps.run_options import (
     ProbeOptions,
     Sample,
     Start,
-    flags,
 )
 
 SEARCHABLE = ("lr", "weight_decay")
@@ -71,7 +70,7 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
                 raise OptionError(f"--lr {name}={rate}: write the number alone, --lr {rate}.")
         if self.select == HELD_OUT and self.hold_out is None:
             raise OptionError(f"--select {HELD_OUT} chooses by what --hold-out F keeps; give both.")
-        descent = flags(self.descending)
+        descent = self.descending
         if self.fit in SOLVERS and descent:
             raise OptionError(
                 f"--fit {self.fit} solves for the optimum and takes no {descent[0]}; "
@@ -96,11 +95,13 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
             )
 
     @property
-    def descending(self) -> tuple[str, ...]:
-        """The options of descent by steps that were given, a decoder's dropout included."""
-        given = (*self.of(Descent).given, *self.of(Steps).given)
-        dropout = self.decoder is not None and "dropout=" in self.decoder
-        return (*given, "dropout") if dropout else given
+    def descending(self) -> list[str]:
+        """The options of descent by steps that were given, as typed; a decoder's dropout is one."""
+        given = [*self.of(Descent).given, *self.of(Steps).given]
+        if self.decoder is not None and "dropout=" in self.decoder:
+            given.append("dropout")
+        # rates of groups are typed with the learning rate
+        return list(dict.fromkeys(flag("lr" if name == "rates" else name) for name in given))
 
     @property
     def searched(self) -> tuple[str, ...]:

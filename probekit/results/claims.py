@@ -228,14 +228,11 @@ def _counts(path: Path, owner: Owner, out: Path) -> bool:
         beat = path.stat().st_mtime
     except FileNotFoundError:  # let go of just now
         return False
-    return _now(out) - beat < SILENT_SECONDS
-
-
-def _now(out: Path) -> float:
-    """Return the time by the clock of the file system, as clocks of machines may differ."""
-    lock = out.with_name(f"{out.name}.lock")  # a file to touch that is there anyhow
+    # Clocks of machines may differ: now is when that of the file system says that a file was
+    # touched, one that is there anyhow.
+    lock = out.with_name(f"{out.name}.lock")
     lock.touch()
-    return lock.stat().st_mtime
+    return lock.stat().st_mtime - beat < SILENT_SECONDS
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from logging.handlers import QueueHandler
-from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from types import FrameType
@@ -76,7 +75,11 @@ def _run_spawned(
         sys.exit(_UNGUARDED)
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
-    pool = _start_pool(context, workers, news)
+    level = logging.getLogger("probekit").getEffectiveLevel()
+    given = news, max(usable_cores() // workers, 1), level
+    pool = ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_start_worker, initargs=given
+    )
     try:
         futures = {pool.submit(_run_job, job): place for place, job in enumerate(jobs)}
         processes = list(pool._processes.values())
@@ -86,7 +89,9 @@ def _run_spawned(
                 for result in _results(future, pool, processes):
                     yield futures[future], result
         except KeyboardInterrupt:
-            _ask_to_stop(processes)
+            for process in processes:  # what is finished is wanted; those that start end at once
+                if process.pid is not None and process.is_alive():
+                    os.kill(process.pid, STOP)
             for future in _as_completed(left, news, report, seconds=_GRACE_SECONDS):
                 found = future.result() if future.exception() is None else []
                 yield from ((futures[future], result) for result in found)
@@ -129,14 +134,6 @@ def _cause_of_death(processes: Sequence[BaseProcess]) -> str:
     name = signal.Signals(-min(codes, default=-signal.SIGKILL)).name
     why = ", most likely for lack of memory" if name == "SIGKILL" else f" of {name}"
     return f"a worker process died{why}. {kept} with a smaller --memory or fewer --workers."
-
-
-def _start_pool(context: SpawnContext, workers: int, news: Any) -> ProcessPoolExecutor:
-    level = logging.getLogger("probekit").getEffectiveLevel()
-    given = news, max(usable_cores() // workers, 1), level
-    return ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=given
-    )
 
 
 def _start_worker(news: Any, threads: int, level: int) -> None:
@@ -223,10 +220,3 @@ def _drain(news: Any, report: Report) -> None:
                 logger.handle(found)
         else:
             report(found)
-
-
-def _ask_to_stop(processes: Sequence[BaseProcess]) -> None:
-    """Ask workers for what they have finished; those that still start end at once."""
-    for process in processes:
-        if process.pid is not None and process.is_alive():
-            os.kill(process.pid, STOP)

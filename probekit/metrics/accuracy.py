@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.contract import ClassMetric, Parts, Scores, per_example, ratio
-from probekit.metrics.gold import Gold, Ids
+from probekit.metrics.gold import Ids
 
 
 class Accuracy(ClassMetric):
@@ -18,7 +18,7 @@ class Accuracy(ClassMetric):
 
     def parts(self, predicted: Ids) -> Parts:
         """Return the right rows and all rows of each example."""
-        self.check(predicted)
+        self.gold.check(predicted)
         right = predicted == self.gold.ids
         rows = np.stack([right, np.ones_like(right)], axis=1)
         return per_example(rows, self.gold.offsets)
@@ -29,8 +29,8 @@ class Accuracy(ClassMetric):
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return ``{"accuracy": share}``."""
-        self.check(predicted)
-        return {Accuracy.name: accuracy(self.gold, predicted)}
+        self.gold.check(predicted)
+        return {Accuracy.name: float((predicted == self.gold.ids).mean())}
 
 
 class MicroF1(Accuracy):
@@ -47,10 +47,5 @@ class MicroF1(Accuracy):
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return ``micro-f1`` and ``accuracy``."""
-        self.check(predicted)
-        return dict.fromkeys((MicroF1.name, Accuracy.name), accuracy(self.gold, predicted))
-
-
-def accuracy(gold: Gold, predicted: Ids) -> float:
-    """Return the share of predictions that are right."""
-    return float((predicted == gold.ids).mean())
+        share = super().score(predicted)[Accuracy.name]
+        return dict.fromkeys((MicroF1.name, Accuracy.name), share)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from probekit.errors import OptionError
-from probekit.metrics.gold import AnyGold, Gold, Ids, LossGold, Offsets, ValueGold, check_ids
+from probekit.metrics.gold import AnyGold, Gold, LossGold, Offsets, ValueGold
 
 T = TypeVar("T")
 Consumes = Literal["classes", "values", "losses"]
@@ -162,10 +162,6 @@ class ClassMetric(AdditiveMetric):
     """Base of the metrics of class ids."""
 
     gold: Gold
-
-    def check(self, predicted: Ids) -> None:
-        """Raise OptionError unless there is one prediction per word, each an index into names."""
-        check_ids(self.gold, predicted)
 
 
 def per_example(rows: Shaped[np.ndarray, "rows parts"], offsets: Offsets) -> Parts:

@@ -48,6 +48,15 @@ class Gold:
                 "(encode_gold does)."
             )
 
+    def check(self, predicted: Ids) -> None:
+        """Raise OptionError unless there is one prediction per word, each an index into names."""
+        check_count(predicted, len(self.ids), "word")
+        if predicted.min() < 0 or predicted.max() >= len(self.names):
+            raise OptionError(
+                f"predictions must be label ids in 0..{len(self.names) - 1}; found "
+                f"{predicted.min()} to {predicted.max()}."
+            )
+
 
 @dataclass(frozen=True)
 class ValueGold:
@@ -126,17 +135,6 @@ def _check_bounds(noun: str, count: int, bounds: Offsets) -> None:
         )
 
 
-def check_ids(gold: Gold, predicted: Ids) -> None:
-    """Raise OptionError unless there is one prediction per word, each an index into names."""
-    n_names = len(gold.names)
-    check_count(predicted, len(gold.ids), "word")
-    if predicted.min() < 0 or predicted.max() >= n_names:
-        raise OptionError(
-            f"predictions must be label ids in 0..{n_names - 1}; found {predicted.min()} to "
-            f"{predicted.max()}."
-        )
-
-
 def check_count(predicted: Ids | Values, expected: int, noun: str) -> None:
     """Raise OptionError unless there are as many predictions as expected."""
     if len(predicted) != expected:
@@ -175,7 +173,7 @@ def confusion(gold: Gold, predicted: Ids, groups: Sequence[str] | None = None) -
     Raises:
         OptionError: another number of predictions than rows, or an id outside ``gold.names``.
     """
-    check_ids(gold, predicted)
+    gold.check(predicted)
     names = gold.names if groups is None else tuple(groups)
     kinds = tuple(dict.fromkeys(names))
     group = np.array([kinds.index(name) for name in names])

@@ -24,7 +24,7 @@ class Matthews(ClassMetric):
 
     def parts(self, predicted: Ids) -> Parts:
         """Return of each example the right rows, and the gold and predicted rows of each class."""
-        self.check(predicted)
+        self.gold.check(predicted)
         classes = np.eye(len(self.gold.names))
         right = (predicted == self.gold.ids)[:, None]
         rows = np.concatenate([right, classes[self.gold.ids], classes[predicted]], axis=1)
@@ -40,7 +40,7 @@ class Matthews(ClassMetric):
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return ``matthews`` and ``accuracy``."""
-        self.check(predicted)
+        self.gold.check(predicted)
         counts = count_pairs(self.gold.ids, predicted, len(self.gold.names))
         gold, found = counts.sum(1), counts.sum(0)
         total, right = int(counts.sum()), int(counts.trace())

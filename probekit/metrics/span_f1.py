@@ -11,17 +11,17 @@ and the one before alone, so two tables over label pairs decide everything.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Num
 
-from probekit.metrics.accuracy import Accuracy, accuracy
+from probekit.metrics.accuracy import Accuracy
 from probekit.metrics.contract import ClassMetric, Parts, Scores, per_example
 from probekit.metrics.gold import Gold, Ids, Offsets
 
-TypeCounts = Int64[np.ndarray, " types"]
 Ratios = Float64[np.ndarray, " types"]
 Numbers = Num[np.ndarray, " types"]
 
@@ -66,12 +66,20 @@ class SpanFinder:
             names: label names; ids index them.
             offsets: bounds of the examples, (examples + 1,).
         """
-        parts = [_split(name) for name in (*names, "O")]
+        parts = [(name[0], name[1:].split("-", maxsplit=1)[-1] or "_") for name in (*names, "O")]
         self.types = tuple(sorted({type_ for _, type_ in parts}))
         self._outside = len(names)
         self._type_of = np.array([self.types.index(type_) for _, type_ in parts], dtype=np.int64)
-        self._starts = np.array([_starts(*before, *label) for before in parts for label in parts])
-        self._ends = np.array([_ends(*before, *label) for before in parts for label in parts])
+        starts, ends = [], []
+        for (before, type_before), (prefix, type_) in product(parts, parts):
+            changed = type_before != type_
+            starts.append(
+                prefix in "BS" or (before, prefix) in _STARTS or (changed and prefix not in "O.")
+            )
+            ends.append(
+                before in "ES" or (before, prefix) in _ENDS or (changed and before not in "O.")
+            )
+        self._starts, self._ends = np.array(starts), np.array(ends)
         lengths = np.diff(offsets)
         self._places = np.arange(offsets[-1]) + np.repeat(np.arange(len(lengths)), lengths)
         self.n_places = int(offsets[-1]) + len(lengths)
@@ -109,26 +117,26 @@ class SpanF1(ClassMetric):
         self._start[spans.stop] = spans.start
         self._type = np.zeros(self._finder.n_places, dtype=np.int64)
         self._type[spans.stop] = spans.type
+        self._count = partial(np.bincount, minlength=len(self._finder.types))
         self._n_gold = self._count(spans.type)
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return micro F1, precision, recall and F1 per type; equal to `judge`, bit for bit."""
-        self.check(predicted)
+        self.gold.check(predicted)
         spans = self._finder.find(predicted)
         right = self._is_right(spans)
         n_right, n_found = self._count(spans.type[right]), self._count(spans.type)
-        total = _f1(
-            n_right.sum(keepdims=True), n_found.sum(keepdims=True), self._n_gold.sum(keepdims=True)
-        )
-        per_type = _f1(n_right, n_found, self._n_gold)[2]
+        counts = n_right, n_found, self._n_gold
+        micro = [float(ratio[0]) for ratio in _f1(*(one.sum(keepdims=True) for one in counts))]
+        per_type = _f1(*counts)[2]
         present = np.flatnonzero(n_found + self._n_gold)
         types = [self._finder.types[i] for i in present]
-        micro = [float(ratio[0]) for ratio in total]
-        return _scores(micro, accuracy(self.gold, predicted), types, per_type[present])
+        words = float((predicted == self.gold.ids).mean())
+        return _scores(micro, words, types, per_type[present])
 
     def parts(self, predicted: Ids) -> Parts:
         """Return the right, the predicted and the gold spans of each example."""
-        self.check(predicted)
+        self.gold.check(predicted)
         spans = self._finder.find(predicted)
         places = np.zeros((self._finder.n_places, 3))
         places[spans.stop, 0] = self._is_right(spans)
@@ -143,15 +151,12 @@ class SpanF1(ClassMetric):
 
     def judge(self, predicted: Ids) -> dict[str, float]:
         """Return the same scores computed by seqeval itself."""
-        self.check(predicted)
+        self.gold.check(predicted)
         return span_f1_seqeval(self._decode(self.gold.ids), self._decode(predicted))
 
     def _is_right(self, spans: Spans) -> Bool[np.ndarray, " spans"]:
         same = self._start[spans.stop] == spans.start
         return same & (self._type[spans.stop] == spans.type)
-
-    def _count(self, types: Int64[np.ndarray, " spans"]) -> TypeCounts:
-        return np.bincount(types, minlength=len(self._finder.types)).astype(np.int64)
 
     def _decode(self, ids: Ids) -> list[list[str]]:
         words = [self.gold.names[i] for i in ids]
@@ -196,17 +201,3 @@ def _f1(right: Numbers, found: Numbers, gold: Numbers) -> tuple[Ratios, Ratios, 
     total = precision + recall
     f1 = 2 * precision * recall / np.where(total == 0, 1.0, total)
     return precision, recall, f1
-
-
-def _split(name: str) -> tuple[str, str]:
-    return name[0], name[1:].split("-", maxsplit=1)[-1] or "_"
-
-
-def _starts(before: str, type_before: str, prefix: str, type_: str) -> bool:
-    changed = prefix not in "O." and type_before != type_
-    return prefix in "BS" or (before, prefix) in _STARTS or changed
-
-
-def _ends(before: str, type_before: str, prefix: str, type_: str) -> bool:
-    changed = before not in "O." and type_before != type_
-    return before in "ES" or (before, prefix) in _ENDS or changed

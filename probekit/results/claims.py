@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Self
 import psutil
 
 from probekit.base.notices import warn_once
-from probekit.results.log import append_line, line_of, lock_path, records_lock
+from probekit.results.log import append_line, records_lock
 from probekit.results.record import Record
 
 logger = logging.getLogger(__name__)
@@ -85,23 +85,23 @@ class Owner:
             return True
 
 
+@dataclass(eq=False)
 class Claims:
-    """The claims of one owner on runs of one records file, alive while the context is open."""
+    """The claims of one owner on runs of one records file, alive while the context is open.
 
-    def __init__(self, out: Path) -> None:
-        """Claim nothing yet.
+    Attributes:
+        out: the records file.
+    """
 
-        Args:
-            out: the records file.
-        """
-        self._out = out
-        self._owner = Owner.here()
-        self._held: set[str] = set()
-        self._ended = threading.Event()
-        self._beating = threading.Thread(target=self._beat, name="probekit-claims", daemon=True)
+    out: Path
+    _owner: Owner = field(default_factory=Owner.here, init=False)
+    _held: set[str] = field(default_factory=set, init=False)
+    _ended: threading.Event = field(default_factory=threading.Event, init=False)
+    _beating: threading.Thread = field(init=False)
 
     def __enter__(self) -> Self:
         """Start the heartbeat."""
+        self._beating = threading.Thread(target=self._beat, name="probekit-claims", daemon=True)
         self._beating.start()
         return self
 
@@ -121,11 +121,11 @@ class Claims:
             StorageError: the claims cannot be written.
         """
         taken: set[str] = set()
-        with records_lock(self._out):
+        with records_lock(self.out):
             for key in keys:
-                path = claim_path(self._out, key)
+                path = claim_path(self.out, key)
                 owner = _read(path)
-                if owner is not None and _counts(path, owner, self._out):
+                if owner is not None and _counts(path, owner, self.out):
                     continue
                 if owner is not None:
                     warn_once(logger, "%s did not record all that it had begun: taken over", owner)
@@ -146,11 +146,11 @@ class Claims:
             RecordError: the file ends in something that is no part of a record.
             StorageError: the file cannot be written.
         """
-        with records_lock(self._out):
-            own = _read(claim_path(self._out, record.key)) == self._owner
+        with records_lock(self.out):
+            own = _read(claim_path(self.out, record.key)) == self._owner
             if own:
-                append_line(self._out, line_of(record))
-                claim_path(self._out, record.key).unlink(missing_ok=True)
+                append_line(self.out, record)
+                claim_path(self.out, record.key).unlink(missing_ok=True)
         self._held.discard(record.key)
         if not own:
             logger.warning(
@@ -165,9 +165,9 @@ class Claims:
         held = self._held.intersection(keys)
         if not held:
             return
-        with records_lock(self._out):
+        with records_lock(self.out):
             for key in held:
-                path = claim_path(self._out, key)
+                path = claim_path(self.out, key)
                 if _read(path) == self._owner:
                     path.unlink(missing_ok=True)
         self._held -= held
@@ -175,7 +175,7 @@ class Claims:
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_SECONDS):
             for key in list(self._held):
-                path = claim_path(self._out, key)
+                path = claim_path(self.out, key)
                 with suppress(OSError):  # a beat that is missed is made up for by the next
                     if _read(path) == self._owner:
                         os.utime(path)
@@ -228,14 +228,11 @@ def _counts(path: Path, owner: Owner, out: Path) -> bool:
         beat = path.stat().st_mtime
     except FileNotFoundError:  # let go of just now
         return False
-    return _now(out) - beat < SILENT_SECONDS
-
-
-def _now(out: Path) -> float:
-    """Return the time by the clock of the file system, as clocks of machines may differ."""
-    lock = lock_path(out)
+    # Clocks of machines may differ: now is when that of the file system says that a file was
+    # touched, one that is there anyhow.
+    lock = out.with_name(f"{out.name}.lock")
     lock.touch()
-    return lock.stat().st_mtime
+    return lock.stat().st_mtime - beat < SILENT_SECONDS
 
 
 @lru_cache(maxsize=1)

@@ -6,12 +6,11 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
 from probekit.errors import MissingFileError, RecordError, StorageError
-from probekit.results.record import Record, unknown_fields
+from probekit.results.record import FIELDS, Record
 
 logger = logging.getLogger(__name__)
 
@@ -32,14 +31,8 @@ def append_record(path: str | Path, record: Record) -> None:
         StorageError: the file cannot be written (no permission, disk full).
     """
     path = Path(path)
-    line = line_of(record)
     with records_lock(path):
-        append_line(path, line)
-
-
-def line_of(record: Record) -> bytes:
-    """Return a record as a line of a results file."""
-    return json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        append_line(path, record)
 
 
 def check_appendable(path: str | Path) -> None:
@@ -54,11 +47,6 @@ def check_appendable(path: str | Path) -> None:
             os.close(os.open(path, os.O_RDWR))
 
 
-def lock_path(path: Path) -> Path:
-    """Return the lock of a results file."""
-    return path.with_name(f"{path.name}.lock")
-
-
 @contextmanager
 def records_lock(path: Path) -> Iterator[None]:
     """Hold the lock of a results file, whose folder is created.
@@ -68,7 +56,7 @@ def records_lock(path: Path) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock_path(path)):
+        with FileLock(path.with_name(f"{path.name}.lock")):
             yield
     except OSError as error:
         if isinstance(error, StorageError):
@@ -79,13 +67,14 @@ def records_lock(path: Path) -> Iterator[None]:
         ) from error
 
 
-def append_line(path: Path, line: bytes) -> None:
-    """Append a line to a results file whose lock is held; what a kill left torn is cut off first.
+def append_line(path: Path, record: Record) -> None:
+    """Append a record to a results file whose lock is held; a torn last line is cut off first.
 
     Raises:
         RecordError: the file ends in something that is no part of a record.
         StorageError: the disk is full.
     """
+    line = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode() + b"\n"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         size = _mend_tail(path, descriptor)
@@ -98,8 +87,12 @@ def append_line(path: Path, line: bytes) -> None:
 
 def _mend_tail(path: Path, descriptor: int) -> int:
     """Leave the file ending in a newline (or empty) and return its size."""
-    size = os.fstat(descriptor).st_size
-    tail = _unfinished_tail(descriptor, size)
+    size = start = os.fstat(descriptor).st_size
+    tail = b""  # what comes after the last newline
+    while start > 0 and b"\n" not in tail:
+        end, start = start, max(0, start - _BLOCK)
+        tail = os.pread(descriptor, end - start, start) + tail
+    tail = tail.rpartition(b"\n")[2]
     if not tail:
         return size
     if _is_object(tail):  # whole, but saved by an editor without its newline
@@ -112,21 +105,6 @@ def _mend_tail(path: Path, descriptor: int) -> int:
     os.ftruncate(descriptor, size - len(tail))
     logger.warning("%s: cut off a torn last line of %d bytes", path, len(tail))
     return size - len(tail)
-
-
-def _unfinished_tail(descriptor: int, size: int) -> bytes:
-    """Return the bytes after the file's last newline."""
-    tail = b""
-    end = size
-    while end > 0:
-        start = max(0, end - _BLOCK)
-        block = os.pread(descriptor, end - start, start)
-        newline = block.rfind(b"\n")
-        tail = block[newline + 1 :] + tail
-        if newline >= 0:
-            break
-        end = start
-    return tail
 
 
 def _is_object(line: bytes) -> bool:
@@ -142,7 +120,7 @@ def recorded(path: Path) -> dict[str, Record]:
     Raises:
         RecordError: a line is no record.
     """
-    return {record.key: record for record in load_records(path)} if path.is_file() else {}
+    return {record.key: record for record in _read_file(path)} if path.is_file() else {}
 
 
 def load_records(paths: str | Path | Iterable[str | Path]) -> list[Record]:
@@ -188,18 +166,6 @@ def _files(path: Path) -> list[Path]:
 def _read_file(path: Path) -> list[Record]:
     records = []
     unknown: set[str] = set()
-    for number, data in _objects(path):
-        try:
-            records.append(Record.from_known(data))
-        except RecordError as error:
-            raise RecordError(f"{path}, line {number}: {error}") from None
-        unknown.update(unknown_fields(data))
-    if unknown:
-        logger.info("%s: ignored unknown record fields: %s", path, ", ".join(sorted(unknown)))
-    return records
-
-
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -209,7 +175,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         except ValueError as error:
             if number == len(lines):  # no newline after it: a writer was killed, or is writing
                 logger.warning("%s, line %d: ignored a torn last line", path, number)
-                return
+                break
             raise RecordError(
                 f"{path}, line {number}: not a JSON line ({error}); delete or repair it."
             ) from None
@@ -218,7 +184,14 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"{path}, line {number}: expected a record (a JSON object), found "
                 f"{type(data).__name__}; delete or repair the line."
             )
-        yield number, data
+        try:
+            records.append(Record.from_known(data))
+        except RecordError as error:
+            raise RecordError(f"{path}, line {number}: {error}") from None
+        unknown |= data.keys() - FIELDS
+    if unknown:
+        logger.info("%s: ignored unknown record fields: %s", path, ", ".join(sorted(unknown)))
+    return records
 
 
 def _refuse_constant(name: str) -> float:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -109,18 +109,12 @@ def read_predicted(path: Path) -> tuple[About | None, dict[str, Predicted]]:
         )
     try:
         table = pq.read_table(path)
-        about = _about(table.schema.metadata or {})
+        said = json.loads((table.schema.metadata or {}).get(_ABOUT, "null"))
+        about = None if said is None else About(**said | {"classes": tuple(said["classes"])})
         names = table["split"].unique().to_pylist()
         return about, {name: _split(table, name, about) for name in names}
     except (OSError, KeyError, TypeError, ValueError) as error:  # Arrow's are among them
         raise RecordError(f"{path}: not a file of predictions ({error}).") from None
-
-
-def _about(metadata: Mapping[bytes, bytes]) -> About | None:
-    if _ABOUT not in metadata:
-        return None
-    data: dict[str, Any] = json.loads(metadata[_ABOUT])
-    return About(**data | {"classes": tuple(data["classes"])})
 
 
 def _split(table: pa.Table, name: str, about: About | None) -> Predicted:

@@ -1,5 +1,6 @@
 """A record: the options and the outcome of one training run."""
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -152,12 +153,12 @@ class Record:
         Fields that came with a later version are left out where they say nothing, so that records
         which do without them stay as they were.
         """
-        values = {name: getattr(self, name) for name in _PLAIN}
-        return {
-            name: _json_value(value)
-            for name, value in values.items()
+        values = {
+            name: value
+            for name, value in vars(self).items()
             if value or name not in _WRITTEN_IF_SET
         }
+        return dict(json.loads(json.dumps(values)))  # which makes lists of tuples, and keys text
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -169,8 +170,7 @@ class Record:
         Raises:
             RecordError: a field is missing or has a value that cannot be used.
         """
-        unknown = unknown_fields(data)
-        if unknown:
+        if unknown := sorted(data.keys() - FIELDS):
             logger.info("ignored unknown record fields: %s", ", ".join(unknown))
         return cls.from_known(data)
 
@@ -183,18 +183,7 @@ class Record:
         return cls(**{name: data[name] for name in _PLAIN if name in data})
 
 
-def unknown_fields(data: Mapping[str, Any]) -> list[str]:
-    """Return the names in ``data`` that are no field of a record, sorted."""
-    return sorted(name for name in data if name not in _PLAIN)
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _json_value(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_json_value(item) for item in value]
-    return value
-
+FIELDS = frozenset(item.name for item in fields(Record))
 
 _OTHER: dict[str, Callable[[Any], Any]] = {
     "layers": plain.layers,

@@ -111,23 +111,19 @@ def comparison_table(found: Comparison) -> str:
             [f"{score * scale.factor:.2f}" for score in scores],
         ),
     ]
+    pairs = [
+        f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
+        for name, (one, two) in found.differing.items()
+    ]
     low, high = (f"{end * scale.factor:+.2f}" for end in (found.low, found.high))
     lines = [
         f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
         f"{found.samples:,} samples of {found.n_sentences:,} sentences)",
         _seeds_text(found.over_seeds.scaled(scale.factor)),
-        *_differing(found),
     ]
+    if pairs:
+        lines.append(f"the runs differ in {', '.join(pairs)}")
     return text_table(columns) + "\n" + "\n".join(lines)
-
-
-def _differing(found: Comparison) -> list[str]:
-    """Return a line with the options in which the runs differ besides their heads, if any."""
-    pairs = [
-        f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
-        for name, (one, two) in found.differing.items()
-    ]
-    return [f"the runs differ in {', '.join(pairs)}"] if pairs else []
 
 
 def _seeds_text(over: Interval) -> str:

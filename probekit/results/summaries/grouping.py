@@ -63,15 +63,12 @@ def grouped(records: Iterable[Record], names: Sequence[str]) -> dict[Key, list[R
     groups: dict[Key, list[Record]] = {}
     for record in records:
         groups.setdefault(key_of(record, names), []).append(record)
-    return {key: groups[key] for key in sorted(groups, key=lambda key: _rank(names, key))}
+    ranks = {key: [_rank(*pair) for pair in zip(names, key, strict=True)] for key in groups}
+    return {key: groups[key] for key in sorted(groups, key=ranks.__getitem__)}
 
 
-def _rank(names: Sequence[str], key: Key) -> list[Any]:
+def _rank(name: str, value: Any) -> tuple[int, Any]:
     """Sort heads as in ``HEADS``, raw layers before others, numbers by size, None last."""
-    return [_rank_one(name, value) for name, value in zip(names, key, strict=True)]
-
-
-def _rank_one(name: str, value: Any) -> tuple[int, Any]:
     if value is None:
         return (2, 0)
     if name == "head" and value in (order := head_order()):

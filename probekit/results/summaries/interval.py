@@ -48,8 +48,11 @@ def interval(values: Iterable[float]) -> Interval:
     mean = math.fsum(values) / n
     if n == 1:
         return Interval(mean, None, 1)
+    from scipy.special import stdtrit  # slow to import
+
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    return Interval(mean, _student_t(n - 1) * deviation / math.sqrt(n), n)
+    t = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
+    return Interval(mean, t * deviation / math.sqrt(n), n)
 
 
 def student_p(values: Sequence[float]) -> float:
@@ -66,9 +69,3 @@ def student_p(values: Sequence[float]) -> float:
     if deviation == 0:
         return float(mean == 0)
     return float(2 * stdtr(n - 1, -abs(mean) / deviation * math.sqrt(n)))
-
-
-def _student_t(degrees: int) -> float:
-    from scipy.special import stdtrit  # slow to import
-
-    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))

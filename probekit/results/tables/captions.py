@@ -51,10 +51,12 @@ def _shared_text(rows: Sequence[ScoreRow]) -> str:
         _shared(name, rows) for name in ("task", "label", "decoder", "pooling")
     )
     named = bool(task and label) and not label[0].isdigit()  # a column of a user's file: 2
+    # runs on control labels have a label such as ``ner (control 0)``
+    control = all(" (control " in str(row.options.get("label")) for row in rows)
     parts = [
         f"{task} {label}" if named else task,
         f"label {label}" if label and not named else None,
-        "control labels, random by word type" if _are_control(rows) else None,
+        "control labels, random by word type" if rows and control else None,
         decoder and f"decoder {decoder}",
         pooling and option_text("pooling", pooling),
     ]
@@ -70,11 +72,6 @@ def _shared(name: str, rows: Sequence[ScoreRow]) -> Any:
     return values.pop() if len(values) == 1 else None
 
 
-def _are_control(rows: Sequence[ScoreRow]) -> bool:
-    """Say whether all rows are runs on control labels, whose label is ``ner (control 0)``."""
-    return bool(rows) and all(" (control " in str(row.options.get("label")) for row in rows)
-
-
 def footnotes(
     records: Sequence[Record], style: Style = "text", best: Mapping[str, BestDepth] | None = None
 ) -> str:
@@ -88,18 +85,10 @@ def footnotes(
     Returns:
         Whole lines, or nothing.
     """
-    lines = [*_best_lines(best or {}), *notes(records)]
-    if style == "markdown":
-        return "\n".join(f"{_escaped(line)}\n" for line in lines)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _best_lines(best: Mapping[str, BestDepth]) -> list[str]:
-    if len(best) == 1:
-        return [one.text for one in best.values()]
-    return [f"{name}: {one.text}" for name, one in best.items()]
-
-
-def _escaped(line: str) -> str:
-    """Return a line whose marks Markdown takes for neither a list nor a stroke."""
-    return line.replace("*", r"\*").replace("~", r"\~")
+    best = best or {}
+    named = [one.text if len(best) == 1 else f"{name}: {one.text}" for name, one in best.items()]
+    lines = [f"{line}\n" for line in (*named, *notes(records))]
+    if style != "markdown":
+        return "".join(lines)
+    # marks that Markdown would take for a list or a stroke
+    return "\n".join(lines).replace("*", r"\*").replace("~", r"\~")

@@ -14,9 +14,8 @@ from probekit.probe.fitters import FITTERS
 from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent, Steps
-from probekit.train.sweeps.run_options import flags
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.start import saved_normalization
+from probekit.train.sweeps.start import open_saved
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +46,24 @@ def settle_fit(
         OptionError: the fitter does not suit the head or the decoder, or nothing can be selected.
     """
     fit = spec.fit if spec.fit != "auto" else choose_fit(spec, head, decoder, values)
-    solves = FITTERS[fit].solves
-    _check_suited(fit, spec, head, decoder)
+    solves, frozen = FITTERS[fit].solves, spec.freeze_fusion
+    if reason := FITTERS[fit].unsuited(head, decoder, frozen=frozen):
+        solvable = not FITTERS["lbfgs"].unsuited(head, decoder, frozen=frozen)
+        other = "lbfgs" if fit == "ridge" and solvable else "adam"
+        raise OptionError(f"--fit {fit}: {reason}; give --fit {other}, or leave --fit out.")
+    if solves and _moves_on(spec):
+        start = "--init-from" if spec.init_from is not None else "--fusion-from"
+        raise OptionError(
+            f"--fit {fit} forgets where it starts from: {start} needs --fit adam, or "
+            "--fusion-from with --freeze-fusion."
+        )
     select = _selection(spec, splits, solves=solves)
     if spec.normalize is None:
-        mixes = solves and head.trains == "mixture" and not spec.freeze_fusion
-        default = "standardize" if mixes else "none"
-        spec = replace(spec, normalize=saved_normalization(spec) or default)
+        mixes = solves and head.trains == "mixture" and not frozen
+        normalize = "standardize" if mixes else "none"
+        if folder := spec.fusion_from or spec.init_from:
+            normalize = str(open_saved(folder)[0].normalization["name"])
+        spec = replace(spec, normalize=normalize)
     if solves:
         return replace(spec, fit=fit, select=select, as_published=False, rate_from=None)
     if spec.l2 is not None:
@@ -61,21 +71,6 @@ def settle_fit(
     spec = settle_rates(spec, head, decoder)
     descent, steps = spec.of(Descent).filled(), spec.of(Steps).filled()
     return replace(spec, fit=fit, select=select, **vars(descent), **vars(steps))
-
-
-def _check_suited(fit: str, spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> None:
-    """Refuse a fitter that cannot fit a probe, or a solver of what is to start from a saved one."""
-    frozen = spec.freeze_fusion
-    if reason := FITTERS[fit].unsuited(head, decoder, frozen=frozen):
-        solvable = not FITTERS["lbfgs"].unsuited(head, decoder, frozen=frozen)
-        other = "lbfgs" if fit == "ridge" and solvable else "adam"
-        raise OptionError(f"--fit {fit}: {reason}; give --fit {other}, or leave --fit out.")
-    if FITTERS[fit].solves and _moves_on(spec):
-        start = "--init-from" if spec.init_from is not None else "--fusion-from"
-        raise OptionError(
-            f"--fit {fit} forgets where it starts from: {start} needs --fit adam, or "
-            "--fusion-from with --freeze-fusion."
-        )
 
 
 def _moves_on(spec: TrainSpec) -> bool:
@@ -92,7 +87,7 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
     if not suited or spec.untrained or _moves_on(spec) or spec.as_published:
         return "adam"
     if spec.descending:
-        names = " and ".join(flags(spec.descending))
+        names = " and ".join(spec.descending)
         warn_once(logger, "%s given: fitted by adam, not solved (--fit).", names)
         return "adam"
     if values > MOST_SOLVED:

@@ -100,6 +100,9 @@ def _name(run: Run) -> str:
 def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
     """Return what is known of a trained head besides its tensors."""
     options, manifest = run.options, splits.manifest
+    # what the head reads: the texts of a regression are single ones or pairs
+    kind, paired = KINDS[manifest.kind], splits.entries["train"].examples.has("text_pair")
+    text_kind = kind.name if len(kind.texts) == 1 else "pair" if paired else "sentence"
     return SavedHead(
         head=result.modules["head"],
         decoder=result.modules["decoder"],
@@ -112,7 +115,7 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
                 "dim": manifest.dim,
                 "n_blocks": manifest.n_blocks,
                 "kind": splits.kind,
-                "text_kind": _text_kind(splits),
+                "text_kind": text_kind,
                 "array": settled_array(splits.kind, options.spec.pooling),
                 "pooling": manifest.pooling,
                 "dtype": manifest.dtype,
@@ -132,15 +135,6 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         init=run.init,
         key=options.key,
     )
-
-
-def _text_kind(splits: Splits) -> str:
-    """Return what a head reads; the texts of a regression are single ones or pairs."""
-    entry = splits.entries["train"]
-    kind = KINDS[entry.manifest.kind]
-    if len(kind.texts) == 1:
-        return kind.name
-    return "pair" if entry.examples.has("text_pair") else "sentence"
 
 
 def write_predictions(

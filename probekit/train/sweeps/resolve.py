@@ -1,6 +1,6 @@
 """Settle the open choices of a spec against the data."""
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Int64
-from torch import Tensor
 
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS
@@ -21,25 +20,19 @@ from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, SOLVERS
 from probekit.probe.heads import HEADS
-from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec
+from probekit.probe.heads.contract import BackboneFacts, HeadSpec
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.tasks import is_own
 from probekit.train.member import MemberSpec
-from probekit.train.option_groups import Descent
+from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent
 from probekit.train.order import steps_per_epoch
 from probekit.train.probe import count_parameters
 from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import settle_fit
-from probekit.train.sweeps.run_views import (
-    count_scored,
-    count_values,
-    fitted_and_judging,
-    sample,
-    train_view,
-)
+from probekit.train.sweeps.run_views import fitted_and_judging, sample, train_view
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
-from probekit.train.sweeps.start import open_start
+from probekit.train.sweeps.start import SavedStart, open_start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +90,27 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         UnknownNameError: no decoder has this name.
         DataError: there is no dev split to score, and no hold-out was asked for.
     """
-    _check_task(spec, splits)
-    head = bind_head(spec.head, splits)
-    layers = choose_layers(spec, head, splits.n_blocks)
+    if "dev" not in splits.labels and spec.hold_out is None:
+        raise DataError(splits.missing_dev)
+    manifest, entry = splits.manifest, splits.entries["train"]
+    config = KeptBackbone(entry.backbone).config
+    facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=manifest.dim, config=config)
+    head = parse("head", spec.head, HEADS).bind(facts)
+    layers = choose_layers(spec, head, manifest.n_blocks)
     drawn = sample(spec, splits)
-    n_values = count_values(len(drawn), len(layers), splits)
+    n_rows = splits.n_rows("train") * len(drawn) / splits.n_train
+    n_values = math.ceil(n_rows * len(layers) * manifest.dim)
     named = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
     decoder = parse("decoder", named, DECODERS)
     check_decoder(decoder.name, splits.kind)
     settled = settle_fit(spec, head, decoder, values=n_values, splits=splits)
-    pooling = _text_array(spec, decoder.name, splits)
+    # Of an encoder's text the papers read the first token, and so does BERT's pooler: BERT on SST-2
+    # reads the mean of all tokens, under a protocol or with a pooler cls; GPT-2 the last token; on
+    # CoNLL both read words, and there is nothing to choose.
+    published = spec.as_published or decoder.name == "pooler"
+    by_first = published and not manifest.causal and KINDS[splits.kind].per == "text"
+    array = choose_array(entry, splits.kind, spec.pooling or ("cls" if by_first else None))
+    pooling = array if ARRAYS[array].per == "text" else None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
     filled = replace(filled, select=_check_draw(spec, filled, splits, drawn))
     _check_stored(layers, head, splits, pooling)
@@ -116,37 +120,57 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         task=splits.task.slug if is_own(splits.task) else spec.task,
         layers=layers,
         metric=splits.metric,
-        entries={split: splits.keys[split] for split in splits.labels},
+        entries=splits.keys,
         labels_fingerprint=digest({name: one.fingerprint for name, one in splits.labels.items()}),
         numerics=FITTERS[filled.fit].numerics,
         start=start.fingerprint,
     )
-    backbone = splits.entries["train"].backbone
-    member = _member(options, head, decoder.bind(backbone), start.state)
-    empty = build_empty(member, splits.manifest.dim)
-    n_decoder = count_decoder(named, backbone, empty.width, splits.n_outputs)
+    return _planned(options, head, decoder, start, splits, drawn, n_values)
+
+
+def _planned(
+    options: ResolvedOptions,
+    head: HeadSpec,
+    decoder: DecoderSpec,
+    start: SavedStart,
+    splits: Splits,
+    drawn: Int64[np.ndarray, " drawn"],
+    n_values: int,
+) -> Run:
+    """Return a run of settled options, with its member and what planning needs to know of it."""
+    spec, backbone = options.spec, splits.entries["train"].backbone
+    assert spec.normalize is not None and spec.decoder is not None
+    member = MemberSpec(
+        head=head,
+        decoder=decoder.bind(backbone),
+        layers=options.layers,
+        normalize=spec.normalize,
+        fitter=spec.fit,
+        select=None if spec.select is None else Selection.parse(spec.select),
+        l2=spec.l2,
+        descent=spec.of(Descent),
+        start=start.state,
+        freeze_head=spec.freeze_fusion,
+    )
+    # 10,000 train rows in 500 sentences make 320 rows a batch of 16. 3,200 dev rows, scored 10
+    # times, and 3,200 test rows, scored once, are then 110 batches.
+    rows = {name: splits.n_rows(name) for name in splits.labels}
+    train = rows.pop("train")
+    judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
+    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
+    n_scored = ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)
+    n_head, width, linear = count_head(member, splits.manifest.dim)
     return Run(
         options=options,
         member=member,
-        n_sentences=len(fitted_and_judging(filled, drawn)[0]),
-        n_params=count_parameters(empty) + n_decoder,
-        linear=trains_linear_layer(member, empty),
+        n_sentences=len(fitted_and_judging(spec, drawn)[0]),
+        n_params=n_head + count_decoder(spec.decoder, backbone, width, splits.n_outputs),
+        linear=linear,
         n_values=n_values,
-        n_scored=count_scored(filled, splits),
+        n_scored=n_scored,
         init=start.name,
         classes=splits.label_map.names,
     )
-
-
-def _check_task(spec: TrainSpec, splits: Splits) -> None:
-    """Refuse to score without dev rows, and to draw by classes where there are none."""
-    if "dev" not in splits.labels and spec.hold_out is None:
-        raise DataError(splits.missing_dev)
-    if spec.shots is not None and KINDS[splits.kind].targets != "classes":
-        raise OptionError(
-            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
-            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
-        )
 
 
 def _check_draw(
@@ -180,54 +204,6 @@ def _most_frequent(splits: Splits, pooling: str | None, drawn: bytes) -> int:
     view = train_view(splits, pooling).take(np.frombuffer(drawn, np.int64))
     check_two_classes(view)
     return max(class_counts(view).values(), default=0)
-
-
-def _text_array(spec: TrainSpec, decoder: str, splits: Splits) -> str | None:
-    """Return the array that stands for whole texts; None for labels with rows of their own.
-
-    Of an encoder's text the papers read the first token, and so does BERT's pooler.
-    """
-    # BERT on SST-2 reads the mean of all tokens, under a protocol or with a pooler cls; GPT-2 the
-    # last token; on CoNLL both read words, and there is nothing to choose
-    published = spec.as_published or decoder == "pooler"
-    by_first = published and not splits.manifest.causal and KINDS[splits.kind].per == "text"
-    pooling = spec.pooling or ("cls" if by_first else None)
-    array = choose_array(splits.entries["train"], splits.kind, pooling)
-    return array if ARRAYS[array].per == "text" else None
-
-
-def _member(
-    options: ResolvedOptions,
-    head: HeadSpec,
-    decoder: DecoderSpec,
-    start: Mapping[str, Tensor] | None,
-) -> MemberSpec:
-    spec = options.spec
-    assert spec.normalize is not None
-    return MemberSpec(
-        head=head,
-        decoder=decoder,
-        layers=options.layers,
-        normalize=spec.normalize,
-        fitter=spec.fit,
-        select=None if spec.select is None else Selection.parse(spec.select),
-        l2=spec.l2,
-        descent=spec.of(Descent),
-        start=start,
-        freeze_head=spec.freeze_fusion,
-    )
-
-
-def bind_head(name: str, splits: Splits) -> HeadSpec:
-    """Return the head of a name with settings, fitted to the backbone of the features.
-
-    Raises:
-        OptionError: a setting that the head does not have, or a backbone that does not suit it.
-    """
-    manifest = splits.manifest
-    config = KeptBackbone(splits.entries["train"].backbone).config
-    facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=manifest.dim, config=config)
-    return parse("head", name, HEADS).bind(facts)
 
 
 def default_decoder(head: HeadSpec, splits: Splits, *, as_published: bool = False) -> str:
@@ -282,17 +258,17 @@ def _check_stored(
             )
 
 
-def trains_linear_layer(member: MemberSpec, empty: FusionHead) -> bool:
-    """Tell whether a member, whose empty head is given, trains a linear layer and nothing else."""
-    if not isinstance(member.decoder, Linear):
-        return False
-    return member.freeze_head or count_parameters(empty) == 0
+def count_head(member: MemberSpec, dim: int) -> tuple[int, int, bool]:
+    """Return how many values a member's head trains, its width, and whether the member is linear.
 
-
-def build_empty(member: MemberSpec, dim: int) -> FusionHead:
-    """Return a member's head without memory for its values."""
+    Linear is a member that trains a linear layer and nothing else. The head is built without memory
+    for its values.
+    """
     with torch.device("meta"):
-        return member.head.build(member.layers, dim, torch.Generator("cpu"))
+        empty = member.head.build(member.layers, dim, torch.Generator("cpu"))
+    n_values = count_parameters(empty)
+    linear = isinstance(member.decoder, Linear) and (member.freeze_head or n_values == 0)
+    return n_values, empty.width, linear
 
 
 @lru_cache(maxsize=256)

@@ -174,7 +174,12 @@ class _Sweep:
             predictions: as in `sweep`.
         """
         out = self.job.out
-        found = _resolve(plan, self.job.location, self.job.sweep)
+        found: dict[TrainSpec, Run] = {}
+        for opened, specs in grouped(plan, opened_by).items():
+            # one after the other: few are held open
+            splits = open_once(self.job.sweep, opened, self.job.location)
+            found |= {spec: resolve(spec, splits) for spec in specs}
+        found = {spec: found[spec] for spec in plan}
         runs: dict[str, Run] = {}
         for run in found.values():  # two specs may be one run
             runs.setdefault(run.options.key, run)
@@ -274,12 +279,3 @@ def _note_again(run: Run, known: dict[str, Record], notes: Mapping[str, Note], o
     if noted != record:
         known[key] = noted
         append_record(out, noted)
-
-
-def _resolve(plan: Sequence[TrainSpec], location: Location, sweep: str) -> dict[TrainSpec, Run]:
-    """Settle every spec, in the order of the plan; two of them may be one run."""
-    found: dict[TrainSpec, Run] = {}
-    for opened, specs in grouped(plan, opened_by).items():
-        splits = open_once(sweep, opened, location)  # one after the other: few are held open
-        found |= {spec: resolve(spec, splits) for spec in specs}
-    return {spec: found[spec] for spec in plan}

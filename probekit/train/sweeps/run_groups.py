@@ -65,28 +65,22 @@ def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[
         share = min(share, total / (workers * _PER_WORKER))
     groups: list[list[list[Run]]] = []
     for same in bundles:
+        groups.append([])
         streams = grouped(same, lambda bundle: stream_key(bundle[0])).values()
-        groups.extend(_fill(chain(*streams), share, memory))
+        for bundle in chain(*streams):
+            group, run = groups[-1], bundle[0]
+            # a bundle joins if half of it fits: three of cost 0.6 and a share of 1 make groups of
+            # two and one
+            full = (
+                len(group) >= _MOST_MEMBERS
+                or sum(member_bytes(one) for one, *_ in group) + member_bytes(run) > memory
+                or sum(cost(one) for one, *_ in group) + cost(run) / 2 > share
+            )
+            if group and full:
+                groups.append([])
+            groups[-1].append(bundle)
     groups.sort(key=lambda group: -sum(cost(one) for one, *_ in group))
     return [list(chain(*group)) for group in groups]
-
-
-def _fill(bundles: Iterable[list[Run]], share: float, memory: int) -> list[list[list[Run]]]:
-    """Divide bundles of runs that are one fit each."""
-    groups: list[list[list[Run]]] = [[]]
-    for bundle in bundles:
-        group, run = groups[-1], bundle[0]
-        # a bundle joins if half of it fits: three of cost 0.6 and a share of 1 make groups of two
-        # and one
-        full = (
-            len(group) >= _MOST_MEMBERS
-            or sum(member_bytes(one) for one, *_ in group) + member_bytes(run) > memory
-            or sum(cost(one) for one, *_ in group) + cost(run) / 2 > share
-        )
-        if group and full:
-            groups.append([])
-        groups[-1].append(bundle)
-    return groups
 
 
 def fit_key(run: Run) -> Hashable:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from probekit.base.kinds import POOLED
-from probekit.base.registry import choose, flag, option
+from probekit.base.registry import choose, option
 from probekit.base.selection import FIXED, PUBLISHED, SEARCHED, Selection
 from probekit.errors import OptionError
 from probekit.train.option_groups import Descent, Group, Steps, check_range, check_whole
@@ -214,8 +214,3 @@ GROUPS: tuple[type[Group], ...] = (
     Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Origin,
 )  # fmt: skip
 """All groups; a sweep varies the options of the first ones slowest."""
-
-
-def flags(names: tuple[str, ...]) -> list[str]:
-    """Return options as they are typed; rates of groups are typed with the learning rate."""
-    return list(dict.fromkeys(flag("lr" if name == "rates" else name) for name in names))

@@ -1,15 +1,15 @@
-"""What a run reads: its splits, the rows that it is fitted and scored on, and how many they are."""
+"""What a run reads: its splits, and the rows that it is fitted and scored on."""
 
-import math
 from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Int64
 
+from probekit.base.kinds import KINDS
 from probekit.base.selection import HELD_OUT, Selection
+from probekit.errors import OptionError
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.probe.fitters import SOLVERS
-from probekit.train.option_groups import DEFAULT_BATCH_SIZE
 from probekit.train.sampling import count_classes, draw, held_out, hold_out
 from probekit.train.sweeps.run_options import Data
 from probekit.train.sweeps.specs import TrainSpec
@@ -38,16 +38,12 @@ def open_splits(spec: TrainSpec, location: Location | None) -> Splits:
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
     """
-    return _open(opened_by(spec), location)
+    return open_features(location=location, classes=saved_classes(spec), **vars(spec.of(Data)))
 
 
 @lru_cache(maxsize=2)
 def open_once(sweep: str, opened: Opened, location: Location) -> Splits:
     """Open splits, and keep the last two, for one sweep: the next sees labels that changed."""
-    return _open(opened, location)
-
-
-def _open(opened: Opened, location: Location | None) -> Splits:
     data, classes = opened
     return open_features(location=location, classes=classes, **vars(data))
 
@@ -62,8 +58,13 @@ def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
     """Return the positions of the train sentences that a run sees, ascending.
 
     Raises:
-        OptionError: more shots than there are sentences.
+        OptionError: more shots than there are sentences, or shots of labels without classes.
     """
+    if spec.shots is not None and KINDS[splits.kind].targets != "classes":
+        raise OptionError(
+            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
+            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
+        )
     # Of train sentences 0..5 the third has no labels, and --hold-out keeps 0 and 4: the pool is
     # 1, 3, 5. Drawn are places in it: 0 and 2 are the sentences 1 and 5.
     pool, _ = part(spec, splits)
@@ -115,20 +116,3 @@ def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
         held = splits.view("train", pooling=spec.pooling).take(part(spec, splits)[1])
         found |= {HELD_OUT if "dev" in found else "dev": held}
     return found
-
-
-def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
-    """Return about how many values the rows of drawn examples hold in the layers that are read."""
-    n_rows = splits.n_rows("train") * n_drawn / splits.n_train
-    return math.ceil(n_rows * n_layers * splits.manifest.dim)
-
-
-def count_scored(spec: TrainSpec, splits: Splits) -> float:
-    """Return how many batches the rows make that a run scores, each as often as it does."""
-    # 10,000 train rows in 500 sentences make 320 rows a batch of 16. 3,200 dev rows, scored 10
-    # times, and 3,200 test rows, scored once, are then 110 batches.
-    rows = {name: splits.n_rows(name) for name in splits.labels}
-    train = rows.pop("train")
-    judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
-    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
-    return ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)

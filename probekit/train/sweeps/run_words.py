@@ -13,12 +13,12 @@ from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.notices import short_time
 from probekit.base.registry import parse
 from probekit.features import Splits
-from probekit.metrics import scale_of
+from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.results import Record
 from probekit.results.claims import Owner
-from probekit.results.summaries.wording import options_text, rates_text
+from probekit.results.summaries.wording import option_text, rates_text
 from probekit.train.option_groups import DEFAULT_EVALS
 from probekit.train.result import FitResult
 from probekit.train.sweeps.outputs import Outputs
@@ -82,32 +82,28 @@ def describe_environment(device: str) -> dict[str, Any]:
     }
 
 
-def _seen(run: Run, splits: Splits) -> dict[str, Any]:
-    """Return how much a run was fitted on, and of how much."""
-    entry = splits.entries["train"]
-    found: dict[str, Any] = {
-        "examples": run.n_sentences,
-        "of_examples": splits.n_train,
-        "of_rows": splits.n_rows("train"),
-        "dtype": entry.manifest.dtype,
-        "format": entry.manifest.backend,
-    }
-    limit = entry.manifest.limit
-    return found if limit is None else found | {"limit": limit}
-
-
 def described(run: Run, splits: Splits) -> dict[str, Any]:
     """Return what a record says of a run before it has begun, by field."""
     spec, options, member = run.spec, run.options, run.member
+    manifest = splits.manifest
+    seen = {
+        "examples": run.n_sentences,
+        "of_examples": splits.n_train,
+        "of_rows": splits.n_rows("train"),
+        "dtype": manifest.dtype,
+        "format": manifest.backend,
+    }
+    if manifest.limit is not None:
+        seen["limit"] = manifest.limit
     control = "" if spec.control is None else f" (control {spec.control})"
     solver = _SOLVERS.get(spec.fit, spec.fit)
     return {name: getattr(spec, name) for name in _AS_ASKED} | {
-        "model": splits.manifest.model,
+        "model": manifest.model,
         "task": splits.task.name,
         "label": f"{spec.label}{control}",
         "labels_fingerprint": options.labels_fingerprint,
-        "entry": splits.manifest.key,
-        "seen": _seen(run, splits),
+        "entry": manifest.key,
+        "seen": seen,
         "head": member.head.name,
         "decoder": member.decoder.name,
         "options": _changed_settings(spec),
@@ -143,20 +139,20 @@ def run_names(plan: Sequence[TrainSpec]) -> dict[TrainSpec, str]:
         for field in fields(TrainSpec)
         if field.name not in _APART and len({getattr(spec, field.name) for spec in plan}) > 1
     ]
-    return {spec: _name(spec, varied) for spec in plan}
-
-
-def _name(spec: TrainSpec, varied: Sequence[str]) -> str:
-    options: dict[str, Any] = {name: getattr(spec, name) for name in varied}
-    if "rates" in options:
-        options["rates"] = rates_text(dict(spec.rates)) or None
-    parts = [spec.head, f"seed {spec.seed}", options_text(options)]
-    return ("trial of " if spec.trial else "") + ", ".join(part for part in parts if part)
+    names: dict[TrainSpec, str] = {}
+    for spec in plan:
+        options = {name: getattr(spec, name) for name in varied}
+        if "rates" in options:
+            options["rates"] = rates_text(dict(spec.rates)) or None
+        told = [option_text(name, value) for name, value in options.items()]
+        head = f"trial of {spec.head}" if spec.trial else spec.head
+        names[spec] = ", ".join([head, f"seed {spec.seed}", *told])
+    return names
 
 
 def finished_text(record: Record) -> str:
     """Return the scores of a run and the time of its fit."""
-    scale = scale_of(record.metric)
+    scale = METRICS[record.metric].scale
     scores = [f"dev {scale.text(record.eval_score)}"]
     if record.test_score is not None:
         scores.append(f"test {scale.text(record.test_score)}")

@@ -183,6 +183,8 @@ def search(
     trails: dict[TrainSpec, dict[str, Any]] = {spec: {} for spec in plan}
     for axis in AXES:
         open_ = {spec: now for spec, now in found.items() if axis.option in now.searched}
+        if not open_:
+            continue
         ladders = _climb(axis, open_.values(), train)
         for spec, now in open_.items():
             ladder = ladders[_setting(now)]

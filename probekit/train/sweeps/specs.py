@@ -16,7 +16,7 @@ from probekit.probe.fitters import FITTERS, SOLVERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.parameter_groups import WEIGHTS
-from probekit.train.option_groups import Descent, Group, Steps
+from probekit.train.option_groups import Descent, Steps
 from probekit.train.sweeps.run_options import (
     GROUPS,
     Data,
@@ -25,7 +25,6 @@ from probekit.train.sweeps.run_options import (
     ProbeOptions,
     Sample,
     Start,
-    flags,
 )
 
 SEARCHABLE = ("lr", "weight_decay")
@@ -50,29 +49,28 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
 
     def __post_init__(self) -> None:
         """Check every value, in each group and across them; take their normal forms."""
-        for group in GROUPS:
-            self._take(vars(self.of(group)))
-        self._take({"head": normal_form("head", self.head, HEADS)})
+        values = {name: one for group in GROUPS for name, one in vars(self.of(group)).items()}
+        values["head"] = normal_form("head", self.head, HEADS)
         if self.decoder is not None:
-            self._take({"decoder": normal_form("decoder", self.decoder, DECODERS)})
+            values["decoder"] = normal_form("decoder", self.decoder, DECODERS)
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
         if self.normalize is not None:
             choose("normalization", self.normalize, NORMALIZATIONS)
         choose("fitter", self.fit, dict.fromkeys(FITS))
-        self._check_fit()
-        self._check_start()
+        self._check_together()
 
-    def _take(self, values: Mapping[str, Any]) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    def _check_together(self) -> None:
+        """Refuse options that the fitter has no use for, and to train on nothing.
 
-    def _check_fit(self) -> None:
-        """Refuse options that the fitter has no use for."""
+        Where a saved head is to be scored, nothing need be trained.
+        """
         for name, rate in self.rates:
             if name == WEIGHTS:
                 raise OptionError(f"--lr {name}={rate}: write the number alone, --lr {rate}.")
         if self.select == HELD_OUT and self.hold_out is None:
             raise OptionError(f"--select {HELD_OUT} chooses by what --hold-out F keeps; give both.")
-        descent = flags(self.descending)
+        descent = self.descending
         if self.fit in SOLVERS and descent:
             raise OptionError(
                 f"--fit {self.fit} solves for the optimum and takes no {descent[0]}; "
@@ -84,9 +82,6 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
                 "--l2 is the strength of a solver's penalty, and this run descends by steps; give "
                 f"--weight-decay, or leave out {' and '.join(given)}."
             )
-
-    def _check_start(self) -> None:
-        """Refuse to train on nothing, unless a saved head is to be scored."""
         if self.untrained and self.searched:
             raise OptionError(
                 f"{flag(self.searched[0])} search: nothing is trained, so no value is better "
@@ -100,11 +95,13 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
             )
 
     @property
-    def descending(self) -> tuple[str, ...]:
-        """The options of descent by steps that were given, a decoder's dropout included."""
-        given = (*self.of(Descent).given, *self.of(Steps).given)
-        dropout = self.decoder is not None and "dropout=" in self.decoder
-        return (*given, "dropout") if dropout else given
+    def descending(self) -> list[str]:
+        """The options of descent by steps that were given, as typed; a decoder's dropout is one."""
+        given = [*self.of(Descent).given, *self.of(Steps).given]
+        if self.decoder is not None and "dropout=" in self.decoder:
+            given.append("dropout")
+        # rates of groups are typed with the learning rate
+        return list(dict.fromkeys(flag("lr" if name == "rates" else name) for name in given))
 
     @property
     def searched(self) -> tuple[str, ...]:
@@ -151,9 +148,10 @@ class ResolvedOptions:
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values."""
+        origin = {one.name for one in fields(Origin)}
         return {
-            **_without(self.spec.to_json(), *_names(Origin)),
-            **{name: value for name, value in vars(self).items() if name != "spec"},
+            **{name: one for name, one in self.spec.to_json().items() if name not in origin},
+            **{name: one for name, one in vars(self).items() if name != "spec"},
             "layers": list(self.layers),
             "entries": dict(self.entries),
         }
@@ -167,19 +165,13 @@ class ResolvedOptions:
         and options of another fitter than the one that was used. All others enter as they were
         settled, so that a default that changes is another run.
         """
-        solved = self.spec.fit in SOLVERS
-        others = (*_names(Descent), *_names(Steps)) if solved else ("l2",)
-        named = ("model", "task", "fusion_from", "init_from")
-        continued = {"continued": self.spec.init_from is not None}
-        return digest(_without(self.to_json(), *named, *others) | continued)
-
-
-def _names(group: type[Group]) -> list[str]:
-    return [field.name for field in fields(group)]
-
-
-def _without(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in names}
+        left_out = {"model", "task", "fusion_from", "init_from"}
+        if self.spec.fit in SOLVERS:
+            left_out |= {one.name for group in (Descent, Steps) for one in fields(group)}
+        else:
+            left_out.add("l2")
+        hashed = {name: one for name, one in self.to_json().items() if name not in left_out}
+        return digest(hashed | {"continued": self.spec.init_from is not None})
 
 
 def product(base: TrainSpec, options: Mapping[str, Any]) -> list[TrainSpec]:
@@ -199,7 +191,7 @@ def product(base: TrainSpec, options: Mapping[str, Any]) -> list[TrainSpec]:
         for name, values in options.items()
     }
     for name, values in choices.items():
-        if name not in _names(TrainSpec):
+        if name not in TrainSpec.__dataclass_fields__:
             raise OptionError(f"unknown training option {name!r}.")
         if not values:
             raise OptionError(f"{flag(name)} names no value.")

@@ -68,7 +68,7 @@ def open_start(
     folder = spec.fusion_from or spec.init_from
     if folder is None:
         return SavedStart()
-    saved, tensors, fingerprint = _open(folder)
+    saved, tensors, fingerprint = open_saved(folder)
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
         # Settings that came after a head was saved have their default.
@@ -110,18 +110,7 @@ def saved_classes(spec: TrainSpec) -> tuple[str, ...]:
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
     """
-    return () if spec.init_from is None else _open(spec.init_from)[0].labels
-
-
-def saved_normalization(spec: TrainSpec) -> str | None:
-    """Return the normalisation of the saved head that a run starts from; None without one.
-
-    Raises:
-        MissingFileError: no saved head lies there.
-        RecordError: it is damaged.
-    """
-    folder = spec.fusion_from or spec.init_from
-    return None if folder is None else str(_open(folder)[0].normalization["name"])
+    return () if spec.init_from is None else open_saved(spec.init_from)[0].labels
 
 
 def _without_config(head: HeadSpec) -> dict[str, Any]:
@@ -168,8 +157,13 @@ def _short(value: object) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def _open(folder: str) -> tuple[SavedHead, dict[str, Tensor], str]:
-    """Return a saved head and its tensors, and the sha256 over the tensors."""
+def open_saved(folder: str) -> tuple[SavedHead, dict[str, Tensor], str]:
+    """Return a saved head and its tensors, and the sha256 over the tensors.
+
+    Raises:
+        MissingFileError: no saved head lies there.
+        RecordError: it is damaged.
+    """
     path = Path(folder).resolve()
     weights, config = (
         digest_file(file) if file.is_file() else "" for file in (path / WEIGHTS, path / CONFIG)

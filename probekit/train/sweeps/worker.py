@@ -6,9 +6,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from jaxtyping import Int64
-
 from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
 from probekit.errors import DataError
@@ -68,17 +65,29 @@ class GroupJob:
         Yields:
             The record of each run that was trained, once it is recorded, and the key of each that
             is left to another process.
+
+        Raises:
+            DataError: the data is no longer what a run was planned with.
         """
         with Claims(self.out) as claims:
-            keys = self._claim(claims)
+            free = claims.take(self.specs)
+            known = recorded(self.out)  # after the claim: what was let go of by then is in it
+            done = {key for key in free if self.outputs.are_there(key, known)}
+            claims.release(done)
+            keys = [key for key in self.specs if key in free - done]
             for key in self.specs.keys() - set(keys):
                 report(self.steps[key])
                 yield key
             if not keys:
                 return
-            first = self.specs[keys[0]]
-            splits = open_once(self.sweep, opened_by(first), self.location)
-            runs = self._resolve(keys, splits)
+            splits = open_once(self.sweep, opened_by(self.specs[keys[0]]), self.location)
+            runs = [resolve(self.specs[key], splits) for key in keys]
+            if [run.options.key for run in runs] != keys:  # the plan was made with other data
+                raise DataError(
+                    f"{runs[0].spec.task}: the labels, the features or the saved head to start "
+                    "from changed while the sweep ran. What is finished stays recorded as it was "
+                    "trained; run the command again, and every run on what changed is trained anew."
+                )
             results = fit_runs(
                 runs,
                 splits,
@@ -94,29 +103,6 @@ class GroupJob:
                 note = self.notes.get(run.options.key)
                 record = record if note is None else note.on(record)
                 yield record if claims.record(record) else record.key
-
-    def _claim(self, claims: Claims) -> list[str]:
-        """Claim the runs of the group that nobody trains; return those that nobody has trained."""
-        free = claims.take(self.specs)
-        known = recorded(self.out)  # after the claim: what was let go of by then is in it
-        done = {key for key in free if self.outputs.are_there(key, known)}
-        claims.release(done)
-        return [key for key in self.specs if key in free - done]
-
-    def _resolve(self, keys: Sequence[str], splits: Splits) -> list[Run]:
-        """Return planned runs, settled against the data as it is read now.
-
-        Raises:
-            DataError: the data is no longer what a run was planned with.
-        """
-        runs = [resolve(self.specs[key], splits) for key in keys]
-        if [run.options.key for run in runs] != keys:
-            raise DataError(
-                f"{runs[0].spec.task}: the labels, the features or the saved head to start from "
-                "changed while the sweep ran. What is finished stays recorded as it was trained; "
-                "run the command again, and every run on what changed is trained anew."
-            )
-        return runs
 
 
 def fit_runs(
@@ -184,22 +170,19 @@ def make_streams(
     places = grouped(range(len(runs)), lambda place: stream_key(runs[place]))
     full = train_view(splits, runs[0].spec.pooling)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
-
-    def view_of_drawn(drawn: Int64[np.ndarray, " some"]) -> FeatureView:
-        name = drawn.tobytes()
-        if name not in views:
-            views[name] = full if len(drawn) == full.n_examples else full.take(drawn)
-        return views[name]
-
     streams = []
     for members in places.values():
         spec = runs[members[0]].spec
         fitted, judging = fitted_and_judging(spec, sample(spec, splits))
+        for drawn in (fitted, judging):
+            if drawn is not None and drawn.tobytes() not in views:
+                whole = len(drawn) == full.n_examples
+                views[drawn.tobytes()] = full if whole else full.take(drawn)
         judge = held if spec.select == HELD_OUT else None
         streams.append(
             StreamSpec(
-                train=view_of_drawn(fitted),
-                judge=judge if judging is None else view_of_drawn(judging),
+                train=views[fitted.tobytes()],
+                judge=judge if judging is None else views[judging.tobytes()],
                 seed=spec.seed,
                 steps=spec.of(Steps),
                 members=tuple(runs[place].member for place in members),

@@ -64,7 +64,10 @@ def test_a_run_that_diverges_is_recorded_as_such_and_not_run_again(location, tmp
     assert ["2 of 2" in line for line in lines] == [False, True]
 
 
-def test_a_plan_opens_each_source_once_whatever_its_order(location, monkeypatch):
+def test_a_plan_opens_each_source_once_whatever_its_order(location, tmp_path, monkeypatch):
+    out = tmp_path / "runs.jsonl"
+    plan = product(base(), {"head": HEADS, "control": [0, 1, 2]})
+    sweep(plan, out=out, location=location)
     opened, real = [], run_views.open_features
 
     def counted(*arguments, control=None, **options):
@@ -72,11 +75,10 @@ def test_a_plan_opens_each_source_once_whatever_its_order(location, monkeypatch)
         return real(*arguments, control=control, **options)
 
     monkeypatch.setattr(run_views, "open_features", counted)
-    plan = product(base(), {"head": HEADS, "control": [0, 1, 2]})
-    runs = run_module._resolve(plan, location, "one sweep").values()
+    records = sweep(plan, out=out, location=location)  # settles the runs again, and trains nothing
     assert opened == [0, 1, 2]
-    assert [(run.spec.head, run.spec.control) for run in runs] == [
-        (spec.head, spec.control) for spec in plan
+    assert [(record.head, record.label) for record in records] == [
+        (spec.head, f"ner (control {spec.control})") for spec in plan
     ]
 
 

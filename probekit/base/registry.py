@@ -163,7 +163,12 @@ def _options(make: Callable[..., Any]) -> dict[str, Any]:
     hints = get_type_hints(make)
     assert dataclasses.is_dataclass(make), f"{make} is not a dataclass"
     types = {field.name: hints[field.name] for field in dataclasses.fields(make) if field.init}
-    return {name: type_ for name, type_ in types.items() if _readable(type_)}
+    plain = (bool, int, float, str, NoneType)
+    return {
+        name: type_
+        for name, type_ in types.items()
+        if all(one in plain or get_origin(one) is Literal for one in _choices(type_))
+    }
 
 
 def _unknown(kind: str, name: str, pair: str, known: Mapping[str, Any]) -> str:
@@ -176,11 +181,6 @@ def _unknown(kind: str, name: str, pair: str, known: Mapping[str, Any]) -> str:
 def _choices(type_: Any) -> tuple[Any, ...]:
     """Return the members of a union, or the type alone."""
     return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
-
-
-def _readable(type_: Any) -> bool:
-    plain = (bool, int, float, str, NoneType)
-    return all(one in plain or get_origin(one) is Literal for one in _choices(type_))
 
 
 def _describe(type_: Any) -> str:

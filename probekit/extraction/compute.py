@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from probekit.backbone import Backbone, add_rows
-from probekit.base.machine.buffers import Buffers, ReusedMemory, carve, carved_bytes
+from probekit.base.machine.buffers import Buffers, ReusedMemory, carve, carved_bounds
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.errors import StateRangeError
 from probekit.extraction.plan import Plan, buffer_dtype, exact_dtype
@@ -123,7 +123,7 @@ def _gather(
         name: ((len(array.layers), unit.chunks[name] * array.chunk_rows, array.dim), dtypes[name])
         for name, array in plan.arrays.items()
     }
-    size = carved_bytes(buffers)
+    size = carved_bounds(buffers)[-1]
     memory = reused.take(size)
     far = _is_far(backbone)
     near = torch.empty(size, dtype=memory.dtype, device=backbone.device) if far else memory

@@ -201,7 +201,7 @@ class Session:
             return self._in_dtype(plan, place), {}
         with token_bar(plan, title, leave=False, progress=self.progress) as bar:
             largest = plan.largest_first[0]
-            first = compute_unit(self.backbone, plan, largest, bar.update, self._reused)
+            first = compute_unit(self.backbone, plan, largest, bar.report, self._reused)
         if all_fit(first.statistics, plan.dtype):
             return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")

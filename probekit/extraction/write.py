@@ -78,7 +78,7 @@ def write_units(
         for unit in todo:
             item = computed.pop(unit.index, None)
             if item is None:
-                item = compute_unit(backbone, plan, unit, bar.update, reused)
+                item = compute_unit(backbone, plan, unit, bar.report, reused)
             check_range(item, plan)
             put(item)
             del item  # the next unit is computed while this one is written

@@ -42,9 +42,10 @@ class Request:
         Raises:
             OptionError: an option, or something to keep, means nothing for task and model.
         """
-        options, keep, info = self.options, self.keep, self.inspection.info
+        options, info, structure = self.options, self.inspection.info, self.inspection.structure
         _check_fits(options, self.task, info)
-        # an output head that no entry can keep
+        keep = self.keep
+        # a choice of output head that no entry can keep
         if options.tie is not None and OUTPUT_HEAD not in keep:
             raise OptionError(
                 f"--tie {options.tie} makes an output head, and none is kept: add --keep "
@@ -58,8 +59,7 @@ class Request:
                 "--random-init: random weights come without an output head. Give --tie input: a "
                 "trained transform over their input embeddings."
             )
-        # what is not of the model's width
-        structure = self.inspection.structure
+        # what is not of the model's width, before anything is computed
         structure.check_layers(info.name, parse_layers(options.layers, info.n_blocks))
         of_last = [name for name in keep if name == OUTPUT_HEAD or ARRAYS[name].last_only]
         if of_last and info.n_blocks in structure.odd:

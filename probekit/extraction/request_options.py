@@ -99,8 +99,13 @@ class ExtractOptions:
             value = getattr(self, name)
             if value is not None:
                 _check_choice(name, value, choices)
-        if self.keep is not None:
-            object.__setattr__(self, "keep", _checked_keep(self.keep))
+        if (keep := self.keep) is not None:
+            for name in keep:
+                _check_choice("keep", name, KEEP)
+            if not set(keep) & set(ARRAYS):
+                raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
+            # in the order of an entry's arrays: order and repetitions mean nothing
+            object.__setattr__(self, "keep", tuple(name for name in KEEP if name in keep))
         for name in _COUNTS:
             if (count := getattr(self, name)) is not None and count < 1:
                 raise OptionError(f"{flag(name)} must be a positive number; found {count}.")
@@ -136,15 +141,6 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "overlong": OVERLONG,
         "tie": ("input",),
     }
-
-
-def _checked_keep(keep: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``keep`` in the order of an entry's arrays: order and repetitions mean nothing."""
-    for name in keep:
-        _check_choice("keep", name, KEEP)
-    if not set(keep) & set(ARRAYS):
-        raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
-    return tuple(name for name in KEEP if name in keep)
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

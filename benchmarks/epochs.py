@@ -128,7 +128,7 @@ class Rerun:
         ):
             ids[place, :length] = encoded.subwords[start : start + length]
             words = slice(*encoded.example_words[[example, example + 1]])
-            rows.append(place * ids.shape[1] + encoded.word_first[words])
+            rows.append(place * ids.shape[1] + encoded.word_places.first[words])
         states = self.backbone.layers(torch.from_numpy(ids), torch.from_numpy(lengths))
         places = torch.from_numpy(np.concatenate(rows)).to(self.backbone.device)
         return torch.stack([state.flatten(0, 1)[places].float() for state in states])

@@ -55,6 +55,7 @@ class Kind:
     Attributes:
         name: its name.
         per: what has a label.
+        own_rows: the array that holds its rows; None where a run chooses one of ``POOLED``.
         targets: what a label is: one of some classes, a number, or a subword of the vocabulary.
         texts: how many texts an example may have.
         needed: what an entry keeps for it unless told otherwise.
@@ -65,18 +66,13 @@ class Kind:
 
     name: KindName
     per: Literal["word", "prediction", "text"]
+    own_rows: str | None = None
     targets: Literal["classes", "numbers", "vocabulary"]
     texts: tuple[int, ...] = (1,)
     needed: tuple[str, ...] = POOLED
     possible: tuple[str, ...] = POOLED
     decoder: str = "linear"
     metric: str | None = "accuracy"
-
-    @property
-    def own_rows(self) -> str | None:
-        """The array that holds its rows; None where a run chooses one of ``POOLED``."""
-        names = [name for name, array in ARRAYS.items() if array.per == self.per]
-        return None if self.per == "text" else names[0]
 
 
 KINDS: Mapping[str, Kind] = {
@@ -85,6 +81,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             name="tagging",
             per="word",
+            own_rows="words",
             targets="classes",
             needed=("words", "tokens"),
             possible=("words", *POOLED),
@@ -103,6 +100,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             name="language-modelling",
             per="prediction",
+            own_rows="predicted",
             targets="vocabulary",
             needed=("predicted", OUTPUT_HEAD),
             possible=("predicted",),

@@ -43,7 +43,12 @@ def _parse_item(item: str, count: int, text: str) -> range:
             "a list '0,4,8' or a slice '0:25:4'."
         )
     if len(numbers) > 1:
-        _check_bounds(numbers[:2], count, text)
+        for bound in numbers[:2]:
+            if bound is not None and not -count <= bound <= count:
+                raise OptionError(
+                    f"layers {text!r}: {bound} is outside this model's layers 0 (embeddings) "
+                    f"to {count - 1} (a slice may stop at {count})."
+                )
         return range(count)[slice(*numbers)]
     number = numbers[0]
     assert number is not None
@@ -53,15 +58,6 @@ def _parse_item(item: str, count: int, text: str) -> range:
             f"0 (embeddings) to {count - 1}."
         )
     return range(number % count, number % count + 1)
-
-
-def _check_bounds(bounds: list[int | None], count: int, text: str) -> None:
-    for bound in bounds:
-        if bound is not None and not -count <= bound <= count:
-            raise OptionError(
-                f"layers {text!r}: {bound} is outside this model's layers 0 (embeddings) "
-                f"to {count - 1} (a slice may stop at {count})."
-            )
 
 
 def up_to_depth(layers: tuple[int, ...], depth: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import logging
 import sys
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import IO, Any, NoReturn, Self
+from typing import IO, Any, NoReturn
 
 from tqdm import tqdm
 
@@ -39,7 +39,7 @@ def above_bars(stream: IO[str]) -> AbstractContextManager[Any]:
     return tqdm.external_write_mode(file=stream)
 
 
-class ProgressBar:
+class ProgressBar(AbstractContextManager["ProgressBar"]):
     """A bar that counts up to a total.
 
     In a terminal it moves; where stderr is a file or a pipe, a line twice a minute says where it
@@ -84,20 +84,12 @@ class ProgressBar:
             bar_format=None if moves else _LINE,
         )
 
-    def update(self, count: int) -> None:
-        """Count things that were done."""
-        self._bar.update(count)
-
     def report(self, news: int | str) -> None:
         """Count things that were done, or show in words what is being done behind the bar."""
         if isinstance(news, int):
-            self.update(news)
+            self._bar.update(news)
         else:
             self._bar.set_postfix_str(news, refresh=self._moves)
-
-    def __enter__(self) -> Self:
-        """Return the bar."""
-        return self
 
     def __exit__(self, *error: object) -> None:
         """Close the bar."""

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from probekit.errors import OptionError, UnknownNameError
 
 T = TypeVar("T")
+_Types = tuple[Any, ...]
 
 
 class LazyRegistry(Mapping[str, T]):
@@ -158,44 +159,40 @@ def _write(value: Any) -> str:
     return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
-def _options(make: Callable[..., Any]) -> dict[str, Any]:
-    """Return the type of every option of a plug-in that text can give."""
+def _options(make: Callable[..., Any]) -> dict[str, _Types]:
+    """Return every option of a plug-in that text can give, and the types that its value may have.
+
+    These are the members of a union, or the type alone.
+    """
     hints = get_type_hints(make)
     assert dataclasses.is_dataclass(make), f"{make} is not a dataclass"
-    types = {field.name: hints[field.name] for field in dataclasses.fields(make) if field.init}
-    return {name: type_ for name, type_ in types.items() if _readable(type_)}
+    plain = (bool, int, float, str, NoneType)
+    found = {}
+    for name in (field.name for field in dataclasses.fields(make) if field.init):
+        union = get_origin(hints[name]) in (Union, UnionType)
+        types = get_args(hints[name]) if union else (hints[name],)
+        if all(one in plain or get_origin(one) is Literal for one in types):
+            found[name] = types
+    return found
 
 
-def _unknown(kind: str, name: str, pair: str, known: Mapping[str, Any]) -> str:
+def _unknown(kind: str, name: str, pair: str, known: Mapping[str, _Types]) -> str:
     if not known:
         return f"{kind} {name!r} has no options; found {pair!r}. Write {name!r} alone."
-    listed = ", ".join(f"{option} ({_describe(type_)})" for option, type_ in known.items())
+    listed = ", ".join(f"{option} ({_describe(types)})" for option, types in known.items())
     return f"{kind} {name!r} has no option {pair!r}. Write {name}:OPTION=VALUE, with {listed}."
 
 
-def _choices(type_: Any) -> tuple[Any, ...]:
-    """Return the members of a union, or the type alone."""
-    return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
-
-
-def _readable(type_: Any) -> bool:
-    plain = (bool, int, float, str, NoneType)
-    return all(one in plain or get_origin(one) is Literal for one in _choices(type_))
-
-
-def _describe(type_: Any) -> str:
+def _describe(types: _Types) -> str:
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-    parts = []
-    for one in _choices(type_):
-        literal = get_origin(one) is Literal
-        listed = " or ".join(map(str, get_args(one)))
-        parts.append(listed if literal else "none" if one is NoneType else words[one])
-    return " or ".join(parts)
+    words[NoneType] = "none"
+    # of those that can be given a `Literal` alone has arguments: its values
+    return " or ".join(" or ".join(map(str, get_args(one))) or words[one] for one in types)
 
 
-def _read(text: str, type_: Any) -> Any:
+def _read(text: str, types: _Types) -> Any:
     """Return the value that a text stands for; ValueError when it is of no allowed type."""
-    for one in _choices(type_):
+    for one in types:
         try:
             return _read_one(text, one)
         except ValueError:

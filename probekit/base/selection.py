@@ -4,7 +4,6 @@ A strength of L2, a checkpoint or a learning rate that was chosen by its score o
 score too good, so the split that is reported should not be the one that chose.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -92,17 +91,3 @@ class Selection:
                 f"frequent one has {most}); draw more, or give --select "
                 f"{f'cv:{most}' if most > 1 else 'dev'}."
             )
-
-
-def share_of(share: float, total: int) -> int:
-    """Return how many of some examples a share is, at least one and not all.
-
-    Raises:
-        OptionError: there are fewer than two examples.
-    """
-    if total < 2:
-        raise OptionError(
-            f"--select hold-out:{share:g} needs two examples or more, and {total} was drawn; draw "
-            "more, or give --select dev."
-        )
-    return min(max(1, math.floor(share * total + 0.5)), total - 1)

@@ -101,23 +101,18 @@ def encode_portions(
         DataError: an input is not valid Unicode (a lone surrogate).
     """
     encode = inner.encode_batch_fast if ids_alone else inner.encode_batch
-    for part in _portions(inputs):
-        given = list(inputs[part])
-        try:
-            found = encode(given, is_pretokenized=of_words, add_special_tokens=specials)
-        except (TypeError, UnicodeEncodeError) as error:
-            _refuse_broken(ids[part], given, error, of_words=of_words)
-            raise
-        yield from found
-
-
-def _portions(inputs: Sequence[str | Sequence[str]]) -> Iterator[slice]:
-    """Cut a run of inputs into runs that are not much longer than ``_CALL``."""
     lengths = [len(given) if isinstance(given, str) else sum(map(len, given)) for given in inputs]
     # the inputs of a run end in the same stretch of `_CALL` characters
     call = np.cumsum(np.array(lengths, np.int64) + _EACH) // _CALL
     edges = [0, *(np.flatnonzero(np.diff(call)) + 1).tolist(), len(inputs)]
-    return (slice(start, stop) for start, stop in pairwise(edges) if start < stop)
+    for start, stop in pairwise(edges):
+        given = list(inputs[start:stop])
+        try:
+            found = encode(given, is_pretokenized=of_words, add_special_tokens=specials)
+        except (TypeError, UnicodeEncodeError) as error:
+            _refuse_broken(ids[start:stop], given, error, of_words=of_words)
+            raise
+        yield from found
 
 
 def _refuse_broken(

@@ -21,8 +21,8 @@ from probekit.data.windows import Windows, cut_windows, refuse_overlong
 # There are two words of the first sentence and four of the second: example_words is 0 2 6. The word
 # e lies in two windows, at an edge of both, so the first one gives its row; f only in the last.
 #
-#     word_window        0 0 | 1 1 1 2
-#     word_first         1 2 | 1 2 4 2                 word_last       1 2 | 1 3 4 2
+#     word_places.window 0 0 | 1 1 1 2
+#     word_places.first  1 2 | 1 2 4 2                 word_places.last 1 2 | 1 3 4 2
 #
 # The mean of the second sentence reads e once, and of the special tokens the first and the last:
 #

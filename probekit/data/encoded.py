@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Bool, Int32, Int64
@@ -61,6 +61,17 @@ class Specials:
         return len(self.prefix) + len(self.suffix)
 
 
+class WordPlaces(NamedTuple):
+    """The window that each word takes its row from, its first and last position there; -1 for none.
+
+    A word without subwords has none. The last position is the word's own, not one past it.
+    """
+
+    window: Int32[np.ndarray, " words"]
+    first: Int32[np.ndarray, " words"]
+    last: Int32[np.ndarray, " words"]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EncodedSplit:
     """Columns over all examples of a split (N examples, R words, T subwords).
@@ -103,25 +114,19 @@ class EncodedSplit:
         """Example i holds the subwords ``[i]`` to ``[i + 1]`` (excluded)."""
         return self.window_bounds[self.example_windows]
 
-    @property
-    def word_window(self) -> Int32[np.ndarray, " words"]:
-        """Window that each word takes its row from; -1 for a word without subwords."""
-        return self._places[0]
-
-    @property
-    def word_first(self) -> Int32[np.ndarray, " words"]:
-        """Each word's first position in that window; -1 for none."""
-        return self._places[1]
-
-    @property
-    def word_last(self) -> Int32[np.ndarray, " words"]:
-        """Each word's last position in that window, not one past it; -1 for none."""
-        return self._places[2]
+    @cached_property
+    def word_places(self) -> WordPlaces:
+        """Where each word's row is taken from."""
+        n_words = int(self.example_words[-1])
+        if not n_words:
+            return WordPlaces(*np.empty((3, 0), np.int32))
+        word = np.repeat(self.example_words[:-1], np.diff(self.example_tokens)) + self.word_map
+        return WordPlaces(*_choose_windows(self.window_lengths, word, self.word_map >= 0, n_words))
 
     @property
     def valid(self) -> Bool[np.ndarray, " words"]:
         """Which words have at least one subword in a window."""
-        return self.word_window >= 0
+        return self.word_places.window >= 0
 
     @cached_property
     def averaged(self) -> Bool[np.ndarray, " tokens"] | None:
@@ -133,7 +138,8 @@ class EncodedSplit:
             return None
         inside = self.word_map >= 0
         before = bounds_of(inside.astype(np.int64))
-        at_bounds, owner = before[self.example_tokens], self._owner
+        at_bounds = before[self.example_tokens]
+        owner = np.repeat(np.arange(len(self.ids)), np.diff(self.example_tokens))
         none, every = at_bounds[:-1][owner], at_bounds[1:][owner]
         averaged = (before[:-1] == none) | (before[:-1] == every)
         # a running text has no word rows, so its tokenizer's own words are looked at
@@ -144,19 +150,6 @@ class EncodedSplit:
         window = np.repeat(np.arange(len(self.window_lengths)), self.window_lengths)
         averaged[inside] = chosen[word[inside]] == window[inside]
         return averaged
-
-    @cached_property
-    def _places(self) -> Int32[np.ndarray, "3 words"]:
-        n_words = int(self.example_words[-1])
-        if not n_words:
-            return np.empty((3, 0), np.int32)
-        word = self.example_words[self._owner] + self.word_map
-        return _choose_windows(self.window_lengths, word, self.word_map >= 0, n_words)
-
-    @property
-    def _owner(self) -> Int64[np.ndarray, " tokens"]:
-        """The example of each subword."""
-        return np.repeat(np.arange(len(self.ids)), np.diff(self.example_tokens))
 
     @property
     def rows(self) -> dict[str, Int64[np.ndarray, " examples"]]:
@@ -173,7 +166,7 @@ class EncodedSplit:
     @property
     def counts(self) -> dict[str, int]:
         """The totals that a manifest reports."""
-        rows = len(self.word_window)
+        rows = int(self.example_words[-1])
         words = {"words": rows, "valid_words": int(self.valid.sum())}
         return {
             "examples": len(self.ids),
@@ -190,7 +183,7 @@ def _choose_windows(
     inside: Bool[np.ndarray, " tokens"],
     n_words: int,
 ) -> Int32[np.ndarray, "3 words"]:
-    """Return each word's window, and its first and last position there; -1 for none.
+    """Return the three columns of `WordPlaces`.
 
     A word in several windows takes the one in which it lies farthest from an edge, the earliest
     of equals.

@@ -48,10 +48,7 @@ def _words(split: EncodedSplit, pooling: str) -> Ragged:
     """Return the positions of each word's subwords in its window, pooled."""
     there = split.valid
     owner = np.repeat(np.arange(len(split.ids)), np.diff(split.example_words))[there]
-    window, first, last = (
-        column[there].astype(np.int64)
-        for column in (split.word_window, split.word_first, split.word_last)
-    )
+    window, first, last = (column[there].astype(np.int64) for column in split.word_places)
     sizes = last - first + 1 if pooling == "mean" else np.ones_like(first)
     counts = np.zeros(len(there), np.int64)
     counts[there] = sizes

@@ -106,9 +106,10 @@ class _Run:
         self.lengths = split.window_lengths[windows]
         self._bounds = bounds_of(self.lengths)
         self._example_windows = split.example_windows[start : stop + 1] - windows.start
-        self._first, self._last = split.word_first[words], split.word_last[words]
+        places = split.word_places
+        self._first, self._last = places.first[words], places.last[words]
         # negative, so before every window, for a word without subwords
-        owner = split.word_window[words].astype(np.int64) - windows.start
+        owner = places.window[words].astype(np.int64) - windows.start
         self._words = np.argsort(owner, kind="stable")
         self._word_bounds = np.searchsorted(owner[self._words], np.arange(len(self.lengths) + 1))
 
@@ -122,38 +123,40 @@ class _Run:
 
     def picks(self, name: str, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> Picks:
         array = ARRAYS[name]
+        # where each window starts in the batch's states seen as (B * T, D)
+        starts = np.arange(len(windows)) * int(self.lengths[windows].max())
         if array.per == "subword":
-            positions = ragged_arange(self._row_starts(windows), self.lengths[windows])
+            positions = ragged_arange(starts, self.lengths[windows])
             return Picks.of(positions, self._tokens(windows))
-        if array.per != "text":
-            return self._word_picks(windows, pooling)
         if array.averages:
-            return self._mean_picks(windows)
-        return self._end_picks(windows, first=array.end == "first")
-
-    def _word_picks(self, windows: Int64[np.ndarray, " batch"], pooling: Pooling) -> Picks:
+            return self._mean_picks(windows, starts)
+        if array.per == "text":
+            return self._end_picks(windows, starts, first=array.end == "first")
         counts = self._word_bounds[windows + 1] - self._word_bounds[windows]
         words = self._words[ragged_arange(self._word_bounds[windows], counts)]
-        row_starts = np.repeat(self._row_starts(windows), counts)
+        row_starts = np.repeat(starts, counts)
         if pooling != "mean":
             position = self._first if pooling == "first" else self._last
             return Picks.of(row_starts + position[words], words)
         sizes = (self._last - self._first + 1)[words].astype(np.int64)
         return Picks.of(ragged_arange(row_starts + self._first[words], sizes), words, sizes)
 
-    def _end_picks(self, windows: Int64[np.ndarray, " batch"], *, first: bool) -> Picks:
+    def _end_picks(
+        self, windows: Int64[np.ndarray, " batch"], starts: Int64[np.ndarray, " batch"], first: bool
+    ) -> Picks:
         """Pick the first token of each text's first window, or the last one of its last window."""
         edge = self._example_windows[:-1] if first else self._example_windows[1:] - 1
         example = self._examples[windows]
         at_edge = edge[example] == windows
-        source = self._row_starts(windows) + (0 if first else self.lengths[windows] - 1)
+        source = starts + (0 if first else self.lengths[windows] - 1)
         return Picks.of(source[at_edge], example[at_edge])
 
-    def _mean_picks(self, windows: Int64[np.ndarray, " batch"]) -> Picks:
+    def _mean_picks(
+        self, windows: Int64[np.ndarray, " batch"], starts: Int64[np.ndarray, " batch"]
+    ) -> Picks:
         """Pick the tokens of each text's mean; a text's windows may lie in several batches."""
         windows_by_text = np.argsort(windows)  # a text's windows lie side by side
-        starts = self._row_starts(windows)[windows_by_text]
-        windows = windows[windows_by_text]
+        starts, windows = starts[windows_by_text], windows[windows_by_text]
         owner = np.repeat(self._examples[windows], self.lengths[windows])
         read = self._averages[self._tokens(windows)]
         source = ragged_arange(starts, self.lengths[windows])[read]
@@ -176,10 +179,6 @@ class _Run:
         """How many subwords each example's mean reads."""
         owner = np.repeat(self._examples, self.lengths)
         return np.bincount(owner[self._averages], minlength=len(self._example_windows) - 1)
-
-    def _row_starts(self, windows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " batch"]:
-        """Return where each window starts in the batch's states seen as (B * T, D)."""
-        return np.arange(len(windows)) * int(self.lengths[windows].max())
 
     def _tokens(self, windows: Int64[np.ndarray, " batch"]) -> Int64[np.ndarray, " tokens"]:
         return ragged_arange(self._bounds[windows], self.lengths[windows])

@@ -1,6 +1,7 @@
 """Compute one unit: run the model over its batches, gather rows, and see whether they fit."""
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -8,10 +9,10 @@ import torch
 from torch import Tensor
 
 from probekit.backbone import Backbone, add_rows
-from probekit.base.machine.buffers import Buffers, ReusedMemory, carve, carved_bytes
+from probekit.base.machine.buffers import ReusedMemory, carve, carved_bounds
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.errors import StateRangeError
-from probekit.extraction.plan import Plan, buffer_dtype, exact_dtype
+from probekit.extraction.plan import Plan, row_dtypes
 from probekit.extraction.units import Unit
 from probekit.store.arrays import FeatureDtype
 from probekit.store.codec import fits
@@ -34,21 +35,14 @@ class LayerStatistics:
     @classmethod
     def of(cls, block: Tensor) -> "LayerStatistics":
         """Measure a block of shape ``(layers, rows, dim)``; NaN and inf are counted, not hidden."""
-        largest = [_largest(layer) for layer in block]
-        bad = [
-            0 if _is_finite(value) else int((~torch.isfinite(layer)).sum())
-            for value, layer in zip(largest, block, strict=True)
-        ]
-        finite = [
-            value if not count else _largest(torch.nan_to_num(layer, 0.0, 0.0, 0.0))
-            for value, count, layer in zip(largest, bad, block, strict=True)
-        ]
-        return cls(max_abs=tuple(finite), non_finite=tuple(bad))
-
-    @property
-    def finite(self) -> bool:
-        """Whether every value is."""
-        return not any(self.non_finite)
+        max_abs, non_finite = [0.0] * len(block), [0] * len(block)
+        for place, layer in enumerate(block if block.numel() else ()):
+            low, high = torch.aminmax(layer)  # makes no temporary copy of the layer, as abs() would
+            if not math.isfinite(low.item() + high.item()):
+                non_finite[place] = int((~torch.isfinite(layer)).sum())
+                low, high = torch.aminmax(torch.nan_to_num(layer, 0.0, 0.0, 0.0))
+            max_abs[place] = max(-low.item(), high.item())
+        return cls(max_abs=tuple(max_abs), non_finite=tuple(non_finite))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,11 +83,14 @@ def compute_unit(
         on_tokens: called after each batch with its number of real subwords.
         reused: gives the memory for the blocks.
     """
-    settings = backbone.compute_dtype, plan.pooling
-    rounded = {name: buffer_dtype(array, *settings) for name, array in plan.arrays.items()}
+    dtypes = {
+        name: row_dtypes(array, backbone.compute_dtype, plan.pooling)
+        for name, array in plan.arrays.items()
+    }
+    exact = {name: pair[0] for name, pair in dtypes.items()}
+    rounded = {name: pair[1] for name, pair in dtypes.items()}
     found = _gather(backbone, plan, unit, rounded, on_tokens, reused)
-    exact = {name: exact_dtype(array, *settings) for name, array in plan.arrays.items()}
-    finite = all(part.finite for part in found.statistics.values())
+    finite = not any(any(part.non_finite) for part in found.statistics.values())
     if rounded == exact or (finite and all_fit(found.statistics, plan.dtype)):
         return found
     logger.info(
@@ -123,36 +120,31 @@ def _gather(
         name: ((len(array.layers), unit.chunks[name] * array.chunk_rows, array.dim), dtypes[name])
         for name, array in plan.arrays.items()
     }
-    size = carved_bytes(buffers)
+    size = carved_bounds(buffers)[-1]
     memory = reused.take(size)
     far = _is_far(backbone)
     near = torch.empty(size, dtype=memory.dtype, device=backbone.device) if far else memory
-    blocks = _blocks(near, buffers, unit)
-    for block in blocks.values():
+    # the buffers hold whole chunks, so each chunk but the last begins where the disk can fetch it,
+    # see `store.files`; the unit's rows are their first ones
+    gathered, blocks = (
+        {name: buffer[:, : unit.rows[name]] for name, buffer in carve(place, buffers).items()}
+        for place in (near, memory)
+    )
+    for block in gathered.values():
         block.zero_()
     layers = {name: array.layers for name, array in plan.arrays.items()}
     for batch in batches_of(backbone, plan, unit):
-        add_rows(backbone, batch, layers, blocks)
+        add_rows(backbone, batch, layers, gathered)
         on_tokens(int(batch.lengths.sum()))
-    statistics = {name: LayerStatistics.of(block) for name, block in blocks.items()}
+    statistics = {name: LayerStatistics.of(block) for name, block in gathered.items()}
     if far:
         memory[:size].copy_(near)
-        blocks = _blocks(memory, buffers, unit)
     return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics, memory=memory)
 
 
 def _is_far(backbone: Backbone) -> bool:
     """Say whether the model is elsewhere than the memory that is written from."""
     return backbone.device.type != "cpu"
-
-
-def _blocks(memory: Tensor, buffers: Buffers, unit: Unit) -> dict[str, Tensor]:
-    """Return the unit's rows of each array; their buffers hold whole chunks.
-
-    So each chunk but the last begins where the disk can fetch it, see `store.files`.
-    """
-    whole = carve(memory, buffers)
-    return {name: buffer[:, : unit.rows[name]] for name, buffer in whole.items()}
 
 
 def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:
@@ -169,18 +161,6 @@ def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:
             batching=backbone.batching,
         )
     )
-
-
-def _largest(layer: Tensor) -> float:
-    """Return max |x| (0 for no rows), without a temporary copy of the layer."""
-    if layer.numel() == 0:
-        return 0.0
-    low, high = torch.aminmax(layer)
-    return max(-low.item(), high.item()) if _is_finite(low.item() + high.item()) else float("nan")
-
-
-def _is_finite(value: float) -> bool:
-    return value - value == 0.0
 
 
 def all_fit(statistics: Mapping[str, LayerStatistics], dtype: FeatureDtype) -> bool:

@@ -9,11 +9,8 @@ from probekit.base.notices import human_bytes, human_time
 from probekit.data.token_batch import TokenBatch
 from probekit.errors import StorageError
 from probekit.extraction.compute import batches_of
-from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
-from probekit.store.arrays import ArraySpec
 from probekit.store.files import free_bytes
-from probekit.store.marks import unfinished_bytes
 
 _MOST_TOKENS = 512
 """Tokens of the measured pass on a CPU, where more take long and go no faster."""
@@ -73,7 +70,8 @@ def describe_work(
     """
     # "12,345 words x 7 layers x 384 and 23,456 tokens x 1 layer x 384"
     arrays = " and ".join(
-        f"{plan.encoded.rows[name].sum():,} {name} x {_layers(array)} x {array.dim}"
+        f"{plan.encoded.rows[name].sum():,} {name} x {len(array.layers)} "
+        f"layer{'' if len(array.layers) == 1 else 's'} x {array.dim}"
         for name, array in plan.arrays.items()
     )
     seconds = (1 - begun) * plan.tokens / tokens_per_second
@@ -83,10 +81,6 @@ def describe_work(
         f"({human_bytes(plan.nbytes)}) to {folder} in about "
         f"{human_time(seconds)} ({tokens_per_second:,.0f} tokens/s){there}"
     )
-
-
-def _layers(array: ArraySpec) -> str:
-    return "1 layer" if len(array.layers) == 1 else f"{len(array.layers)} layers"
 
 
 def describe_cuts(split: str, counts: Mapping[str, int], limit: int) -> str | None:
@@ -107,11 +101,6 @@ def describe_cuts(split: str, counts: Mapping[str, int], limit: int) -> str | No
             "row of zeros."
         )
     return None
-
-
-def missing_bytes(plan: Plan, place: Place) -> int:
-    """Return the bytes of an entry that are still to be written."""
-    return plan.nbytes - unfinished_bytes(place.folder)
 
 
 def check_free_space(folder: Path, needed: int) -> None:

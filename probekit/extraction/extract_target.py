@@ -4,18 +4,16 @@ import logging
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
-from probekit.errors import EntryError, OptionError
+from probekit.errors import OptionError
 from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
-from probekit.store.entry import Entry, folder_of_key, list_entries
-from probekit.store.layout import MANIFEST, asked_of, entry_folder, model_slug
-from probekit.store.marks import unfinished_plan
+from probekit.store.entry import folder_of_key, list_entries
+from probekit.store.layout import asked_of, entry_folder, model_slug
 from probekit.tasks import Split, TextOptions, is_own
 
 logger = logging.getLogger(__name__)
@@ -77,20 +75,20 @@ class ExtractTarget:
         """
         asked, task = request.to_json(split.text_fingerprint()), request.task
         name = None if self.name is None else model_slug(self.name)
-        key, info = digest(asked), request.info
+        key, info = digest(asked), request.inspection.info
         seed = info.identity.random_init
         random = "" if seed is None else f"-random{seed}"
         model = name or f"{model_slug(info.name)}{random}"
         found = folder_of_key(self.cache, split.name, key, None if is_own(task) else task.slug)
         folder = found or entry_folder(self.cache, model, task.slug, split.name, key)
-        place = Place(request=asked, folder=folder)
-        if name and place.model != name:
+        called = folder.parent.parent.name
+        if name and called != name:
             raise OptionError(
                 f"--name {name}: what it would name is in the cache already, at {folder}. "
                 f"Remove it first (probekit cache rm {key[:8]}), or call it by that name: "
-                f"{place.model}, with --entry {key[:8]} where that has several."
+                f"{called}, with --entry {key[:8]} where that has several."
             )
-        return place
+        return Place(request=asked, key=key, folder=folder, model=called)
 
     def say_namesakes(self, place: "Place") -> None:
         """Say that the cache calls another model by the name of this one, where it does."""
@@ -112,41 +110,12 @@ class Place:
 
     Attributes:
         request: what its key hashes.
+        key: the entry's key, 64 hex digits.
         folder: its folder in the cache.
+        model: what the cache calls the model.
     """
 
     request: Mapping[str, Any]
+    key: str
     folder: Path
-
-    @cached_property
-    def key(self) -> str:
-        """The entry's key, 64 hex digits."""
-        return digest(dict(self.request))
-
-    @property
-    def model(self) -> str:
-        """What the cache calls the model."""
-        return self.folder.parent.parent.name
-
-    @property
-    def earlier(self) -> dict[str, Any] | None:
-        """What an unfinished extraction of the entry shares with one that goes on, if any."""
-        return unfinished_plan(self.folder)
-
-    @cached_property
-    def entry(self) -> Entry | None:
-        """The entry if it is complete; None if it is unfinished, or not begun.
-
-        Raises:
-            EntryError: it is damaged, or another one is there.
-        """
-        if not (self.folder / MANIFEST).exists():
-            return None
-        entry = Entry.open(self.folder)
-        if entry.manifest.key != self.key:
-            raise EntryError(
-                f"{self.folder} holds another entry, whose key begins in the same way "
-                f"({self.key[:16]}... is wanted, {entry.manifest.key[:16]}... is there). Choose "
-                "another --cache, or --name."
-            )
-        return entry
+    model: str

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from probekit.backbone.remembered import inspect_and_remember
+from probekit.base.machine.buffers import ReusedMemory
 from probekit.base.machine.hardware import pick_device
 from probekit.errors import MissingFileError, OptionError
 from probekit.extraction.extract_target import ExtractTarget
@@ -12,7 +13,7 @@ from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.store.entry import Entry
-from probekit.tasks import Split, Task, TextOptions, get_task, is_own
+from probekit.tasks import Split, TextOptions, get_task, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -100,27 +101,25 @@ def open_session(
     inspection = inspect_and_remember(
         target.model, revision=target.revision, random_init=options.random_init
     )
-    texts = [split.first(options.limit) for split in _read(task, target)]
-    request = Request(inspection=inspection, task=task, options=options)
-    device = pick_device(target.device)
-    return Session(target=target, request=request, device=device, progress=progress), texts
-
-
-def _read(task: Task, target: ExtractTarget) -> list[Split]:
-    """Read the splits that were named, or every one that there is."""
-    if target.splits is not None:
-        if not target.splits:
-            raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")
-        return [task.read(name, target.data) for name in target.splits]
-    found: list[Split] = []
+    if target.splits == ():
+        raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")
+    texts: list[Split] = []
     missing: list[MissingFileError] = []
-    for name in task.splits:
+    for name in task.splits if target.splits is None else target.splits:
         try:
-            found.append(task.read(name, target.data))
+            texts.append(task.read(name, target.data).first(options.limit))
         except MissingFileError as error:
+            if target.splits is not None:
+                raise
             missing.append(error)
-    if not found:
+    if not texts:
         raise missing[0]
     for reason in missing:
         logger.info("left out: %s", reason)
-    return found
+    request = Request(inspection=inspection, task=task, options=options)
+    device = pick_device(target.device)
+    reused = ReusedMemory(pinned=device.startswith("cuda"))
+    session = Session(
+        target=target, request=request, device=device, reused=reused, progress=progress
+    )
+    return session, texts

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import torch
 
@@ -12,15 +12,12 @@ from probekit.base.layers import parse_layers
 from probekit.base.registry import choose
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
-from probekit.errors import DataError
-from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.units import Unit, fit_chunk_rows, max_chunks, plan_units, stored_rows
 from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for
 from probekit.store.backends import BACKENDS
 from probekit.store.codec import TORCH_DTYPES
 from probekit.store.mapping import check_mappable
-from probekit.tasks import Split
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,6 +27,7 @@ class Plan:
     Attributes:
         encoded: the split as the model reads it.
         arrays: array descriptions by name, in the resolved dtype.
+        dtype: what all arrays are stored as.
         units: units in data-set order.
         pooling: which subwords make a word's row.
         batch_tokens: padded tokens per batch.
@@ -37,6 +35,7 @@ class Plan:
 
     encoded: EncodedSplit
     arrays: Mapping[str, ArraySpec]
+    dtype: FeatureDtype
     units: list[Unit]
     pooling: Pooling
     batch_tokens: int
@@ -50,11 +49,6 @@ class Plan:
     def tokens(self) -> int:
         """Subwords that the model reads, special tokens and overlaps included."""
         return len(self.encoded.subwords)
-
-    @property
-    def dtype(self) -> FeatureDtype:
-        """What all arrays are stored as."""
-        return next(iter(self.arrays.values())).dtype
 
     @property
     def layers(self) -> list[int]:
@@ -73,62 +67,17 @@ class Plan:
         """Return the same layout for another dtype of the same width."""
         arrays = {name: replace(array, dtype=dtype) for name, array in self.arrays.items()}
         assert sum(array.nbytes for array in arrays.values()) == self.nbytes
-        return replace(self, arrays=arrays)
+        return replace(self, arrays=arrays, dtype=dtype)
 
     def unit_tokens(self, unit: Unit) -> int:
         """Return how many subwords the model reads for a unit."""
         bounds = self.encoded.example_tokens
         return int(bounds[unit.stop] - bounds[unit.start])
 
-    def to_json(
-        self, request: Mapping[str, Any], compute_dtype: str, limit: int | None
-    ) -> dict[str, Any]:
-        """Return what a resumed run must share with the run that it continues.
-
-        Device and batch size move the last bits at most; units remember theirs.
-
-        Args:
-            request: of the entry.
-            compute_dtype: what the model computes in.
-            limit: N if the split is only its first N examples.
-        """
-        return {
-            "request": dict(request),
-            "backend": request["format"],
-            "limit": limit,
-            "compute_dtype": compute_dtype,
-            "arrays": [array.to_json() for array in self.arrays.values()],
-            "units": [[unit.start, unit.stop] for unit in self.units],
-        }
-
     def describe_unit(self, unit: Unit) -> str:
         """Return the unit's examples, for messages."""
         ids = self.encoded.ids
         return f"examples {ids[unit.start]} to {ids[unit.stop - 1]}"
-
-
-def read_split(request: Request, split: Split) -> EncodedSplit:
-    """Tokenise a split and cut it into windows: its words, its texts, or blocks with predictions.
-
-    Raises:
-        BackboneError: the tokenizer does not fit the form of prediction.
-        DataError: an example cannot be read, or no token is predicted.
-        OptionError: the limit is not the model's, or leaves no room for text.
-    """
-    masking = request.masking
-    encoded = request.inspection.encode(
-        split.examples,
-        max_length=request.max_length,
-        overlong=request.options.overlong,
-        masking=masking,
-    )
-    if masking is not None and not encoded.counts["predicted"]:
-        every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
-        raise DataError(
-            f"{split.origin}: no token is predicted{every}; the texts of {split.name} are too "
-            "short or too few."
-        )
-    return encoded
 
 
 def make_plan(
@@ -181,26 +130,25 @@ def make_plan(
     return Plan(
         encoded=encoded,
         arrays=arrays,
+        dtype=dtype,
         units=units,
         pooling=pooling,
         batch_tokens=options.batch_tokens,
     )
 
 
-def buffer_dtype(array: ArraySpec, compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
-    """Return the dtype in which rows are gathered: the stored one where that is narrower.
+def row_dtypes(
+    array: ArraySpec, compute_dtype: torch.dtype, pooling: Pooling
+) -> tuple[torch.dtype, torch.dtype]:
+    """Return the dtype that holds rows as the model has them, and the one they are gathered in.
 
+    The first holds their averages as well. The second is the stored one where that is narrower; but
     int8 needs whole chunks, and a mean adds up over the windows of its text: both are gathered as
     the model has them.
     """
-    exact = exact_dtype(array, compute_dtype, pooling)
-    if array.dtype == "int8" or ARRAYS[array.name].averages:
-        return exact
-    return min(exact, TORCH_DTYPES[array.dtype], key=lambda dtype: dtype.itemsize)
-
-
-def exact_dtype(array: ArraySpec, compute_dtype: torch.dtype, pooling: Pooling) -> torch.dtype:
-    """Return the dtype that holds rows as the model has them, or their averages."""
     kind = ARRAYS[array.name]
     averages = kind.averages or (kind.per == "word" and pooling == "mean")
-    return torch.float32 if averages else compute_dtype
+    exact = torch.float32 if averages else compute_dtype
+    if array.dtype == "int8" or kind.averages:
+        return exact, exact
+    return exact, min(exact, TORCH_DTYPES[array.dtype], key=lambda dtype: dtype.itemsize)

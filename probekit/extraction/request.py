@@ -1,11 +1,11 @@
 """What options mean for a task and a model: which rows are kept, and what an entry's key hashes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo, Inspection
-from probekit.base.kinds import ARRAYS, KINDS, OUTPUT_HEAD
+from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY, OUTPUT_HEAD
 from probekit.base.layers import parse_layers
 from probekit.data.pooling import Pooling
 from probekit.data.predicted import RATE
@@ -42,28 +42,65 @@ class Request:
         Raises:
             OptionError: an option, or something to keep, means nothing for task and model.
         """
-        _check_fits(self.options, self.task, self.info)
-        _check_tie(self.options, self.keep)
-        self._check_widths()
+        options, info, structure = self.options, self.inspection.info, self.inspection.structure
+        _check_fits(options, self.task, info)
+        keep = self.keep
+        # a choice of output head that no entry can keep
+        if options.tie is not None and OUTPUT_HEAD not in keep:
+            raise OptionError(
+                f"--tie {options.tie} makes an output head, and none is kept: add --keep "
+                f"{OUTPUT_HEAD}."
+                if "predicted" in keep
+                else f"--tie {options.tie} is for language modelling, whose output head it makes. "
+                f"Leave it out; to keep an output head for another task, add --keep {OUTPUT_HEAD}."
+            )
+        if OUTPUT_HEAD in keep and options.random_init is not None and options.tie is None:
+            raise OptionError(
+                "--random-init: random weights come without an output head. Give --tie input: a "
+                "trained transform over their input embeddings."
+            )
+        # what is not of the model's width, before anything is computed
+        structure.check_layers(info.name, parse_layers(options.layers, info.n_blocks))
+        of_last = [name for name in keep if name == OUTPUT_HEAD or ARRAYS[name].last_only]
+        if of_last and info.n_blocks in structure.odd:
+            raise OptionError(
+                f"--keep {of_last[0]}: it belongs to layer {info.n_blocks}, and in {info.name} "
+                f"that is {structure.odd[info.n_blocks]} and the others {info.dim} wide. Leave it "
+                "out."
+            )
 
-    @property
-    def info(self) -> BackboneInfo:
-        """The model's facts."""
-        return self.inspection.info
-
-    @property
+    @cached_property
     def keep(self) -> tuple[str, ...]:
-        """What is stored, by name, in the order of an entry."""
-        keep, structure = resolve_keep(self.options.keep, self.task), self.inspection.structure
-        if self.options.keep is None and self.info.n_blocks in structure.odd:
-            return tuple(name for name in keep if name not in ARRAYS or not ARRAYS[name].last_only)
-        return keep
+        """What is stored, by name, in the order of an entry.
+
+        Unless told otherwise it is what the kinds of the task's label columns need: a row per word
+        and the last layer's subwords for tags, three rows per text for one label, a row per
+        prediction and the output head for language modelling.
+
+        Raises:
+            OptionError: the task's text has no such rows.
+        """
+        task, info = self.task, self.inspection.info
+        if self.options.keep is None:
+            kinds = {task.kind, *map(task.kind_of, task.columns)}
+            needed = {name for kind in kinds for name in KINDS[kind].needed}
+            if info.n_blocks in self.inspection.structure.odd:
+                needed -= set(LAST_ONLY)
+            return tuple(name for name in KEEP if name in needed)
+        possible = (*KINDS[task.kind].possible, "tokens", OUTPUT_HEAD)
+        for name in self.options.keep:
+            if name not in possible:
+                raise OptionError(
+                    f"--keep {name}: the text of {task.name} ({task.kind}) has no such rows. "
+                    f"Choose from: {', '.join(possible)}."
+                )
+        return self.options.keep
 
     @property
     def pooling(self) -> Pooling:
         """Which subwords make a word's row: by default the one that has seen the whole word."""
         if self.options.pooling == "auto":
-            return "last" if self.info.causal else "first"
+            return "last" if self.inspection.info.causal else "first"
         return cast(Pooling, self.options.pooling)
 
     @property
@@ -73,10 +110,10 @@ class Request:
         Raises:
             OptionError: the model reads fewer.
         """
-        limit, asked = self.info.max_length, self.options.max_length
+        limit, asked = self.inspection.info.max_length, self.options.max_length
         if asked is not None and asked > limit:
             raise OptionError(
-                f"--max-length {asked}: {self.info.name} reads at most {limit} subwords."
+                f"--max-length {asked}: {self.inspection.info.name} reads at most {limit} subwords."
             )
         return asked or limit
 
@@ -90,7 +127,7 @@ class Request:
         options = self.options
         if KINDS[self.task.kind].per != "prediction":
             return None
-        if self.info.causal:
+        if self.inspection.info.causal:
             return {"form": "next", "every": options.every or DEFAULT_EVERY}
         passes, seed = options.passes or 1, options.mask_seed or 0
         return {"form": "masked", "rate": RATE, "passes": passes, "seed": seed}
@@ -110,53 +147,15 @@ class Request:
         """
         request = {
             "format_version": FORMAT_VERSION,
-            "model": self.info.identity.to_json(),
+            "model": self.inspection.info.identity.to_json(),
             "text": text_fingerprint,
             **{name: getattr(self.options, name) for name in _AS_GIVEN},
             "keep": sorted(self.keep),
-            "layers": list(parse_layers(self.options.layers, self.info.n_blocks)),
+            "layers": list(parse_layers(self.options.layers, self.inspection.info.n_blocks)),
             "pooling": self.pooling,
             "masking": self.masking,
         }
         return request if self.options.tie is None else request | {"tie": self.options.tie}
-
-    def _check_widths(self) -> None:
-        """Refuse what is not of the model's width, before anything is computed."""
-        info, structure = self.info, self.inspection.structure
-        structure.check_layers(info.name, parse_layers(self.options.layers, info.n_blocks))
-        of_last = [n for n in self.keep if n == OUTPUT_HEAD or ARRAYS[n].last_only]
-        if of_last and info.n_blocks in structure.odd:
-            raise OptionError(
-                f"--keep {of_last[0]}: it belongs to layer {info.n_blocks}, and in {info.name} "
-                f"that is {structure.odd[info.n_blocks]} and the others {info.dim} wide. Leave it "
-                "out."
-            )
-
-
-def resolve_keep(keep: Sequence[str] | None, task: Task) -> tuple[str, ...]:
-    """Return what to store, by name, in the order of an entry.
-
-    Args:
-        keep: what was asked for; None is what the kinds of the task's label columns need: a row
-            per word and the last layer's subwords for tags, three rows per text for one label, a
-            row per prediction and the output head for language modelling.
-        task: the task.
-
-    Raises:
-        OptionError: the task's text has no such rows.
-    """
-    if keep is None:
-        kinds = {task.kind, *map(task.kind_of, task.columns)}
-        needed = {name for kind in kinds for name in KINDS[kind].needed}
-        return tuple(name for name in KEEP if name in needed)
-    possible = (*KINDS[task.kind].possible, "tokens", OUTPUT_HEAD)
-    for name in keep:
-        if name not in possible:
-            raise OptionError(
-                f"--keep {name}: the text of {task.name} ({task.kind}) has no such rows. Choose "
-                f"from: {', '.join(possible)}."
-            )
-    return tuple(keep)
 
 
 def _check_fits(options: ExtractOptions, task: Task, info: BackboneInfo) -> None:
@@ -182,20 +181,3 @@ def _check_fits(options: ExtractOptions, task: Task, info: BackboneInfo) -> None
             raise OptionError(
                 f"{option} is for {form}: a task of that kind and a {models} model. Leave it out."
             )
-
-
-def _check_tie(options: ExtractOptions, keep: tuple[str, ...]) -> None:
-    """Refuse a choice of output head that no entry can keep."""
-    kept = OUTPUT_HEAD in keep
-    if options.tie is not None and not kept:
-        raise OptionError(
-            f"--tie {options.tie} makes an output head, and none is kept: add --keep {OUTPUT_HEAD}."
-            if "predicted" in keep
-            else f"--tie {options.tie} is for language modelling, whose output head it makes. "
-            f"Leave it out; to keep an output head for another task, add --keep {OUTPUT_HEAD}."
-        )
-    if kept and options.random_init is not None and options.tie is None:
-        raise OptionError(
-            "--random-init: random weights come without an output head. Give --tie input: a "
-            "trained transform over their input embeddings."
-        )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import get_args
 
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
-from probekit.base.registry import choose, option
+from probekit.base.registry import choose, flag, option
 from probekit.errors import OptionError
 
 KEEP = (*ARRAYS, OUTPUT_HEAD)
@@ -27,7 +27,7 @@ class ExtractOptions:
             its last token), ``predicted`` (every chosen layer, one row per predicted token of
             language modelling) and ``tokens`` (last layer, one row per subword of every window);
             ``output-head`` is the model's own. None is what the task's labels need
-            (``request.resolve_keep``).
+            (``Request.keep``).
         pooling: which subwords make a word's row; ``auto`` is the first subword for
             bidirectional models and the last one for causal models.
         overlong: what happens to texts longer than the limit: ``stride`` reads overlapping
@@ -99,14 +99,19 @@ class ExtractOptions:
             value = getattr(self, name)
             if value is not None:
                 _check_choice(name, value, choices)
-        if self.keep is not None:
-            object.__setattr__(self, "keep", _checked_keep(self.keep))
+        if (keep := self.keep) is not None:
+            for name in keep:
+                _check_choice("keep", name, KEEP)
+            if not set(keep) & set(ARRAYS):
+                raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
+            # in the order of an entry's arrays: order and repetitions mean nothing
+            object.__setattr__(self, "keep", tuple(name for name in KEEP if name in keep))
         for name in _COUNTS:
             if (count := getattr(self, name)) is not None and count < 1:
-                raise OptionError(f"{_typed(name)} must be a positive number; found {count}.")
+                raise OptionError(f"{flag(name)} must be a positive number; found {count}.")
         for name in _SEEDS:
             if (seed := getattr(self, name)) is not None and seed < 0:
-                raise OptionError(f"{_typed(name)} {seed}: a seed is 0 or more.")
+                raise OptionError(f"{flag(name)} {seed}: a seed is 0 or more.")
 
     def words(self) -> list[str]:
         """Return the command-line words of the options that are not their default."""
@@ -115,7 +120,7 @@ class ExtractOptions:
             value = getattr(self, field.name)
             text = ",".join(value) if isinstance(value, tuple) else str(value)
             if value != field.default:
-                found += [_typed(field.name), text]
+                found += [flag(field.name), text]
         return found
 
 
@@ -138,20 +143,6 @@ def _choices() -> dict[str, tuple[str, ...]]:
     }
 
 
-def _checked_keep(keep: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``keep`` in the order of an entry's arrays: order and repetitions mean nothing."""
-    for name in keep:
-        _check_choice("keep", name, KEEP)
-    if not set(keep) & set(ARRAYS):
-        raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
-    return tuple(name for name in KEEP if name in keep)
-
-
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise OptionError(f"{_typed(name)} {value!r} is none of: {', '.join(choices)}.")
-
-
-def _typed(name: str) -> str:
-    """Return a field's name as it is typed."""
-    return f"--{name.replace('_', '-')}"
+        raise OptionError(f"{flag(name)} {value!r} is none of: {', '.join(choices)}.")

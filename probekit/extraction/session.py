@@ -5,37 +5,35 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import torch
-
 from probekit.backbone import Backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
 from probekit.base.machine.buffers import ReusedMemory
-from probekit.errors import StateRangeError
+from probekit.errors import DataError, EntryError, StateRangeError
 from probekit.extraction.compute import BeyondFloat16Error, ComputedUnit, all_fit, compute_unit
 from probekit.extraction.estimate import (
     check_free_space,
     describe_cuts,
     describe_work,
-    missing_bytes,
     tokens_per_second,
 )
 from probekit.extraction.extract_target import ExtractTarget, Place
-from probekit.extraction.plan import Plan, make_plan, read_split
+from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request import Request
-from probekit.extraction.write import (
-    example_table,
-    make_manifest,
-    token_bar,
-    write_split_labels,
-    write_units,
-)
+from probekit.extraction.write import example_table, make_manifest, token_bar, write_units
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.builder import EntryBuilder, check_buildable
 from probekit.store.entry import Entry
-from probekit.store.marks import check_resumable, unfinished_units
+from probekit.store.labels import write_labels
+from probekit.store.layout import MANIFEST, labels_folder
+from probekit.store.marks import (
+    check_resumable,
+    unfinished_bytes,
+    unfinished_plan,
+    unfinished_units,
+)
 from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)
@@ -52,12 +50,14 @@ class Session:
         target: model and task as they were named, and where entries go.
         request: what is asked of them.
         device: where the model runs.
+        reused: memory for units, of all splits.
         progress: show progress on stderr.
     """
 
     target: ExtractTarget
     request: Request
     device: str
+    reused: ReusedMemory
     progress: bool
 
     @cached_property
@@ -98,7 +98,18 @@ class Session:
             entry = self._build(split, place)
         else:
             logger.info("%s: complete already, at %s", split.name, entry.path)
-        write_split_labels(entry, split, task)
+        for column, labels in split.labels.items():
+            write_labels(
+                labels_folder(entry.path),
+                split.name,
+                column,
+                ids=[example.id for example in split.examples],
+                values=labels,
+                text=entry.manifest.request["text"],
+                kind=task.kind_of(column),
+                metric=task.metrics[column],
+                fingerprint=split.labels_fingerprint(column),
+            )
         if not split.labels and self.request.masking is None:
             logger.info(
                 "%s: no labels in %s, so there is nothing to train on or to score. Once there are "
@@ -109,26 +120,48 @@ class Session:
         return entry
 
     def finished(self, place: Place) -> Entry | None:
-        """Return the entry of a place if there is nothing left to do.
+        """Return the entry of a place if it is complete, and not to be computed again.
 
         Raises:
-            EntryError: it is damaged.
+            EntryError: it is damaged, or another one is there.
         """
-        return None if self.target.overwrite else place.entry
+        if self.target.overwrite or not (place.folder / MANIFEST).exists():
+            return None
+        entry = Entry.open(place.folder)
+        if entry.manifest.key != place.key:
+            raise EntryError(
+                f"{place.folder} holds another entry, whose key begins in the same way "
+                f"({place.key[:16]}... is wanted, {entry.manifest.key[:16]}... is there). Choose "
+                "another --cache, or --name."
+            )
+        return entry
 
     def plan(self, split: Split) -> Plan:
-        """Tokenise a split and lay out its entry.
+        """Tokenise a split, its words, its texts or blocks with predictions, and lay out its entry.
 
         Raises:
-            OptionError: a limit that the model does not have, or more files than a process can map.
-            DataError: an example is too long, and ``overlong`` is ``error``.
+            BackboneError: the tokenizer does not fit the form of prediction.
+            OptionError: a limit that the model does not have, or that leaves no room for text; or
+                more files than a process can map.
+            DataError: an example cannot be read, or is too long and ``overlong`` is ``error``; or
+                no token is predicted.
         """
-        request = self.request
-        encoded = read_split(request, split)
-        if cuts := describe_cuts(split.name, encoded.counts, request.max_length):
+        request, options = self.request, self.request.options
+        masking, limit = request.masking, request.max_length
+        encoded = request.inspection.encode(
+            split.examples, max_length=limit, overlong=options.overlong, masking=masking
+        )
+        counts = encoded.counts
+        if masking is not None and not counts["predicted"]:
+            every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
+            raise DataError(
+                f"{split.origin}: no token is predicted{every}; the texts of {split.name} are too "
+                "short or too few."
+            )
+        if cuts := describe_cuts(split.name, counts, limit):
             logger.warning("%s", cuts)
         arrays = tuple(name for name in request.keep if name in ARRAYS)
-        return make_plan(encoded, request.info, request.options, arrays, request.pooling)
+        return make_plan(encoded, request.inspection.info, options, arrays, request.pooling)
 
     def begun(self, split: Split, plan: Plan, place: Place) -> float:
         """Return the share of a plan's subwords that an earlier, unfinished run has done.
@@ -136,19 +169,29 @@ class Session:
         It is 0 where that run had another plan, so that extraction begins afresh.
         """
         shared = self._shared(split, self._in_dtype(plan, place), place)
-        same = digest(place.earlier) == digest(shared)
+        same = digest(unfinished_plan(place.folder)) == digest(shared)
         done = unfinished_units(place.folder) if same else ()
         return sum(plan.unit_tokens(plan.units[unit]) for unit in done) / plan.tokens
 
     def _shared(self, split: Split, plan: Plan, place: Place) -> dict[str, Any]:
-        """Return what a resumed run must share with the run that it continues."""
-        return plan.to_json(place.request, self.backbone.compute_dtype_name, split.limit)
+        """Return what a resumed run must share with the run that it continues.
+
+        Device and batch size move the last bits at most; units remember theirs.
+        """
+        return {
+            "request": dict(place.request),
+            "backend": place.request["format"],
+            "limit": split.limit,
+            "compute_dtype": self.backbone.compute_dtype_name,
+            "arrays": [array.to_json() for array in plan.arrays.values()],
+            "units": [[unit.start, unit.stop] for unit in plan.units],
+        }
 
     def _build(self, split: Split, place: Place) -> Entry:
         target, folder = self.target, place.folder
         output_head = self.output_head  # first: a model without one costs no work
         plan = self.plan(split)
-        check_free_space(folder, missing_bytes(plan, place))
+        check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
         check_buildable(folder)
         if not target.restart:
             check_resumable(folder, self._shared(split, self._in_dtype(plan, place), place))
@@ -176,7 +219,7 @@ class Session:
                 plan,
                 builder,
                 computed=computed,
-                reused=self._reused,
+                reused=self.reused,
                 progress=self.progress,
                 title=split.name,
             )
@@ -197,11 +240,11 @@ class Session:
         """
         if self.request.options.dtype != "auto":
             return plan, {}
-        if not self.target.restart and place.earlier is not None:
+        if not self.target.restart and unfinished_plan(place.folder) is not None:
             return self._in_dtype(plan, place), {}
         with token_bar(plan, title, leave=False, progress=self.progress) as bar:
             largest = plan.largest_first[0]
-            first = compute_unit(self.backbone, plan, largest, bar.update, self._reused)
+            first = compute_unit(self.backbone, plan, largest, bar.report, self.reused)
         if all_fit(first.statistics, plan.dtype):
             return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
@@ -209,10 +252,6 @@ class Session:
 
     def _in_dtype(self, plan: Plan, place: Place) -> Plan:
         """Return a plan in the dtype that an unfinished extraction chose for ``auto``, if any."""
-        earlier = place.earlier if self.request.options.dtype == "auto" else None
+        auto = self.request.options.dtype == "auto"
+        earlier = unfinished_plan(place.folder) if auto else None
         return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
-
-    @cached_property
-    def _reused(self) -> ReusedMemory:
-        """Memory for units, of all splits."""
-        return ReusedMemory(pinned=torch.device(self.device).type == "cuda")

@@ -89,7 +89,11 @@ def plan_units(
     units: list[Unit] = []
     start, place = 0, dict.fromkeys(rows, 0)
     while start < count:
-        stop = min(_fitting(bounds[name], start, slots[name]) for name in rows)
+        beyond = min(
+            np.searchsorted(bound, bound[start] + slots[name], side="right")
+            for name, bound in bounds.items()
+        )
+        stop = max(int(beyond) - 1, start + 1)
         if stop < count:
             stop = _fullest(bounds, start, stop, chunk_rows, weights)
         taken = {name: int(bound[stop] - bound[start]) for name, bound in bounds.items()}
@@ -179,12 +183,6 @@ def example_row_starts(
         sizes = np.array([unit.stop - unit.start for unit in units], np.int64)
         starts[name] = bounds[:-1] + np.repeat(shifts, sizes)
     return starts
-
-
-def _fitting(bounds: Int64[np.ndarray, " bounds"], start: int, slots: int) -> int:
-    """Return one past the last example that fits, but at least one past ``start``."""
-    stop = int(np.searchsorted(bounds, bounds[start] + slots, side="right")) - 1
-    return max(stop, start + 1)
 
 
 def _fullest(

@@ -20,9 +20,6 @@ from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import example_row_starts
 from probekit.store.builder import EntryBuilder
-from probekit.store.entry import Entry
-from probekit.store.labels import write_labels
-from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
 from probekit.tasks import Split, Task, is_own
@@ -78,7 +75,7 @@ def write_units(
         for unit in todo:
             item = computed.pop(unit.index, None)
             if item is None:
-                item = compute_unit(backbone, plan, unit, bar.update, reused)
+                item = compute_unit(backbone, plan, unit, bar.report, reused)
             check_range(item, plan)
             put(item)
             del item  # the next unit is computed while this one is written
@@ -141,7 +138,6 @@ def make_manifest(
         unit_stats: what its units say of themselves, in their order.
     """
     info = backbone.info
-    arrays = tuple(plan.arrays.values())
     return Manifest(
         key=place.key,
         request=place.request,
@@ -150,10 +146,10 @@ def make_manifest(
         split=split.name,
         kind=task.kind,
         backend=place.request["format"],
-        dtype=arrays[0].dtype,
+        dtype=plan.dtype,
         compute_dtype=backbone.compute_dtype_name,
         pooling=plan.pooling,
-        arrays=arrays,
+        arrays=tuple(plan.arrays.values()),
         n_blocks=info.n_blocks,
         dim=info.dim,
         causal=info.causal,
@@ -219,23 +215,3 @@ def example_table(split: Split, plan: Plan) -> ExampleTable:
         if any(text is not None for text in texts):
             columns[name] = texts
     return ExampleTable.from_columns(columns)
-
-
-def write_split_labels(entry: Entry, split: Split, task: Task) -> None:
-    """Write the labels of a split beside its entry, one file per label column.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
-    for column, labels in split.labels.items():
-        write_labels(
-            labels_folder(entry.path),
-            split.name,
-            column,
-            ids=[example.id for example in split.examples],
-            values=labels,
-            text=entry.manifest.request["text"],
-            kind=task.kind_of(column),
-            metric=task.metrics[column],
-            fingerprint=split.labels_fingerprint(column),
-        )

@@ -89,7 +89,7 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
     chunks = read_checksums(path, manifest)
     places = places_of(path, manifest.backend, manifest.arrays)
     with ProgressBar(total=len(chunks), desc=path.name, unit="chunk", shown=progress) as bar:
-        return list(damaged_chunks(chunks, places, bar.update))
+        return list(damaged_chunks(chunks, places, bar.report))
 
 
 def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:

@@ -3,6 +3,7 @@
 Every draw is a function of its seed and size alone, so all heads of one seed see one sample.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from probekit.base.numbers.seeding import numpy_generator
-from probekit.base.selection import Selection, share_of
+from probekit.base.selection import Selection
 from probekit.errors import OptionError
 from probekit.features import FeatureView
 
@@ -146,13 +147,19 @@ def make_parts(view: FeatureView, select: Selection | None) -> Parts:
 
 
 def held_out(n_examples: int, share: float) -> Int64[np.ndarray, " held"]:
-    """Return the positions of the drawn examples that choose, ascending.
+    """Return the positions of the drawn examples that choose, ascending: one at least, not all.
 
     Raises:
         OptionError: there are fewer than two examples.
     """
+    if n_examples < 2:
+        raise OptionError(
+            f"--select hold-out:{share:g} needs two examples or more, and {n_examples} was drawn; "
+            "draw more, or give --select dev."
+        )
+    count = min(max(1, math.floor(share * n_examples + 0.5)), n_examples - 1)
     order = numpy_generator(_SEED, "hold-out", repr(share)).permutation(n_examples)
-    return np.sort(order[: share_of(share, n_examples)])
+    return np.sort(order[:count])
 
 
 def class_counts(view: FeatureView) -> dict[str, int]:

@@ -5,7 +5,7 @@ import mmap
 import pytest
 import torch
 
-from probekit.base.machine.buffers import ReusedMemory, carve, carved_bytes, empty_buffer
+from probekit.base.machine.buffers import ReusedMemory, carve, carved_bounds, empty_buffer
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int8])
@@ -41,7 +41,7 @@ def test_tensors_are_carved_side_by_side():
         "none": ((2, 0, 5), torch.float32),
         "mean": ((2, 1, 5), torch.float32),
     }
-    memory = ReusedMemory().take(carved_bytes(buffers))
+    memory = ReusedMemory().take(carved_bounds(buffers)[-1])
     found = carve(memory, buffers)
     for value, (name, (shape, dtype)) in enumerate(buffers.items()):
         assert found[name].shape == shape and found[name].dtype == dtype

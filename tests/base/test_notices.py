@@ -12,7 +12,7 @@ def test_a_file_gets_lines_now_and_then(capsys, monkeypatch):
     with ProgressBar(total=100, desc="train", unit="step", shown=True) as bar:
         for _ in range(10):
             time.sleep(0.06)
-            bar.update(10)
+            bar.report(10)
     printed = capsys.readouterr().err
     assert "\r" not in printed
     lines = printed.splitlines()
@@ -24,14 +24,14 @@ def test_a_file_gets_lines_now_and_then(capsys, monkeypatch):
 
 def test_a_file_gets_nothing_of_short_work(capsys):
     with ProgressBar(total=3, desc="train", unit="step", shown=True) as bar:
-        bar.update(3)
+        bar.report(3)
     assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_keeps_the_last_state(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with ProgressBar(total=10_000, desc="train", unit="step", shown=True) as bar:
-        bar.update(10_000)
+        bar.report(10_000)
     printed = capsys.readouterr().err
     assert "train: 100%" in printed and "10000/10000" in printed
 
@@ -55,5 +55,5 @@ def test_a_line_of_a_file_says_what_is_being_done(capsys, monkeypatch):
 
 def test_a_hidden_bar_prints_nothing(capsys):
     with ProgressBar(total=2, desc="x", unit="text", shown=False) as bar:
-        bar.update(2)
+        bar.report(2)
     assert capsys.readouterr().err == ""

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -47,7 +48,8 @@ def test_it_is_looked_for_after_the_process_has_grown_beyond_what_a_batch_needs(
     sizes = [100, grown + 99, grown + 100, 500, grown + 499, grown + 500, 700]
     given_back = [0, 0, 1, 1, 1, 2, 2]
     called = []
-    monkeypatch.setattr(process, "_own", lambda: sizes[len(seen)])
+    held = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=sizes[len(seen)] + 9, shared=9))
+    monkeypatch.setattr(process.psutil, "Process", lambda: held)
     monkeypatch.setattr(process, "_glibc", lambda name: called.append)
     tidied, seen = Heap(), []
     for _ in sizes:

@@ -66,7 +66,7 @@ def test_split_follows_the_rules(name, overlong, sentences, room):
         for word in range(len(words)):
             row = rows[i] + word
             number, first, last = _expected_place(windows, word)
-            found = split.word_window[row], split.word_first[row], split.word_last[row]
+            found = tuple(column[row] for column in split.word_places)
             expected = number + split.example_windows[i] if number >= 0 else -1, first, last
             assert found == expected
             size = owners.count(word)

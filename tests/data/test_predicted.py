@@ -1,5 +1,7 @@
 """Blocks and masks for language modelling, compared with a literal reading of the rules."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -46,17 +48,17 @@ def _windows(split, example):
 def _rows(split, targets, example):
     """Return (block of the example, position in it, target) of each row of an example."""
     part = slice(split.example_words[example], split.example_words[example + 1])
-    block = split.word_window[part] - split.example_windows[example]
-    assert np.array_equal(split.word_first[part], split.word_last[part])
-    columns = (block, split.word_first[part], targets[part])
+    block = split.word_places.window[part] - split.example_windows[example]
+    assert np.array_equal(split.word_places.first[part], split.word_places.last[part])
+    columns = (block, split.word_places.first[part], targets[part])
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _check_word_map(split):
     expected = np.full(len(split.subwords), -1)
-    rows = np.arange(len(split.word_window))
+    rows = np.arange(len(split.word_places.window))
     owner = np.searchsorted(split.example_words, rows, side="right") - 1
-    expected[split.window_bounds[split.word_window] + split.word_first] = (
+    expected[split.window_bounds[split.word_places.window] + split.word_places.first] = (
         rows - split.example_words[owner]
     )
     assert np.array_equal(split.word_map, expected)
@@ -69,7 +71,7 @@ def test_next_follows_the_rules(name, texts, room, every):
     specials = learn_specials(tokenizer(name))
     limit = room + len(specials)
     split, targets = _encode(name, texts, max_length=limit, form="next", every=every)
-    assert targets.dtype == np.int32 and len(targets) == len(split.word_window)
+    assert targets.dtype == np.int32 and len(targets) == len(split.word_places.window)
     for i, text in enumerate(texts):
         content = _content(name, text)
         blocks = [content[at : at + room] for at in range(0, len(content), room)]
@@ -123,7 +125,7 @@ def test_masked_follows_the_rules(name, texts, room, passes, rate):
 def test_eighty_ten_ten():
     split, targets = _encode("bert", [LONG], max_length=102, form="masked", passes=20)
     mask = tokenizer("bert").mask_token_id
-    seen = split.subwords[split.window_bounds[split.word_window] + split.word_first]
+    seen = split.subwords[split.window_bounds[split.word_places.window] + split.word_places.first]
     n = len(targets)
     content = len(split.subwords) - 2 * len(split.window_lengths)
     assert n / content == pytest.approx(0.15, abs=0.002)
@@ -149,8 +151,8 @@ def test_eighty_ten_ten():
 
 def test_every_position_is_masked_as_often():
     split, _ = _encode("bert", [LONG], max_length=42, form="masked", passes=20)
-    whole = split.window_lengths[split.word_window] == 42
-    counts = np.bincount(split.word_first[whole], minlength=42)[1:41]
+    whole = split.window_lengths[split.word_places.window] == 42
+    counts = np.bincount(split.word_places.first[whole], minlength=42)[1:41]
     blocks = int((split.window_lengths == 42).sum())
     spread = np.sqrt(blocks * 0.15 * 0.85)
     assert np.abs(counts - 0.15 * blocks).max() < 4.5 * spread
@@ -188,7 +190,7 @@ def test_another_seed_id_or_pass_gives_other_masks():
 
     def rows(ids, seed=0, passes=1):
         split, _ = _encode("bert", [LONG], ids=ids, seed=seed, passes=passes, **options)
-        return split.word_first.tolist()
+        return split.word_places.first.tolist()
 
     first = rows(["a"])
     assert rows(["a"]) == first
@@ -245,9 +247,12 @@ def test_texts_go_to_the_tokenizer_in_portions(monkeypatch):
 @given(lengths=st.lists(st.integers(0, 40), max_size=30), most=st.integers(1, 50))
 def test_portions_hold_every_text_once_and_are_bounded(lengths, most):
     texts = ["x" * length for length in lengths]
+    inner = Mock(spec=Tokenizer)
+    inner.encode_batch.side_effect = lambda given, **options: given
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(alignment, "_CALL", most)
-        parts = [texts[part] for part in alignment._portions(texts)]
+        assert list(alignment.encode_portions(inner, texts, texts)) == texts
+    parts = [call.args[0] for call in inner.encode_batch.call_args_list]
     assert [text for part in parts for text in part] == texts
     assert all(sum(map(len, part)) < most + 40 for part in parts)
 

@@ -41,7 +41,8 @@ def _expected(split, start, stop, pooling):
         if not split.valid[row]:
             words.append((0, 0, 0))
             continue
-        mine = windows[split.word_window[row]][split.word_first[row] : split.word_last[row] + 1]
+        window, first, last = (column[row] for column in split.word_places)
+        mine = windows[window][first : last + 1]
         picked = {"first": mine[:1], "last": mine[-1:], "mean": mine}[pooling]
         words.append(tuple(np.mean(picked, axis=0)))
     return {"words": words, "tokens": tokens}

@@ -42,9 +42,9 @@ def test_assembly(split):
     assert split.window_lengths.tolist() == [4, 6, 4]
     assert split.example_windows.tolist() == [0, 1, 3]
     assert split.example_words.tolist() == [0, 2, 6]
-    assert split.word_window.tolist() == [0, 0, 1, 1, 1, 2]
-    assert split.word_first.tolist() == [1, 2, 1, 2, 4, 2]
-    assert split.word_last.tolist() == [1, 2, 1, 3, 4, 2]
+    assert split.word_places.window.tolist() == [0, 0, 1, 1, 1, 2]
+    assert split.word_places.first.tolist() == [1, 2, 1, 2, 4, 2]
+    assert split.word_places.last.tolist() == [1, 2, 1, 3, 4, 2]
     assert split.averaged.astype(int).tolist() == [1] * 9 + [0, 0, 0, 1, 1]
 
 

@@ -169,7 +169,7 @@ def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog,
     target = {"cache": cache / "stopped", "splits": ("train",)}
     session, splits = opened(model, corpus, options, **target)
     there = {session.target.place(session.request, splits[0]).folder: 1000}
-    monkeypatch.setattr("probekit.extraction.estimate.unfinished_bytes", there.__getitem__)
+    monkeypatch.setattr("probekit.extraction.dry_run.unfinished_bytes", there.__getitem__)
     needed = session.plan(splits[0]).nbytes - 1000
     usage = shutil.disk_usage(cache.parent)
     for free, warned in ((needed, False), (needed - 1, True)):

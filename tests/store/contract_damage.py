@@ -47,7 +47,7 @@ class DamageContract(Backed):
 
     def test_chunks_are_counted_as_they_are_examined(self, fresh, monkeypatch):
         counted = []
-        monkeypatch.setattr(ProgressBar, "update", lambda bar, chunks: counted.append(chunks))
+        monkeypatch.setattr(ProgressBar, "report", lambda bar, chunks: counted.append(chunks))
         assert verify_checksums(fresh.path) == []
         assert counted == [1] * len(read_checksums(fresh.path, fresh.manifest))
         counted.clear()

@@ -3,6 +3,7 @@
 import math
 import mmap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -36,17 +37,19 @@ def send(tensor: Tensor, device: torch.device | str) -> Tensor:
     return tensor.to(device, non_blocking=True)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ReusedMemory:
     """Memory that one thread takes and another may give back.
 
     What is given back serves again: the first write to memory that the system has just found takes
     many times as long as the next one, above all in a virtual machine.
+
+    Attributes:
+        pinned: whether it is memory that CUDA copies to fastest.
     """
 
-    def __init__(self, *, pinned: bool = False) -> None:
-        """Hold nothing yet; ``pinned`` memory is what CUDA copies to fastest."""
-        self._pinned = pinned
-        self._spare: list[Tensor] = []
+    pinned: bool = False
+    _spare: list[Tensor] = field(default_factory=list, init=False)
 
     def take(self, size: int) -> Tensor:
         """Return at least ``size`` bytes, as an uninitialised uint8 tensor."""
@@ -54,7 +57,7 @@ class ReusedMemory:
         if memory is not None and len(memory) >= size:
             return memory
         del memory  # before there is more
-        if self._pinned:
+        if self.pinned:
             return torch.empty(size, dtype=torch.uint8, pin_memory=True)
         return empty_buffer((size,), torch.uint8)
 
@@ -65,19 +68,14 @@ class ReusedMemory:
 
 def carve(memory: Tensor, buffers: Buffers) -> dict[str, Tensor]:
     """Return uninitialised tensors of the given shapes and dtypes, side by side in ``memory``."""
-    places = pairwise(_bounds(buffers))
+    places = pairwise(carved_bounds(buffers))
     return {
         name: memory[start:stop].view(dtype)[: math.prod(shape)].view(*shape)
         for (name, (shape, dtype)), (start, stop) in zip(buffers.items(), places, strict=True)
     }
 
 
-def carved_bytes(buffers: Buffers) -> int:
-    """Return the bytes that `carve` needs."""
-    return _bounds(buffers)[-1]
-
-
-def _bounds(buffers: Buffers) -> list[int]:
-    """Return where each buffer begins, aligned, and where the last one ends."""
+def carved_bounds(buffers: Buffers) -> list[int]:
+    """Return where `carve` begins each buffer, aligned, and at the end the bytes that it needs."""
     sizes = (math.prod(shape) * dtype.itemsize for shape, dtype in buffers.values())
     return [*accumulate((-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes), initial=0)]

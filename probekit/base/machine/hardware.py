@@ -9,7 +9,6 @@ it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -120,34 +119,23 @@ def memory_left(
     """
     if not groups.exists():  # not Linux
         return None
-    left = [
-        _left(folder, files)
-        for folder, files in _folders(groups.read_text(encoding="utf-8"), root)
-        if (folder / files.limit).is_file()
-    ]
-    return min((found for found in left if found is not None), default=None)
-
-
-def _folders(listing: str, root: Path) -> Iterator[tuple[Path, _Files]]:
-    """Yield the groups of a process and those above them, each with its version's files."""
-    for line in listing.splitlines():
+    above: list[tuple[Path, _Files]] = []
+    for line in groups.read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            top, files = root, _VERSION_2
-        elif "memory" in controllers.split(","):
-            top, files = root / "memory", _VERSION_1
-        else:
-            continue
         group = Path(path.lstrip("/"))
-        yield from ((top / part, files) for part in (group, *group.parents))
-
-
-def _left(folder: Path, files: _Files) -> int | None:
-    limit = (folder / files.limit).read_text(encoding="utf-8").strip()
-    if limit == "max":
-        return None
-    used = int((folder / files.used).read_text(encoding="utf-8"))
-    lines = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
-    stat = dict(line.split() for line in lines)
-    cached = sum(int(stat[name]) for name in files.cached)
-    return max(int(limit) - used + cached, 0)
+        parts = (group, *group.parents)
+        if controllers == "":
+            above += [(root / part, _VERSION_2) for part in parts]
+        elif "memory" in controllers.split(","):
+            above += [(root / "memory" / part, _VERSION_1) for part in parts]
+    left: list[int] = []
+    for folder, files in above:
+        limit = folder / files.limit
+        if not limit.is_file() or (most := limit.read_text(encoding="utf-8").strip()) == "max":
+            continue
+        used = int((folder / files.used).read_text(encoding="utf-8"))
+        lines = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
+        stat = dict(line.split() for line in lines)
+        cached = sum(int(stat[name]) for name in files.cached)
+        left.append(max(int(most) - used + cached, 0))
+    return min(left, default=None)

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from types import FrameType
 
@@ -64,6 +65,7 @@ def keep_free_memory() -> None:
         set_option(option, value)
 
 
+@dataclass(eq=False)
 class Heap:
     """Keeps a process from growing by memory that nothing uses.
 
@@ -74,9 +76,7 @@ class Heap:
     nothing is done.
     """
 
-    def __init__(self) -> None:
-        """Know nothing yet of what the process needs."""
-        self._needed: int | None = None
+    _needed: int | None = field(default=None, init=False)
 
     def trim(self) -> None:
         """Give free memory back, if the process has grown a good deal; call it before each batch.
@@ -86,7 +86,8 @@ class Heap:
         give_back = _glibc("malloc_trim")
         if give_back is None:
             return
-        held = _own()
+        memory = psutil.Process().memory_info()
+        held = memory.rss - memory.shared
         if self._needed is None:
             self._needed = held
         elif held - self._needed >= _ROOM:
@@ -101,12 +102,6 @@ def _glibc(name: str) -> Callable[..., int] | None:
         return getattr(ctypes.CDLL(None), name)
     except AttributeError:  # another C library
         return None
-
-
-def _own() -> int:
-    """Return the bytes of the process that lie in memory, less the files that it maps (Linux)."""
-    memory = psutil.Process().memory_info()
-    return int(memory.rss - memory.shared)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Seeds: as they are asked for, of independent random numbers, and in torch's global state.
+"""Seeds: as they are asked for, of independent random numbers and parameters, in torch's state.
 
 What is drawn depends on its seed and the names alone, so adding a member to a sweep, or running
 members in another order, changes no other member's draw.
@@ -7,6 +7,7 @@ members in another order, changes no other member's draw.
 from __future__ import annotations
 
 import hashlib
+import math
 import operator
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from probekit.errors import OptionError
 if TYPE_CHECKING:
     import numpy as np
     import torch
+    from torch import nn
 
 
 def parse_seeds(given: int | str | Iterable[int]) -> list[int]:
@@ -93,3 +95,41 @@ def torch_generator(seed: int, *names: str | int) -> torch.Generator:
     import torch
 
     return torch.Generator().manual_seed(derive(seed, *names))
+
+
+def linear_uniform(*shape: int, fan_in: int, generator: torch.Generator) -> nn.Parameter:
+    """Return a parameter drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)).
+
+    This is what ``torch.nn.Linear`` draws for both its weight and its bias, but from a given
+    generator and never the global one.
+    """
+    import torch
+
+    bound = 1 / math.sqrt(fan_in)
+    drawn = torch.empty(shape).uniform_(-bound, bound, generator=generator)
+    return torch.nn.Parameter(drawn)
+
+
+def draw_parameters(module: nn.Module, fan_in: int, generator: torch.Generator) -> None:
+    """Replace the module's own parameters, one after the other, by ``linear_uniform``'s.
+
+    For modules built on the meta device, where torch's own draw nothing.
+    """
+    for name, parameter in list(module.named_parameters(recurse=False)):
+        drawn = linear_uniform(*parameter.shape, fan_in=fan_in, generator=generator)
+        setattr(module, name, drawn)
+
+
+def linear_layer(width: int, out: int, generator: torch.Generator) -> nn.Linear:
+    """Return a linear layer drawn as ``torch.nn.Linear`` would, from U(-1/sqrt(width), ...).
+
+    Args:
+        width: width of the input.
+        out: width of the output.
+        generator: draws the weight, then the bias.
+    """
+    import torch
+
+    layer = torch.nn.Linear(width, out, device="meta")  # where nn.Linear draws nothing
+    draw_parameters(layer, width, generator)
+    return layer

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.base.numbers.initialization import linear_uniform
 from probekit.base.numbers.precision import full
+from probekit.base.numbers.seeding import linear_uniform
 from probekit.probe.decoders.contract import (
     UNSEEN_LOSS,
     Classifier,

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import torch
 
-from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
+from probekit.base.numbers.seeding import linear_layer
 from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
 from probekit.probe.decoders.dropout import check_rate, dropout
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.base.numbers.initialization import linear_layer
+from probekit.base.numbers.seeding import linear_layer
 from probekit.probe.decoders.contract import (
     Decoder,
     DecoderSpec,

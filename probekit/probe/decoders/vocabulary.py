@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probekit.base.numbers.initialization import linear_layer
 from probekit.base.numbers.precision import full
+from probekit.base.numbers.seeding import linear_layer
 from probekit.errors import OptionError
 from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
 from probekit.probe.model_parts.kept import KeptBackbone

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.base.numbers.initialization import linear_uniform
 from probekit.base.numbers.precision import full, no_autocast, operand
+from probekit.base.numbers.seeding import linear_uniform
 from probekit.probe.heads.contract import HeadInput, HeadSpec, LayerWeights, RowHead
 
 

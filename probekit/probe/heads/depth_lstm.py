@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from probekit.base.machine.hardware import native_bfloat16
-from probekit.base.numbers.initialization import draw_parameters
 from probekit.base.numbers.precision import full, no_autocast
+from probekit.base.numbers.seeding import draw_parameters
 from probekit.errors import OptionError
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
 

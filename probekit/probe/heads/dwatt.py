@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probekit.base.numbers.initialization import linear_uniform
 from probekit.base.numbers.precision import full, no_autocast, operand
+from probekit.base.numbers.seeding import linear_uniform
 from probekit.errors import OptionError
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.probe.heads.sums import row_sum

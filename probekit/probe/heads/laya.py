@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.base.numbers.initialization import linear_uniform
 from probekit.base.numbers.precision import full, operand
+from probekit.base.numbers.seeding import linear_uniform
 from probekit.errors import OptionError
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.probe.heads.sums import row_sum

@@ -79,7 +79,7 @@ def predict(
             stop = min(start + _EXAMPLES, len(texts))
             offsets = bounds[start : stop + 1] - bounds[start]
             found += trained.predict(reader.read(start, stop), offsets)
-            bar.update(stop - start)
+            bar.report(stop - start)
     if kind.per == "text":
         return found
     pairs = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)

@@ -35,7 +35,7 @@ from transformers.models.auto.modeling_auto import (
 
 from probekit import ExtractOptions, extract
 from probekit.backbone import inspect_backbone
-from probekit.backbone.architecture import auto_class, quiet_transformers
+from probekit.backbone.architecture import backbone_classes, quiet_transformers
 from probekit.errors import ProbekitError
 from probekit.store.entry import Entry
 
@@ -177,8 +177,9 @@ def _plain_rows(
 ) -> Iterable[Float[Tensor, "words layers dim"]]:
     """Yield what transformers makes of each sentence alone."""
     inspection = inspect_backbone(str(folder))
+    auto, _ = backbone_classes(inspection.config)
     with quiet_transformers():
-        model = auto_class(inspection.config).from_pretrained(folder, dtype=torch.float32).eval()
+        model = auto.from_pretrained(folder, dtype=torch.float32).eval()
     model.config.use_cache = False
     for sentence in sentences:
         encoded = inspection.tokenizer(list(sentence), is_split_into_words=True)

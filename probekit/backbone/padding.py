@@ -7,6 +7,8 @@ and some families look at the longest text of a batch. So every model is tried b
 import logging
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int64
@@ -74,7 +76,7 @@ def prove_batching(
         BackboneError: it cannot run; its states have not a row per subword; or one text alone
             gives different states each time.
     """
-    alike = inspection.info.identity.to_json() | {"weights": None, "adapter": None}
+    alike = asdict(inspection.info.identity) | {"weights": None, "adapter": None}
     key = digest([alike, str(device), str(dtype)])
     if key not in _found:
         _found[key] = _first_verdict(inspection, layers_of, device, dtype)
@@ -189,13 +191,11 @@ class _Trial:
         """
         lengths = [len(text) for text in texts]
         halves = [(torch.arange(length) >= length / 2).long() for length in lengths]
-        ids, types = _padded(texts, self._pad_id), _padded(halves, 0) if self._types else None
+        pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+        ids = pad(list(texts), padding_value=self._pad_id)
+        types = pad(halves) if self._types else None
         found = self._layers(ids, torch.tensor(lengths), self._usable, types)
         return [[layer[row, :length] for layer in found] for row, length in enumerate(lengths)]
-
-
-def _padded(rows: Sequence[Text], fill: int) -> Int64[Tensor, "batch time"]:
-    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=fill)
 
 
 def _error(found: States, expected: States) -> float:

@@ -1,7 +1,7 @@
 """What options mean for a task and a model: which rows are kept, and what an entry's key hashes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo, Inspection
@@ -110,7 +110,7 @@ class Request:
         """
         request = {
             "format_version": FORMAT_VERSION,
-            "model": self.info.identity.to_json(),
+            "model": asdict(self.info.identity),
             "text": text_fingerprint,
             **{name: getattr(self.options, name) for name in _AS_GIVEN},
             "keep": sorted(self.keep),

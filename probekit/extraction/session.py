@@ -142,7 +142,8 @@ class Session:
 
     def _shared(self, split: Split, plan: Plan, place: Place) -> dict[str, Any]:
         """Return what a resumed run must share with the run that it continues."""
-        return plan.to_json(place.request, self.backbone.compute_dtype_name, split.limit)
+        dtype = str(self.backbone.compute_dtype).removeprefix("torch.")
+        return plan.to_json(place.request, dtype, split.limit)
 
     def _build(self, split: Split, place: Place) -> Entry:
         target, folder = self.target, place.folder

@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -56,7 +57,7 @@ def test_facts_of_a_folder(tiny_folder):
     assert (info.n_blocks, info.dim, info.max_length) == (3, 32, 64)
     assert (info.causal, info.final_norm, info.revision) == (False, False, None)
     assert info.vocab_size == len(tiny.tokenizer_of("roberta"))
-    assert json.loads(json.dumps(info.to_json()))["dim"] == 32
+    assert json.loads(json.dumps(asdict(info)))["dim"] == 32
 
 
 def test_max_length_takes_the_smaller_of_tokenizer_and_positions(copy):

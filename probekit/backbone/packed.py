@@ -48,13 +48,11 @@ def pack_linear_layers(model: nn.Module) -> None:
 
     Layers of another class, even of one derived from ``torch.nn.Linear``, stay: they may do more.
     """
-    if platform.machine().lower() not in ("x86_64", "amd64"):  # measured on these
+    measured = platform.machine().lower() in ("x86_64", "amd64")
+    if not (measured and torch.backends.mkldnn.is_available()):  # type: ignore[no-untyped-call]
         return
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return
-    dtypes = {torch.float32}
-    if torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        dtypes.add(torch.bfloat16)
+    bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    dtypes = {torch.float32, torch.bfloat16 if bfloat16 else torch.float32}
     for name, layer in list(model.named_modules()):
         if type(layer) in (nn.Linear, Conv1D) and layer.weight.dtype in dtypes:
             model.set_submodule(name, PackedLinear(layer))

@@ -78,36 +78,29 @@ def prove_batching(
     """
     alike = asdict(inspection.info.identity) | {"weights": None, "adapter": None}
     key = digest([alike, str(device), str(dtype)])
-    if key not in _found:
-        _found[key] = _first_verdict(inspection, layers_of, device, dtype)
-    if (batching := _found[key]) != PADDED:
-        warn_once(logger, "%s", _describe(inspection, batching))
-    return batching
-
-
-def _first_verdict(
-    inspection: Inspection,
-    layers_of: Callable[[StandIn], Layers],
-    device: torch.device,
-    dtype: torch.dtype,
-) -> Batching:
-    """Try stand-ins until one can be built and run."""
     trouble: Exception
-    for config in stand_in_configs(inspection.config, inspection.info.max_length):
+    longest = inspection.info.max_length
+    untried = () if key in _found else stand_in_configs(inspection.config, longest)
+    for config in untried:  # until one can be built and run
         try:
             with seeded(0, device):
                 stand_in = draw_stand_in(inspection, config, device, dtype)
-                return _verdict(inspection, stand_in, layers_of(stand_in))
+                _found[key] = _verdict(inspection, stand_in, layers_of(stand_in))
+            break
         except _Unfit:
             raise
         except Exception as error:  # each family has its own for what it cannot be or read
             trouble = error
-    if isinstance(trouble, BackboneError):
-        raise trouble
-    raise BackboneError(
-        f"model {inspection.info.name!r} ({inspection.info.architecture}) cannot run on a few "
-        f"subwords ({reason_of(trouble)}). Choose another model."
-    ) from trouble
+    if key not in _found:
+        if isinstance(trouble, BackboneError):
+            raise trouble
+        raise BackboneError(
+            f"model {inspection.info.name!r} ({inspection.info.architecture}) cannot run on a few "
+            f"subwords ({reason_of(trouble)}). Choose another model."
+        ) from trouble
+    if (batching := _found[key]) != PADDED:
+        warn_once(logger, "%s", _describe(inspection, batching))
+    return batching
 
 
 def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batching:

@@ -101,7 +101,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     states = hidden_states(name, model, text)
     for handle in handles:
         handle.remove()
-    dim, odd = _shapes(name, config, model, states)
+    dim, odd = _shapes(name, model, states)
     plain = [layer for layer in range(len(states)) if layer not in odd]
     after = hidden_states(name, model, changed, layers=range(len(states)))
     before = hidden_states(name, model, torch.cat([changed[:, -1:], text[:, 1:]], dim=1))
@@ -148,7 +148,7 @@ def _two_texts(config: PretrainedConfig, vocabulary: int) -> tuple[Tensor, Tenso
 
 
 def _shapes(
-    name: str, config: PretrainedConfig, model: PreTrainedModel, states: Sequence[Tensor]
+    name: str, model: PreTrainedModel, states: Sequence[Tensor]
 ) -> tuple[int, dict[int, str]]:
     """Return the width of the layers, and what those are that have another shape.
 

@@ -27,7 +27,8 @@ from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
 from probekit.store.labels import labels_for
 from probekit.store.manifest import Manifest
-from probekit.tasks import Task, is_described, is_own
+from probekit.tasks import Task, is_own
+from probekit.tasks.own.user_files import OwnCorpus
 
 logger = logging.getLogger(__name__)
 
@@ -176,7 +177,8 @@ def open_features(
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
     column = about.columns[0]  # the one asked for, by the name that an index stands for
-    typed = [*location.typed, *(["--label", label] if label and is_described(about) else [])]
+    described = isinstance(about.corpus, OwnCorpus)  # by the options of a command
+    typed = [*location.typed, *(["--label", label] if label and described else [])]
     entries = _entries(model, about, location, fit_on, typed)
     labels = {
         split: found

@@ -146,7 +146,7 @@ def resolve_keep(keep: Sequence[str] | None, task: Task) -> tuple[str, ...]:
         OptionError: the task's text has no such rows.
     """
     if keep is None:
-        kinds = {task.kind, *map(task.kind_of, task.columns)}
+        kinds = {task.kind, *task.kinds.values()}
         needed = {name for kind in kinds for name in KINDS[kind].needed}
         return tuple(name for name in KEEP if name in needed)
     possible = (*KINDS[task.kind].possible, "tokens", OUTPUT_HEAD)

@@ -235,7 +235,7 @@ def write_split_labels(entry: Entry, split: Split, task: Task) -> None:
             ids=[example.id for example in split.examples],
             values=labels,
             text=entry.manifest.request["text"],
-            kind=task.kind_of(column),
+            kind=task.kinds[column],
             metric=task.metrics[column],
             fingerprint=split.labels_fingerprint(column),
         )

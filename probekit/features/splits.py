@@ -61,7 +61,7 @@ class Splits:
     @property
     def kind(self) -> KindName:
         """What the column labels: words, texts, pairs of texts, ..."""
-        return self.task.kind_of(self.column)
+        return self.task.kinds[self.column]
 
     @property
     def metric(self) -> str:
@@ -185,7 +185,7 @@ def open_features(
         for split, entry in entries.items()
         if (found := _labels(entry, about, column, location, needed=split == "train")) is not None
     }
-    kind = about.kind_of(column)
+    kind = about.kinds[column]
     label_map = train_classes = LabelMap(())
     if KINDS[kind].targets == "classes":
         train_classes = LabelMap.from_labels([labels["train"].values])
@@ -214,7 +214,7 @@ def _entries(
     root, wanted = location.root, location.wanted(model, task, typed)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
-    own = KINDS[task.kind_of(task.columns[0])].own_rows
+    own = KINDS[task.kinds[task.columns[0]]].own_rows
     arrays = POOLED if own is None else (own,)
     find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
     found = {"train": find(fit_on)}
@@ -232,7 +232,7 @@ def _labels(
     entry: Entry, task: Task, column: str, location: Location, *, needed: bool
 ) -> SplitLabels | None:
     """Return the labels of an entry; None if it has none, unless they are needed to fit on."""
-    split, kind = entry.manifest.split, task.kind_of(column)
+    split, kind = entry.manifest.split, task.kinds[column]
     if KINDS[kind].targets == "vocabulary":
         return load_labels(entry, column, kind=kind)
     fresh = None

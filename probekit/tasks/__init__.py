@@ -192,15 +192,15 @@ def _chosen(task: Task, choice: Choice) -> Task:
     """Return a named task with the chosen label column first, which must be of a given kind."""
     choice.refuse(choice.given.keys() - {"kind"}, f"{task.name}, whose words are in a known place")
     if choice.label is not None:
-        task.kind_of(choice.label)
+        choose(f"label column of {task.name}", choice.label, task.kinds)
         first = {choice.label: task.metrics[choice.label]}
         task = replace(task, metrics={**first, **task.metrics})
     column, kind = task.columns[0], choice.kind
-    if kind is not None and kind != task.kind_of(column):
+    if kind is not None and kind != task.kinds[column]:
         others = [name for name, of in task.kinds.items() if of == kind]
         hint = f"--label {others[0]} is of kind {kind}" if others else "leave --kind out"
         raise OptionError(
-            f"--kind {kind}: {task.name} labels {column!r}, of kind {task.kind_of(column)}; {hint}."
+            f"--kind {kind}: {task.name} labels {column!r}, of kind {task.kinds[column]}; {hint}."
         )
     return task
 

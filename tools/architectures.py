@@ -125,7 +125,7 @@ def _use(family: str, folder: Path) -> Row:
     """Extract a corpus, in the batches that the backbone was proven for, and compare its rows."""
     info = inspect_backbone(str(folder)).info
     kind = "decoder" if info.causal else "encoder"
-    about = f"{info.architecture}: {kind}, {'a' if info.final_norm else 'no'} final norm"
+    about = f"{info.identity.architecture}: {kind}, {'a' if info.final_norm else 'no'} final norm"
     entry = _extracted(folder)
     if (error := _worst(entry, folder)) > _TOLERANCE:
         return Row(family=family, outcome=WRONG, about=f"{about}; rows are off by {error:.1e}")

@@ -49,7 +49,7 @@ class BackboneInfo:
         causal: True if a position sees only earlier ones (a decoder).
         final_norm: True if layer L is after a normalisation that is not part of block L.
         vocab_size: rows of the input embedding.
-        identity: what decides its states.
+        identity: what decides its states: the class, the longest input, ...
     """
 
     name: str
@@ -61,16 +61,6 @@ class BackboneInfo:
     final_norm: bool
     vocab_size: int
     identity: Identity
-
-    @property
-    def architecture(self) -> str:
-        """Name of the transformers class, without a head ("BertModel")."""
-        return self.identity.architecture
-
-    @property
-    def max_length(self) -> int:
-        """The longest input in subwords, special tokens included."""
-        return self.identity.max_length
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,7 +119,10 @@ class Inspection:
                 Unicode.
             OptionError: ``max_length`` leaves no room for text.
         """
-        ids, limit = [example.id for example in examples], max_length or self.info.max_length
+        ids, limit = (
+            [example.id for example in examples],
+            max_length or self.info.identity.max_length,
+        )
         if masking is not None:
             texts = [_given(example.text) for example in examples]
             return encode_predicted(self.text_tokenizer, ids, texts, max_length=limit, **masking)

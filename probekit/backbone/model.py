@@ -97,14 +97,13 @@ class Backbone:
         padded = bool((lengths < input_ids.shape[1]).any())
         real = torch.arange(input_ids.shape[1], device=lengths.device) < lengths[:, None]
         mask = send(real.long(), self.device) if padded else None
-        types = None if token_types is None else send(token_types, self.device)
         states = hidden_states(
             self.info.name,
             self._model,
             send(input_ids, self.device),
             mask,
             layers=wanted,
-            token_types=types,
+            token_types=None if token_types is None else send(token_types, self.device),
         )
         expected = (*input_ids.shape, self.info.dim)
         for layer, state in zip(wanted, states, strict=True):

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.backbone.facts import Inspection
+from probekit.backbone.facts import BackboneInfo, Inspection
 from probekit.backbone.miniature import special_ids
 from probekit.backbone.stand_in import StandIn, draw_stand_in, length_thresholds, stand_in_configs
 from probekit.base.fingerprint import digest
@@ -76,10 +76,11 @@ def prove_batching(
         BackboneError: it cannot run; its states have not a row per subword; or one text alone
             gives different states each time.
     """
-    alike = asdict(inspection.info.identity) | {"weights": None, "adapter": None}
+    info = inspection.info
+    alike = asdict(info.identity) | {"weights": None, "adapter": None}
     key = digest([alike, str(device), str(dtype)])
     trouble: Exception
-    longest = inspection.info.max_length
+    longest = info.identity.max_length
     untried = () if key in _found else stand_in_configs(inspection.config, longest)
     for config in untried:  # until one can be built and run
         try:
@@ -95,16 +96,16 @@ def prove_batching(
         if isinstance(trouble, BackboneError):
             raise trouble
         raise BackboneError(
-            f"model {inspection.info.name!r} ({inspection.info.architecture}) cannot run on a few "
+            f"model {info.name!r} ({info.identity.architecture}) cannot run on a few "
             f"subwords ({reason_of(trouble)}). Choose another model."
         ) from trouble
     if (batching := _found[key]) != PADDED:
-        warn_once(logger, "%s", _describe(inspection, batching))
+        warn_once(logger, "%s", _describe(info, batching))
     return batching
 
 
 def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batching:
-    longest = inspection.info.max_length
+    info, longest = inspection.info, inspection.info.identity.max_length
     trial = _Trial(stand_in, layers)
     share = min(1.0, longest / _LADDER[0])
     ladder = trial.texts([math.ceil(length * share) for length in _LADDER])
@@ -115,7 +116,7 @@ def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batch
         return PADDED if stand_in.straddled else Batching(padded_to=lowest)
     if (error := trial.repeat_error(ladder)) > trial.rounding:
         raise _Unfit(
-            f"model {inspection.info.name!r} ({inspection.info.architecture}): the same text gives "
+            f"model {info.name!r} ({info.identity.architecture}): the same text gives "
             f"other states each time it is read ({error:.0%} off), so they cannot be stored and "
             "found again. Choose another model."
         )
@@ -125,12 +126,12 @@ def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batch
     )
 
 
-def _describe(inspection: Inspection, batching: Batching) -> str:
+def _describe(info: BackboneInfo, batching: Batching) -> str:
     why = "what else is in the batch" if batching.alone else "padding"
     how = "one at a time" if batching.alone else "in batches of one length"
     which = f" of over {batching.padded_to} subwords" if batching.padded_to else ""
     return (
-        f"model {inspection.info.name!r} ({inspection.info.architecture}): {why} can change "
+        f"model {info.name!r} ({info.identity.architecture}): {why} can change "
         f"its states, so texts{which} run {how}, which is slower."
     )
 

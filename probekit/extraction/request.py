@@ -73,7 +73,7 @@ class Request:
         Raises:
             OptionError: the model reads fewer.
         """
-        limit, asked = self.info.max_length, self.options.max_length
+        limit, asked = self.info.identity.max_length, self.options.max_length
         if asked is not None and asked > limit:
             raise OptionError(
                 f"--max-length {asked}: {self.info.name} reads at most {limit} subwords."

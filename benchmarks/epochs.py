@@ -121,7 +121,9 @@ class Rerun:
         encoded = self.encoded
         starts = encoded.example_tokens[examples]
         lengths = encoded.example_tokens[examples + 1] - starts
-        ids = np.full((len(examples), int(lengths.max())), self.backbone.pad_id, np.int64)
+        ids = np.full(
+            (len(examples), int(lengths.max())), self.backbone.inspection.pad_id, np.int64
+        )
         rows = []
         for place, (example, start, length) in enumerate(
             zip(examples, starts, lengths, strict=True)

@@ -35,7 +35,7 @@ from transformers.models.auto.modeling_auto import (
 
 from probekit import ExtractOptions, extract
 from probekit.backbone import inspect_backbone
-from probekit.backbone.architecture import auto_class, quiet_transformers
+from probekit.backbone.architecture import backbone_classes, quiet_transformers
 from probekit.errors import ProbekitError
 from probekit.store.entry import Entry
 
@@ -125,7 +125,7 @@ def _use(family: str, folder: Path) -> Row:
     """Extract a corpus, in the batches that the backbone was proven for, and compare its rows."""
     info = inspect_backbone(str(folder)).info
     kind = "decoder" if info.causal else "encoder"
-    about = f"{info.architecture}: {kind}, {'a' if info.final_norm else 'no'} final norm"
+    about = f"{info.identity.architecture}: {kind}, {'a' if info.final_norm else 'no'} final norm"
     entry = _extracted(folder)
     if (error := _worst(entry, folder)) > _TOLERANCE:
         return Row(family=family, outcome=WRONG, about=f"{about}; rows are off by {error:.1e}")
@@ -177,8 +177,9 @@ def _plain_rows(
 ) -> Iterable[Float[Tensor, "words layers dim"]]:
     """Yield what transformers makes of each sentence alone."""
     inspection = inspect_backbone(str(folder))
+    auto, _ = backbone_classes(inspection.config)
     with quiet_transformers():
-        model = auto_class(inspection.config).from_pretrained(folder, dtype=torch.float32).eval()
+        model = auto.from_pretrained(folder, dtype=torch.float32).eval()
     model.config.use_cache = False
     for sentence in sentences:
         encoded = inspection.tokenizer(list(sentence), is_split_into_words=True)

@@ -14,7 +14,7 @@ from transformers import (
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from probekit.backbone.architecture import auto_class, backbone_class, refuse_unsuitable
+from probekit.backbone.architecture import backbone_classes, refuse_unsuitable
 from probekit.errors import BackboneError
 
 WORDS = (
@@ -157,7 +157,7 @@ def save_tiny(family: str, folder: Path) -> None:
     encoder transformers has a class, the encoder is saved alone.
     """
     config = tiny_config(family)
-    found = backbone_class(config)
+    auto, found = backbone_classes(config)
     config.architectures = [] if found is None else [found.__name__]
     tokenizer(family).save_pretrained(folder)
     try:
@@ -168,7 +168,7 @@ def save_tiny(family: str, folder: Path) -> None:
         return
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        model = auto_class(config).from_config(config, dtype=torch.float32)
+        model = auto.from_config(config, dtype=torch.float32)
         for parameter in model.parameters():
             if parameter.is_floating_point():
                 parameter.add_(torch.randn_like(parameter), alpha=0.1)

@@ -57,21 +57,19 @@ def no_warnings() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def auto_class(config: PretrainedConfig) -> Any:
-    """Return the ``AutoModel`` class that builds the backbone.
+def backbone_classes(config: PretrainedConfig) -> tuple[Any, type[PreTrainedModel] | None]:
+    """Return the ``AutoModel`` class that builds the backbone, and the class of what it builds.
 
-    A checkpoint of an encoder-decoder's encoder (``T5EncoderModel``) has the configuration of its
-    family, of which ``AutoModel`` would build both halves.
+    The second is None if transformers has none. A checkpoint of an encoder-decoder's encoder
+    (``T5EncoderModel``) has the configuration of its family, of which ``AutoModel`` would build
+    both halves.
     """
-    whole = _class_in(MODEL_MAPPING, config)
-    both = whole is not None and takes(whole, "decoder_input_ids")
-    return AutoModelForTextEncoding if both else AutoModel
-
-
-def backbone_class(config: PretrainedConfig) -> type[PreTrainedModel] | None:
-    """Return the class of the backbone, or None if transformers has none."""
-    encoder = auto_class(config) is AutoModelForTextEncoding
-    return _class_in(MODEL_FOR_TEXT_ENCODING_MAPPING if encoder else MODEL_MAPPING, config)
+    mappings: Any = (MODEL_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING)
+    found = [mapping.get(type(config), None) for mapping in mappings]
+    whole, encoder = (one[0] if isinstance(one, tuple | list) else one for one in found)
+    if whole is None or not takes(whole, "decoder_input_ids"):
+        return AutoModel, whole
+    return AutoModelForTextEncoding, encoder
 
 
 def takes(model: type[PreTrainedModel], argument: str) -> bool:
@@ -81,15 +79,16 @@ def takes(model: type[PreTrainedModel], argument: str) -> bool:
 
 def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
     """Return the option that leaves the pooler out, for classes that have it."""
-    found = backbone_class(config)
+    _, found = backbone_classes(config)
     accepts = found is not None and "add_pooling_layer" in signature(found).parameters
     return {"add_pooling_layer": False} if accepts else {}
 
 
 def build_model(config: PretrainedConfig, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """Build a backbone as transformers starts it, frozen, in evaluation mode."""
+    auto, _ = backbone_classes(config)
     own = copy.deepcopy(config)  # it takes the dtype over
-    model = auto_class(config).from_config(own, dtype=dtype, **without_pooler(config))
+    model = auto.from_config(own, dtype=dtype, **without_pooler(config))
     assert isinstance(model, PreTrainedModel)
     return model.train(False).requires_grad_(False)
 
@@ -119,11 +118,6 @@ def building(name: str, config: PretrainedConfig) -> Iterator[None]:
             f"model {name!r}: transformers cannot build a {config.model_type} model from its "
             f"configuration ({reason_of(error)})."
         ) from error
-
-
-def _class_in(mapping: Any, config: PretrainedConfig) -> type[PreTrainedModel] | None:
-    found = mapping.get(type(config), None)
-    return found[0] if isinstance(found, tuple | list) else found
 
 
 def read_with(kind: Any, checkpoint: Checkpoint, **options: Any) -> Any:
@@ -177,16 +171,20 @@ def refuse_unsuitable(name: str, config: PretrainedConfig) -> None:
         BackboneError: an encoder-decoder, whatever its configuration says, several modalities,
             another modality, or a family without a model of its own.
     """
-    kind, found = config.model_type, backbone_class(config)
+    kind, (auto, found) = config.model_type, backbone_classes(config)
     alone = found is not None and found.__name__ in (config.architectures or ())
-    halves = found is None and auto_class(config) is not AutoModel
+    halves = found is None and auto is not AutoModel
     if halves or (config.is_encoder_decoder and not alone):
         raise BackboneError(
             f"model {name!r} is an encoder-decoder ({kind}); probekit reads encoders and "
             "decoders. The encoder half of one (T5's, BART's) is read only where it was saved "
             "alone (T5EncoderModel)."
         )
-    if _holds_several(config):
+    try:
+        several = config.get_text_config() is not config
+    except ValueError:  # transformers' own, where there are several of text
+        several = True
+    if several:
         raise BackboneError(
             f"model {name!r} ({kind}) holds several models (text and images or sound); probekit "
             "reads text-only ones. Choose its text-only release."
@@ -201,10 +199,3 @@ def refuse_unsuitable(name: str, config: PretrainedConfig) -> None:
             f"model {name!r} ({kind}): {found.__name__} reads no token ids, so it is no model of "
             "texts. Choose one that is."
         )
-
-
-def _holds_several(config: PretrainedConfig) -> bool:
-    try:
-        return config.get_text_config() is not config
-    except ValueError:  # transformers' own, where there are several of text
-        return True

@@ -1,7 +1,7 @@
 """Where a model comes from: a Hub repository, a local folder, a GGUF file, the demo's package."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -13,8 +13,7 @@ from probekit.backbone.model_files import (
     SMALL_FILES,
     WeightFile,
     index_files,
-    pick_adapter,
-    pick_weights,
+    pick_files,
 )
 from probekit.base.fingerprint import digest_file
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
@@ -48,6 +47,7 @@ class Checkpoint:
         weights: the weight files, in the order in which they are read.
         adapter: configuration and weights of the PEFT adapter that lies beside them, if any.
         revision: the commit of a Hub repository, else None.
+        gguf_file: the name of the GGUF file inside ``folder``; None for the other kinds.
     """
 
     name: str
@@ -56,11 +56,7 @@ class Checkpoint:
     weights: tuple[WeightFile, ...]
     adapter: tuple[WeightFile, ...] = ()
     revision: str | None = None
-
-    @property
-    def gguf_file(self) -> str | None:
-        """The name of the GGUF file inside ``folder``, or None for the other kinds."""
-        return self.weights[0].name if self.kind == "gguf" else None
+    gguf_file: str | None = None
 
     def fetch(self, *, listed: bool = True) -> None:
         """Download the weights and adapter of a Hub repository that are not yet on this disk.
@@ -77,22 +73,6 @@ class Checkpoint:
             assert self.revision is not None
             hub.fetch(self.name, self.revision, names)
 
-    def check_extras(self) -> None:
-        """Check that the optional packages which read it are installed.
-
-        Raises:
-            BackboneError: one is missing; the message says how to install it.
-        """
-        for extra, needed in (("gguf", self.kind == "gguf"), ("adapters", bool(self.adapter))):
-            purpose, packages = _EXTRAS[extra]
-            missing = [package for package in packages if needed and find_spec(package) is None]
-            if missing:
-                raise BackboneError(
-                    f"model {self.name!r}: {purpose} needs the package {' and '.join(missing)}. "
-                    f'Run `pip install ".[{extra}]"` in your checkout of the probekit repository '
-                    f'(the extra "probekit[{extra}]").'
-                )
-
 
 def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = True) -> Checkpoint:
     """Find a model without reading its weights.
@@ -106,7 +86,8 @@ def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = 
 
     Raises:
         MissingFileError: the path does not exist.
-        BackboneError: the folder or file is no model, or has no weights.
+        BackboneError: the folder or file is no model, has no weights, or is read by an optional
+            package that is not installed; the message says how to install it.
         HubError: the repository is missing, gated or unreachable.
         OptionError: a revision was given for a local model, or the name is neither path nor id.
     """
@@ -116,20 +97,29 @@ def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = 
                 f"--revision {revision} applies to a Hub repository, and {model!r} is local. "
                 "Leave it out."
             )
-        if path.is_file():
-            return _gguf(model, path)
-        return _folder(model, path, weights)
-    if _looks_like_path(model):
+        found = _gguf(model, path) if path.is_file() else _folder(model, path, weights)
+    elif _looks_like_path(model):
         raise MissingFileError(
             f"model {model!r}: no such file or folder. Check the path, or give a Hub id such as "
             "'roberta-large'."
         )
-    if not _HUB_ID.fullmatch(model):
+    elif not _HUB_ID.fullmatch(model):
         raise OptionError(
             f"model {model!r} is neither a path nor a Hub id. Give a folder, a .gguf file, or an "
             "id such as 'roberta-large' or 'org/name'."
         )
-    return _hub_repository(model, revision, weights)
+    else:
+        found = _hub_repository(model, revision, weights)
+    for extra, needed in (("gguf", found.kind == "gguf"), ("adapters", bool(found.adapter))):
+        purpose, packages = _EXTRAS[extra]
+        missing = [package for package in packages if needed and find_spec(package) is None]
+        if missing:
+            raise BackboneError(
+                f"model {model!r}: {purpose} needs the package {' and '.join(missing)}. "
+                f'Run `pip install ".[{extra}]"` in your checkout of the probekit repository '
+                f'(the extra "probekit[{extra}]").'
+            )
+    return found
 
 
 def local_path(model: str) -> Path | None:
@@ -139,11 +129,6 @@ def local_path(model: str) -> Path | None:
         return path
     meant = path.is_dir() and (_looks_like_path(model) or (path / "config.json").exists())
     return path if meant else None
-
-
-def holds_model(path: Path) -> bool:
-    """Say whether a file or folder is a model by its looks: a file, or a configuration in it."""
-    return path.is_file() or (path / "config.json").is_file()
 
 
 def _looks_like_path(model: str) -> bool:
@@ -158,12 +143,18 @@ def _gguf(model: str, path: Path) -> Checkpoint:
             f"model {model!r} is a file but not a .gguf file. Give the folder that holds "
             "config.json and the weights."
         )
-    weights = (WeightFile(name=path.name, path=path.resolve()),)
-    return Checkpoint(name=model, kind="gguf", folder=path.resolve().parent, weights=weights)
+    path = path.resolve()
+    return Checkpoint(
+        name=model,
+        kind="gguf",
+        folder=path.parent,
+        weights=(WeightFile(name=path.name, path=path),),
+        gguf_file=path.name,
+    )
 
 
 def _folder(model: str, path: Path, weights: bool) -> Checkpoint:
-    if not holds_model(path):
+    if not (path / "config.json").is_file():
         gguf = sorted(path.glob("*.gguf"))
         file = f"the file itself: {gguf[0]}" if gguf else "a .gguf file"
         raise BackboneError(
@@ -220,17 +211,17 @@ def _from_listing(
     Raises:
         BackboneError: there are no weights, a shard is missing, or the adapter's weights are.
     """
-
-    def files(names: Sequence[str]) -> tuple[WeightFile, ...]:
-        return tuple(WeightFile(name=n, path=folder / n, sha256=listing[n]) for n in names)
-
     where = model if kind == "hub" else str(folder)
+    own, adapter = (
+        tuple(WeightFile(name=n, path=folder / n, sha256=listing[n]) for n in names)
+        for names in (pick_files(where, folder, listing) if weights else ((), ()))
+    )
     return Checkpoint(
         name=model,
         kind=kind,
         folder=folder,
-        weights=files(pick_weights(folder, listing)) if weights else (),
-        adapter=files(pick_adapter(where, listing)) if weights else (),
+        weights=own,
+        adapter=adapter,
         revision=commit,
     )
 

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import build_model, building, load_config, takes
@@ -18,8 +19,8 @@ from probekit.backbone.identity import (
     random_digest,
     tokenizer_digest,
 )
-from probekit.backbone.structure import Structure, embedding_rows, position_limit, read_structure
-from probekit.backbone.tokenizer import keep_words_apart, padding_id, read_tokenizer
+from probekit.backbone.structure import Structure, embedding_rows, read_structure
+from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pairs import encode_pairs
 from probekit.data.predicted import encode_predicted
@@ -48,7 +49,7 @@ class BackboneInfo:
         causal: True if a position sees only earlier ones (a decoder).
         final_norm: True if layer L is after a normalisation that is not part of block L.
         vocab_size: rows of the input embedding.
-        identity: what decides its states.
+        identity: what decides its states: the class, the longest input, ...
     """
 
     name: str
@@ -60,20 +61,6 @@ class BackboneInfo:
     final_norm: bool
     vocab_size: int
     identity: Identity
-
-    @property
-    def architecture(self) -> str:
-        """Name of the transformers class, without a head ("BertModel")."""
-        return self.identity.architecture
-
-    @property
-    def max_length(self) -> int:
-        """The longest input in subwords, special tokens included."""
-        return self.identity.max_length
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as a JSON-like dict."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,8 +88,13 @@ class Inspection:
 
     @cached_property
     def pad_id(self) -> int:
-        """The id to fill padding with (right of the text, always)."""
-        return padding_id(self.tokenizer, self.info.vocab_size)
+        """The id to fill padding with (right of the text, always).
+
+        It is masked, so any id that the model has will do: the tokenizer's own padding token where
+        there is one (RoBERTa counts positions from it), else its end-of-text token, else 0.
+        """
+        ids = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        return next((i for i in ids if i is not None and i < self.info.vocab_size), 0)
 
     def encode(
         self,
@@ -127,7 +119,10 @@ class Inspection:
                 Unicode.
             OptionError: ``max_length`` leaves no room for text.
         """
-        ids, limit = [example.id for example in examples], max_length or self.info.max_length
+        ids, limit = (
+            [example.id for example in examples],
+            max_length or self.info.identity.max_length,
+        )
         if masking is not None:
             texts = [_given(example.text) for example in examples]
             return encode_predicted(self.text_tokenizer, ids, texts, max_length=limit, **masking)
@@ -174,7 +169,6 @@ def inspect_backbone(
         OptionError: the name or revision makes no sense.
     """
     checkpoint = find_checkpoint(model, revision=revision, weights=random_init is None)
-    checkpoint.check_extras()
     config = load_config(checkpoint)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
@@ -192,8 +186,11 @@ def inspect_backbone(
         configuration=computing_options(config),
         word_tokenizer=tokenizer_digest(tokenizer),
         text_tokenizer=text_tokenizer,
-        token_types=_takes_token_types(skeleton, tokenizer),
-        max_length=_max_length(model, tokenizer, position_limit(skeleton, config)),
+        # the tokenizer makes them, and the model tells at least two of them apart
+        token_types="token_type_ids" in tokenizer.model_input_names
+        and takes(type(skeleton), "token_type_ids")
+        and (skeleton.config.to_dict().get("type_vocab_size") or 0) > 1,
+        max_length=longest_input(model, tokenizer, skeleton, config),
         random_init=random_init,
     )
     info = BackboneInfo(
@@ -212,16 +209,27 @@ def inspect_backbone(
     )
 
 
-def _takes_token_types(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> bool:
-    """Say whether a tokenizer makes token types, and the model tells at least two of them apart."""
-    kinds = model.config.to_dict().get("type_vocab_size") or 0
-    told = takes(type(model), "token_type_ids") and kinds > 1
-    return told and "token_type_ids" in tokenizer.model_input_names
+def longest_input(
+    name: str, tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel, config: PretrainedConfig
+) -> int:
+    """Return the most subwords of a text that a tokenizer allows and a model has positions for.
 
-
-def _max_length(model: str, tokenizer: PreTrainedTokenizerFast, positions: int | None) -> int:
-    limits = [limit for limit in (tokenizer.model_max_length, positions) if limit is not None]
-    known = [int(limit) for limit in limits if limit < UNLIMITED]
+    RoBERTa and its kin count from the padding id, so 514 rows of position embeddings number 512
+    positions.
+    """
+    counted = [
+        module.num_embeddings - module.padding_idx - 1
+        for part, module in model.named_modules()
+        if "position" in part
+        and isinstance(module, nn.Embedding)
+        and module.padding_idx is not None
+    ]
+    given = config.to_dict()
+    named = ("max_position_embeddings", "max_seq_len", "seq_length")
+    limits = [given.get(field) or getattr(config, field, None) for field in named]
+    positions = [limit for limit in limits if isinstance(limit, int) and limit > 0]
+    known = [tokenizer.model_max_length, *(counted or positions)[:1]]
+    known = [int(limit) for limit in known if limit is not None and limit < UNLIMITED]
     if not known:
-        _log.info("%s names no longest input; %d subwords are taken.", model, DEFAULT_LENGTH)
+        _log.info("%s names no longest input; %d subwords are taken.", name, DEFAULT_LENGTH)
     return min(known, default=DEFAULT_LENGTH)

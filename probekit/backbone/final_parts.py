@@ -19,7 +19,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING,
 )
 
-from probekit.backbone.architecture import backbone_class
+from probekit.backbone.architecture import backbone_classes
 from probekit.backbone.facts import Inspection
 from probekit.backbone.loading import read_weights
 from probekit.errors import BackboneError, reason_of
@@ -162,7 +162,7 @@ def _inner(model: PreTrainedModel) -> nn.Module:
     """Return the backbone inside of a language model."""
     if model.base_model is not model:
         return model.base_model
-    known = backbone_class(model.config)  # of Llama 4, whose prefix is that of a larger model
+    _, known = backbone_classes(model.config)  # of Llama 4, whose prefix is that of a larger model
     return next(module for module in model.modules() if type(module) is known)
 
 

@@ -99,10 +99,6 @@ def unchanged(model: nn.Module) -> Iterator[None]:
         for table, content in before:
             if _KEPT in table:
                 content[_KEPT] = table[_KEPT]
-            if not _same(table, content):
+            if table.keys() != content.keys() or any(table[k] is not content[k] for k in content):
                 table.clear()
                 table.update(content)
-
-
-def _same(table: dict[str, Any], content: dict[str, Any]) -> bool:
-    return table.keys() == content.keys() and all(table[key] is content[key] for key in content)

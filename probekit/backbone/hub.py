@@ -134,21 +134,17 @@ def translated(repo: str, revision: str | None) -> Iterator[None]:
     except errors.RemoteEntryNotFoundError as error:
         raise HubError(f"Hub repository {repo!r}{at} lost a file: {_first_line(error)}") from error
     except errors.HfHubHTTPError as error:
-        raise _http_error(repo, error) from error
+        status = error.response.status_code if hasattr(error, "response") else None
+        if status in (401, 403):
+            raise HubError(
+                f"the Hub refuses access to {repo!r} (HTTP {status}). Run `hf auth login`, and "
+                f"accept the terms at https://huggingface.co/{repo} if it is gated."
+            ) from error
+        raise UnreachableError(f"the Hub answers HTTP {status} for {repo!r}") from error
     except (HTTPError, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
         raise UnreachableError(f"the Hub cannot be reached ({_first_line(error)})") from error
     except OSError as error:
         raise HubError(f"{repo!r}{at} cannot be kept in the Hub cache: {error}") from error
-
-
-def _http_error(repo: str, error: Exception) -> HubError:
-    status = error.response.status_code if hasattr(error, "response") else None
-    if status in (401, 403):
-        return HubError(
-            f"the Hub refuses access to {repo!r} (HTTP {status}). Run `hf auth login`, and accept "
-            f"the terms at https://huggingface.co/{repo} if it is gated."
-        )
-    return UnreachableError(f"the Hub answers HTTP {status} for {repo!r}")
 
 
 def _first_line(error: Exception) -> str:

@@ -14,7 +14,7 @@ from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import plain_config
 from probekit.backbone.model_files import WeightFile
-from probekit.base.fingerprint import digest
+from probekit.base.fingerprint import digest, digest_file
 from probekit.probe.model_parts.kept import OUTPUTS, PROVENANCE, differing_entries, without
 
 # Not `token_dropout` (ESM), which scales embeddings when nothing is being trained, too.
@@ -58,10 +58,6 @@ class Identity:
     max_length: int
     random_init: int | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the identity as JSON values."""
-        return asdict(self)
-
     def differences(self, other: "Identity") -> list[str]:
         """Return in words what ``other`` has in another way; equal identities differ in nothing."""
         one, two = asdict(self), asdict(other)
@@ -104,9 +100,10 @@ def _given(config: PretrainedConfig) -> dict[str, Any]:
 def files_digest(files: Sequence[WeightFile]) -> str:
     """Return the identity of weights (64 hex digits).
 
-    One file: its sha256. Several: a digest over their sha256s, in the order of their names.
+    One file: its sha256. Several: a digest over their sha256s, in the order of their names. A file
+    whose sha256 the Hub does not list is read for it.
     """
-    hashes = [file.digest() for file in files]
+    hashes = [file.sha256 or digest_file(file.path) for file in files]
     return hashes[0] if len(hashes) == 1 else digest(hashes)
 
 

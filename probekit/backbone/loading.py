@@ -2,14 +2,13 @@
 
 import logging
 import re
-from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 import torch
 from transformers import PreTrainedModel
 
 from probekit.backbone.architecture import (
-    auto_class,
+    backbone_classes,
     build_model,
     quiet_transformers,
     read_with,
@@ -62,12 +61,20 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
     config, name = inspection.config, inspection.checkpoint.name
     if inspection.checkpoint.adapter:
         logger.info("%s: the adapter beside its weights is applied.", name)
-    model, report = read_weights(
-        inspection, auto_class(config), dtype=dtype, **without_pooler(config)
-    )
+    auto, _ = backbone_classes(config)
+    model, report = read_weights(inspection, auto, dtype=dtype, **without_pooler(config))
+    # A checkpoint that was saved with a head has the backbone's tensors under the prefix of its
+    # family ("bert.encoder..."), or by their own names ("encoder..."). What lies beside them is a
+    # head, whatever it is called.
+    inside = {key.split(".")[0] for key in model.state_dict()} | {model.base_model_prefix}
     keys = {
         "missing": [key for key in report["missing_keys"] if not _POOLER.fullmatch(key)],
-        "unknown": _left_over(model, report["unexpected_keys"]),
+        "unknown": [
+            key
+            for key in report["unexpected_keys"]
+            if key.split(".")[0] in inside
+            and not (_POOLER.fullmatch(key) or _CONSTANT.fullmatch(key))
+        ],
         "of another shape": [str(item[0]) for item in report["mismatched_keys"]],
     }
     troubles = [
@@ -114,21 +121,6 @@ def read_weights(
             f"({reason_of(error)}). Download or save the model again."
         ) from error
     return model.eval().requires_grad_(False), report
-
-
-def _left_over(model: PreTrainedModel, unexpected: Iterable[str]) -> list[str]:
-    """Return the unexpected tensors that belong to the backbone.
-
-    A checkpoint that was saved with a head has the backbone's tensors under the prefix of its
-    family ("bert.encoder..."), or by their own names ("encoder..."). What lies beside them is a
-    head, whatever it is called.
-    """
-    inside = {key.split(".")[0] for key in model.state_dict()} | {model.base_model_prefix}
-    return [
-        key
-        for key in unexpected
-        if key.split(".")[0] in inside and not (_POOLER.fullmatch(key) or _CONSTANT.fullmatch(key))
-    ]
 
 
 def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrainedModel:

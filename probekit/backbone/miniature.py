@@ -5,8 +5,6 @@ running the copy: no weights need be read, and nothing that is tried changes the
 """
 
 import copy
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -80,40 +78,26 @@ def small_config(config: PretrainedConfig) -> PretrainedConfig:
 
 
 def few_blocks(config: PretrainedConfig) -> PretrainedConfig:
-    """Return a copy with the first block of every kind, and the last one."""
-    return with_blocks(config, kinds_of_blocks(config))
+    """Return a copy with the first block of every kind, and the last one.
+
+    Kinds are told apart by whatever the configuration lists per block.
+    """
+    count = config.num_hidden_layers
+    listed = {
+        name: list(values)
+        for name, values in vars(config).items()
+        if isinstance(values, list | tuple) and len(values) == count
+    }
+    kinds = list(zip(*listed.values(), strict=True)) or [()] * count
+    blocks = sorted({0, count - 1} | {kinds.index(kind) for kind in kinds})
+    few = copy.deepcopy(config)
+    for name, values in listed.items():
+        setattr(few, name, [values[block] for block in blocks])
+    few.num_hidden_layers = len(blocks)
+    return few
 
 
 def special_ids(config: PretrainedConfig) -> set[int]:
     """Return the ids of the tokens that a configuration gives a role: padding, end of text, ..."""
     roles = [value for name, value in config.to_dict().items() if name.endswith("_token_id")]
     return {i for ids in roles for i in (ids if isinstance(ids, list) else [ids]) if i is not None}
-
-
-def kinds_of_blocks(config: PretrainedConfig) -> list[int]:
-    """Return the first block of every kind, and the last block, ascending.
-
-    Kinds are told apart by whatever the configuration lists per block.
-    """
-    count = config.num_hidden_layers
-    kinds = list(zip(*_per_block(config).values(), strict=True)) or [()] * count
-    return sorted({0, count - 1} | {kinds.index(kind) for kind in kinds})
-
-
-def with_blocks(config: PretrainedConfig, blocks: Sequence[int]) -> PretrainedConfig:
-    """Return a copy of a configuration with some of its blocks."""
-    made = copy.deepcopy(config)
-    for name, values in _per_block(config).items():
-        setattr(made, name, [values[block] for block in blocks])
-    made.num_hidden_layers = len(blocks)
-    return made
-
-
-def _per_block(config: PretrainedConfig) -> dict[str, list[Any]]:
-    """Return the entries of a configuration that have one value for each block."""
-    count = config.num_hidden_layers
-    return {
-        name: list(values)
-        for name, values in vars(config).items()
-        if isinstance(values, list | tuple) and len(values) == count
-    }

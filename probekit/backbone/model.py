@@ -24,7 +24,7 @@ from probekit.base.machine.buffers import send
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import Heap, keep_few_kernels
 from probekit.data.batching import PADDED, Batching
-from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
+from probekit.errors import BackboneError, HubError, MissingFileError
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import OutputHead
 
@@ -57,11 +57,6 @@ class Backbone:
         """The model's facts."""
         return self.inspection.info
 
-    @property
-    def pad_id(self) -> int:
-        """The id to fill padding with (right of the text, always)."""
-        return self.inspection.pad_id
-
     def layers(
         self,
         input_ids: Int[Tensor, "batch time"],
@@ -72,7 +67,7 @@ class Backbone:
         """Run the model once and return hidden states, layer by layer.
 
         Args:
-            input_ids: padded on the right (with ``pad_id``), on any device.
+            input_ids: padded on the right (with ``inspection.pad_id``), on any device.
             lengths: the number of real subwords of each row, 1 to time.
             keep: layer numbers to return, 0 (embeddings) to L, in any order; None means all of the
                 model's width. The others are not kept in memory.
@@ -88,20 +83,27 @@ class Backbone:
                 one of another width than the others.
             BackboneError: a token id that the model does not have, or a batch that it fails on.
         """
-        wanted = self._check_layers(keep)
-        self._check_batch(input_ids, lengths)
+        structure, largest = self.inspection.structure, int(input_ids.max())
+        wanted = structure.usable if keep is None else [int(layer) for layer in keep]
+        structure.check_layers(self.info.name, wanted)
+        if largest >= self.info.vocab_size:
+            raise BackboneError(
+                f"model {self.info.name!r}: token id {largest} "
+                f"({self.inspection.tokenizer.convert_ids_to_tokens(largest)!r}) is outside its "
+                f"{self.info.vocab_size} embeddings. Its tokenizer belongs to another model."
+            )
+        assert int(lengths.min()) >= 1 and int(lengths.max()) <= input_ids.shape[1]
         self._heap.trim()
         padded = bool((lengths < input_ids.shape[1]).any())
         real = torch.arange(input_ids.shape[1], device=lengths.device) < lengths[:, None]
         mask = send(real.long(), self.device) if padded else None
-        types = None if token_types is None else send(token_types, self.device)
         states = hidden_states(
             self.info.name,
             self._model,
             send(input_ids, self.device),
             mask,
             layers=wanted,
-            token_types=types,
+            token_types=None if token_types is None else send(token_types, self.device),
         )
         expected = (*input_ids.shape, self.info.dim)
         for layer, state in zip(wanted, states, strict=True):
@@ -111,11 +113,6 @@ class Backbone:
                     f"for a batch whose layers should have {expected}. Choose another model."
                 )
         return states
-
-    @property
-    def compute_dtype_name(self) -> str:
-        """The compute dtype as options and manifests write it ("bfloat16")."""
-        return str(self.compute_dtype).removeprefix("torch.")
 
     def config_json(self) -> dict[str, Any]:
         """Return transformers' configuration as JSON values."""
@@ -137,31 +134,6 @@ class Backbone:
             )
         return OutputHead(kind="tied-input", weight=weight.detach().cpu().clone())
 
-    def _check_layers(self, keep: Sequence[int] | None) -> list[int]:
-        count = self.info.n_blocks + 1
-        usable = self.inspection.structure.usable
-        wanted = usable if keep is None else [int(layer) for layer in keep]
-        wrong = [layer for layer in wanted if not 0 <= layer < count]
-        if wrong or not wanted:
-            raise OptionError(
-                f"layers {wrong or 'none'}: {self.info.name} has layers 0 (embeddings) to "
-                f"{count - 1}."
-            )
-        self.inspection.structure.check_layers(self.info.name, wanted)
-        return wanted
-
-    def _check_batch(
-        self, input_ids: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
-    ) -> None:
-        largest = int(input_ids.max())
-        if largest >= self.info.vocab_size:
-            raise BackboneError(
-                f"model {self.info.name!r}: token id {largest} "
-                f"({self.inspection.tokenizer.convert_ids_to_tokens(largest)!r}) is outside its "
-                f"{self.info.vocab_size} embeddings. Its tokenizer belongs to another model."
-            )
-        assert int(lengths.min()) >= 1 and int(lengths.max()) <= input_ids.shape[1]
-
 
 def load_backbone(
     inspection: Inspection,
@@ -174,8 +146,8 @@ def load_backbone(
     Args:
         inspection: from ``inspect_backbone``.
         device: a torch device string, or ``auto``.
-        compute_dtype: "auto" (bfloat16 where the device has it in hardware, else float32),
-            "float32", "bfloat16" or "float16".
+        compute_dtype: "auto" (bfloat16 where the device has it in hardware and the family runs
+            in it, else float32), "float32", "bfloat16" or "float16".
 
     Raises:
         HubError: a download failed.
@@ -185,7 +157,15 @@ def load_backbone(
     """
     keep_few_kernels()
     place = torch.device(pick_device(device))
-    dtype = _compute_dtype(inspection, compute_dtype, place)
+    dtype = resolve_compute_dtype(compute_dtype, str(place))
+    if dtype != torch.float32:
+        try:
+            check_runs(inspection.info.name, inspection.config, dtype, place)
+        except BackboneError as error:
+            if compute_dtype != "auto":
+                raise BackboneError(f"{error} Give --compute-dtype float32.") from error
+            logger.info("%s does not run in bfloat16: computing in float32.", inspection.info.name)
+            dtype = torch.float32
     batching = prove_batching(inspection, _layers_of, place, dtype)
     seed = inspection.info.identity.random_init
     model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
@@ -218,28 +198,13 @@ def _layers_of(stand_in: StandIn) -> Layers:
     ).layers
 
 
-def _compute_dtype(inspection: Inspection, asked: str, place: torch.device) -> torch.dtype:
-    """Return the dtype to compute in; where ``auto`` may choose, one that the family can."""
-    dtype = resolve_compute_dtype(asked, str(place))
-    if dtype == torch.float32:
-        return dtype
-    try:
-        check_runs(inspection.info.name, inspection.config, dtype, place)
-    except BackboneError as error:
-        if asked != "auto":
-            raise BackboneError(f"{error} Give --compute-dtype float32.") from error
-        logger.info("%s does not run in bfloat16: computing in float32.", inspection.info.name)
-        return torch.float32
-    return dtype
-
-
 def load_again(
     about: Mapping[str, Any], *, model: str | None, device: str, compute_dtype: str, made: str
 ) -> Backbone:
     """Load the backbone that ``about`` describes, and prove that it is the same.
 
     Args:
-        about: what ``BackboneInfo.to_json`` returned then.
+        about: what the fields of ``BackboneInfo`` were then.
         model: where the backbone is now; ``None`` is where it was, at the commit that was used.
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         compute_dtype: as for ``load_backbone``.

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.base.fingerprint import digest_file
 from probekit.errors import BackboneError
 
 SMALL_FILES = re.compile(
@@ -15,7 +14,10 @@ SMALL_FILES = re.compile(
 )
 """The files besides the weights that configuration and tokenizer are built from."""
 
-_VOCABULARY = re.compile(r"(tokenizer|vocab|tekken)\.json|vocab\.txt|[^/]*\.(model|tiktoken)")
+VOCABULARY = re.compile(r"(tokenizer|vocab|tekken)\.json|vocab\.txt|[^/]*\.(model|tiktoken)")
+"""Those that a tokenizer can be built from; without one, transformers 5 quietly builds a tokenizer
+of five special tokens."""
+
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _ADAPTER = "adapter_config.json"
 _ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
@@ -29,66 +31,49 @@ class WeightFile:
     path: Path
     sha256: str | None = None
 
-    def digest(self) -> str:
-        """Return the sha256 of the file (64 hex digits), reading it where nobody listed it."""
-        return self.sha256 or digest_file(self.path)
-
 
 def index_files(names: Collection[str]) -> list[str]:
     """Return the index files of sharded weights that are among ``names``."""
     return [f"{stem}.index.json" for stem in _WEIGHTS if f"{stem}.index.json" in names]
 
 
-def has_vocabulary(folder: Path) -> bool:
-    """Say whether a folder holds any file that a tokenizer can be built from.
-
-    Without one, transformers 5 quietly builds a tokenizer of five special tokens.
-    """
-    return any(_VOCABULARY.fullmatch(path.name) for path in folder.iterdir())
-
-
-def pick_adapter(model: str, names: Collection[str]) -> tuple[str, ...]:
-    """Choose the files of the PEFT adapter that transformers would apply; none without one.
+def pick_files(
+    model: str, folder: Path, names: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Choose the files that transformers would read: weights, and the PEFT adapter beside them.
 
     Args:
         model: the model, for messages.
-        names: the files that lie beside its configuration.
-
-    Raises:
-        BackboneError: the adapter's weights are missing.
-    """
-    if _ADAPTER not in names:
-        return ()
-    for weights in _ADAPTER_WEIGHTS:
-        if weights in names:
-            return (_ADAPTER, weights)
-    raise BackboneError(
-        f"model {model!r}: {_ADAPTER} lies beside its weights without {_ADAPTER_WEIGHTS[0]}. Add "
-        "that file, or remove the adapter's configuration."
-    )
-
-
-def pick_weights(folder: Path, names: Collection[str]) -> tuple[str, ...]:
-    """Choose the weight files that transformers would read: safetensors before bin.
-
-    Args:
         folder: where the index of sharded weights lies.
-        names: the files that exist, on this disk or on the Hub.
+        names: the files that lie beside its configuration, on this disk or on the Hub.
 
     Returns:
-        one file, or the shards in the order of their names.
+        one file of weights (safetensors before bin), or the shards in the order of their names;
+        then the adapter's configuration and weights, nothing without one.
 
     Raises:
-        BackboneError: there are none, or a shard is missing.
+        BackboneError: there are no weights, a shard is missing, or the adapter's weights are.
     """
     for stem in _WEIGHTS:
         if stem in names:
-            return (stem,)
+            weights: tuple[str, ...] = (stem,)
+            break
         if f"{stem}.index.json" in names:
-            return _shards(folder / f"{stem}.index.json", names)
+            weights = _shards(folder / f"{stem}.index.json", names)
+            break
+    else:
+        raise BackboneError(
+            f"{folder}: no weights. Expected model.safetensors or pytorch_model.bin (or their "
+            ".index.json and shards)."
+        )
+    if _ADAPTER not in names:
+        return weights, ()
+    for adapter in _ADAPTER_WEIGHTS:
+        if adapter in names:
+            return weights, (_ADAPTER, adapter)
     raise BackboneError(
-        f"{folder}: no weights. Expected model.safetensors or pytorch_model.bin (or their "
-        ".index.json and shards)."
+        f"model {model!r}: {_ADAPTER} lies beside its weights without {_ADAPTER_WEIGHTS[0]}. Add "
+        "that file, or remove the adapter's configuration."
     )
 
 

@@ -44,19 +44,15 @@ class PackedLinear(nn.Module):
 def pack_linear_layers(model: nn.Module) -> None:
     """Replace the linear layers of a frozen model on a CPU, one by one; gradients end there.
 
+    Only where this machine has packed products: oneDNN has them all on x86.
+
     Layers of another class, even of one derived from ``torch.nn.Linear``, stay: they may do more.
     """
+    measured = platform.machine().lower() in ("x86_64", "amd64")
+    if not (measured and torch.backends.mkldnn.is_available()):  # type: ignore[no-untyped-call]
+        return
+    bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    dtypes = {torch.float32, torch.bfloat16 if bfloat16 else torch.float32}
     for name, layer in list(model.named_modules()):
-        if type(layer) in (nn.Linear, Conv1D) and _can_pack(layer.weight.dtype):
+        if type(layer) in (nn.Linear, Conv1D) and layer.weight.dtype in dtypes:
             model.set_submodule(name, PackedLinear(layer))
-
-
-def _can_pack(dtype: torch.dtype) -> bool:
-    """Say whether this machine has packed products; measured on x86, where oneDNN has them all."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return False
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
-    if dtype == torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return dtype == torch.float32

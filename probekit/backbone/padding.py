@@ -7,12 +7,14 @@ and some families look at the longest text of a batch. So every model is tried b
 import logging
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.backbone.facts import Inspection
+from probekit.backbone.facts import BackboneInfo, Inspection
 from probekit.backbone.miniature import special_ids
 from probekit.backbone.stand_in import StandIn, draw_stand_in, length_thresholds, stand_in_configs
 from probekit.base.fingerprint import digest
@@ -74,42 +76,36 @@ def prove_batching(
         BackboneError: it cannot run; its states have not a row per subword; or one text alone
             gives different states each time.
     """
-    alike = inspection.info.identity.to_json() | {"weights": None, "adapter": None}
+    info = inspection.info
+    alike = asdict(info.identity) | {"weights": None, "adapter": None}
     key = digest([alike, str(device), str(dtype)])
-    if key not in _found:
-        _found[key] = _first_verdict(inspection, layers_of, device, dtype)
-    if (batching := _found[key]) != PADDED:
-        warn_once(logger, "%s", _describe(inspection, batching))
-    return batching
-
-
-def _first_verdict(
-    inspection: Inspection,
-    layers_of: Callable[[StandIn], Layers],
-    device: torch.device,
-    dtype: torch.dtype,
-) -> Batching:
-    """Try stand-ins until one can be built and run."""
     trouble: Exception
-    for config in stand_in_configs(inspection.config, inspection.info.max_length):
+    longest = info.identity.max_length
+    untried = () if key in _found else stand_in_configs(inspection.config, longest)
+    for config in untried:  # until one can be built and run
         try:
             with seeded(0, device):
                 stand_in = draw_stand_in(inspection, config, device, dtype)
-                return _verdict(inspection, stand_in, layers_of(stand_in))
+                _found[key] = _verdict(inspection, stand_in, layers_of(stand_in))
+            break
         except _Unfit:
             raise
         except Exception as error:  # each family has its own for what it cannot be or read
             trouble = error
-    if isinstance(trouble, BackboneError):
-        raise trouble
-    raise BackboneError(
-        f"model {inspection.info.name!r} ({inspection.info.architecture}) cannot run on a few "
-        f"subwords ({reason_of(trouble)}). Choose another model."
-    ) from trouble
+    if key not in _found:
+        if isinstance(trouble, BackboneError):
+            raise trouble
+        raise BackboneError(
+            f"model {info.name!r} ({info.identity.architecture}) cannot run on a few "
+            f"subwords ({reason_of(trouble)}). Choose another model."
+        ) from trouble
+    if (batching := _found[key]) != PADDED:
+        warn_once(logger, "%s", _describe(info, batching))
+    return batching
 
 
 def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batching:
-    longest = inspection.info.max_length
+    info, longest = inspection.info, inspection.info.identity.max_length
     trial = _Trial(stand_in, layers)
     share = min(1.0, longest / _LADDER[0])
     ladder = trial.texts([math.ceil(length * share) for length in _LADDER])
@@ -120,7 +116,7 @@ def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batch
         return PADDED if stand_in.straddled else Batching(padded_to=lowest)
     if (error := trial.repeat_error(ladder)) > trial.rounding:
         raise _Unfit(
-            f"model {inspection.info.name!r} ({inspection.info.architecture}): the same text gives "
+            f"model {info.name!r} ({info.identity.architecture}): the same text gives "
             f"other states each time it is read ({error:.0%} off), so they cannot be stored and "
             "found again. Choose another model."
         )
@@ -130,12 +126,12 @@ def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batch
     )
 
 
-def _describe(inspection: Inspection, batching: Batching) -> str:
+def _describe(info: BackboneInfo, batching: Batching) -> str:
     why = "what else is in the batch" if batching.alone else "padding"
     how = "one at a time" if batching.alone else "in batches of one length"
     which = f" of over {batching.padded_to} subwords" if batching.padded_to else ""
     return (
-        f"model {inspection.info.name!r} ({inspection.info.architecture}): {why} can change "
+        f"model {info.name!r} ({info.identity.architecture}): {why} can change "
         f"its states, so texts{which} run {how}, which is slower."
     )
 
@@ -189,13 +185,11 @@ class _Trial:
         """
         lengths = [len(text) for text in texts]
         halves = [(torch.arange(length) >= length / 2).long() for length in lengths]
-        ids, types = _padded(texts, self._pad_id), _padded(halves, 0) if self._types else None
+        pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+        ids = pad(list(texts), padding_value=self._pad_id)
+        types = pad(halves) if self._types else None
         found = self._layers(ids, torch.tensor(lengths), self._usable, types)
         return [[layer[row, :length] for layer in found] for row, length in enumerate(lengths)]
-
-
-def _padded(rows: Sequence[Text], fill: int) -> Int64[Tensor, "batch time"]:
-    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=fill)
 
 
 def _error(found: States, expected: States) -> float:

@@ -9,12 +9,13 @@ import json
 import logging
 import os
 import time
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from probekit import backbone
-from probekit.backbone.checkpoint import holds_model, local_path
+from probekit.backbone.checkpoint import local_path
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.errors import BackboneError
@@ -37,15 +38,15 @@ def identity_at(model: str) -> dict[str, Any] | None:
         model: the model as the user names it.
 
     Returns:
-        ``Identity.to_json``'s form.
+        the fields of `Identity`.
     """
     path = local_path(model)
-    if path is not None and not holds_model(path):
+    if path is not None and not (path.is_file() or (path / "config.json").is_file()):
         return None
     if (found := read_object(_memory(model)[0])) is not None or path is None:
         return found
     try:
-        return inspect_and_remember(model).info.identity.to_json()
+        return asdict(inspect_and_remember(model).info.identity)
     except BackboneError as error:
         warn_once(logger, "%s Entries are looked for by its name alone.", error)
         return None
@@ -66,7 +67,7 @@ def inspect_and_remember(
     if random_init is None and time.time() - changed > _SETTLED:
         try:
             memory.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(memory, json.dumps(inspection.info.identity.to_json()).encode())
+            write_whole(memory, json.dumps(asdict(inspection.info.identity)).encode())
         except OSError as error:  # nothing is lost but time
             logger.debug("%s: not remembered (%s)", memory, error)
     return inspection

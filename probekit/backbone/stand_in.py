@@ -87,7 +87,7 @@ def draw_stand_in(
     name, blocks = inspection.info.name, config.num_hidden_layers
     info = replace(inspection.info, n_blocks=blocks, vocab_size=embedding_rows(name, model))
     structure = inspection.structure.with_blocks(blocks)
-    thresholds = length_thresholds(config, info.max_length)
+    thresholds = length_thresholds(config, info.identity.max_length)
     return StandIn(
         model=model,
         inspection=replace(inspection, info=info, config=config, structure=structure),

@@ -76,7 +76,7 @@ def read_arrays(
         start,
         stop,
         batch_tokens=batch_tokens,
-        pad_id=backbone.pad_id,
+        pad_id=backbone.inspection.pad_id,
         pooling=pooling,
         arrays=tuple(layers),
         batching=backbone.batching,

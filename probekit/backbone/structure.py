@@ -1,8 +1,7 @@
 """A model's structure, learned by running a small copy of it: its layers, and who sees whom."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -52,15 +51,20 @@ class Structure:
         return replace(self, n_blocks=count, odd=odd)
 
     def check_layers(self, name: str, layers: Sequence[int]) -> None:
-        """Check that layers are of the model's width.
+        """Check that the model has layers, and that they are of its width.
 
         Args:
             name: the model as the user wrote it.
             layers: their numbers.
 
         Raises:
-            OptionError: one is not; the message names those that are.
+            OptionError: one is not, and the message names those that are; or there are none.
         """
+        wrong = [layer for layer in layers if not 0 <= layer <= self.n_blocks]
+        if wrong or not layers:
+            raise OptionError(
+                f"layers {wrong or 'none'}: {name} has layers 0 (embeddings) to {self.n_blocks}."
+            )
         for layer in sorted(set(layers) & self.odd.keys()):
             raise OptionError(
                 f"model {name!r}: layer {layer} is {self.odd[layer]} and the others "
@@ -82,9 +86,22 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     with building(name, config):
         model = build_miniature(config)
     text, changed = _two_texts(model.config, embedding_rows(name, model))
-    with _recorded_norms(model) as norms:
-        states = hidden_states(name, model, text)
-    dim, odd = _shapes(name, config, model, states)
+    # what the norms outside of the blocks (elements of a ``ModuleList``) return, as they work
+    norms: list[tuple[str, Tensor]] = []
+
+    def record(norm: str, module: nn.Module, arguments: object, output: object) -> None:
+        if isinstance(output, Tensor):  # I-BERT's come with a scale
+            norms.append((norm, output))
+
+    handles = [
+        module.register_forward_hook(partial(record, part))
+        for part, module in model.named_modules()
+        if "norm" in type(module).__name__.lower() and not any(map(str.isdigit, part.split(".")))
+    ]
+    states = hidden_states(name, model, text)
+    for handle in handles:
+        handle.remove()
+    dim, odd = _shapes(name, model, states)
     plain = [layer for layer in range(len(states)) if layer not in odd]
     after = hidden_states(name, model, changed, layers=range(len(states)))
     before = hidden_states(name, model, torch.cat([changed[:, -1:], text[:, 1:]], dim=1))
@@ -131,7 +148,7 @@ def _two_texts(config: PretrainedConfig, vocabulary: int) -> tuple[Tensor, Tenso
 
 
 def _shapes(
-    name: str, config: PretrainedConfig, model: PreTrainedModel, states: Sequence[Tensor]
+    name: str, model: PreTrainedModel, states: Sequence[Tensor]
 ) -> tuple[int, dict[int, str]]:
     """Return the width of the layers, and what those are that have another shape.
 
@@ -164,52 +181,6 @@ def _in_words(shape: tuple[int, ...]) -> str:
 
 def _same(one: Tensor, two: Tensor) -> bool:
     return bool((one - two).abs().max() <= _ROUNDING * one.abs().max())
-
-
-@contextmanager
-def _recorded_norms(model: PreTrainedModel) -> Iterator[list[tuple[str, Tensor]]]:
-    """Note what the norms outside of the blocks return, in the order in which they work."""
-    outputs: list[tuple[str, Tensor]] = []
-
-    def record(name: str, module: nn.Module, arguments: object, output: object) -> None:
-        if isinstance(output, Tensor):  # I-BERT's come with a scale
-            outputs.append((name, output))
-
-    handles = [
-        module.register_forward_hook(partial(record, name))
-        for name, module in model.named_modules()
-        if "norm" in type(module).__name__.lower() and not in_block(name)
-    ]
-    try:
-        yield outputs
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def in_block(name: str) -> bool:
-    """Say whether a module lies inside a block: inside an element of some ``ModuleList``."""
-    return any(part.isdigit() for part in name.split("."))
-
-
-def position_limit(model: PreTrainedModel, config: PretrainedConfig) -> int | None:
-    """Return how many positions the model can number, or None if there is no limit.
-
-    RoBERTa and its kin count from the padding id, so 514 rows of position embeddings number 512
-    positions.
-    """
-    for name, module in model.named_modules():
-        if (
-            "position" in name
-            and isinstance(module, nn.Embedding)
-            and module.padding_idx is not None
-        ):
-            return module.num_embeddings - module.padding_idx - 1
-    for attribute in ("max_position_embeddings", "max_seq_len", "seq_length"):
-        limit = config.to_dict().get(attribute) or getattr(config, attribute, None)
-        if isinstance(limit, int) and limit > 0:
-            return limit
-    return None
 
 
 def embedding_rows(name: str, model: PreTrainedModel) -> int:

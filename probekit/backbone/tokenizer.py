@@ -7,7 +7,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import read_with
 from probekit.backbone.checkpoint import Checkpoint
-from probekit.backbone.model_files import has_vocabulary
+from probekit.backbone.model_files import VOCABULARY
 from probekit.data.alignment import backend, check_word_separation
 from probekit.errors import BackboneError, reason_of
 
@@ -65,7 +65,8 @@ def read_tokenizer(checkpoint: Checkpoint) -> PreTrainedTokenizerFast:
     Raises:
         BackboneError: there is none, or it has no fast version.
     """
-    if not checkpoint.gguf_file and not has_vocabulary(checkpoint.folder):
+    names = (path.name for path in checkpoint.folder.iterdir())
+    if not checkpoint.gguf_file and not any(map(VOCABULARY.fullmatch, names)):
         raise BackboneError(
             f"model {checkpoint.name!r}: no tokenizer files (tokenizer.json, vocab.txt, ...) "
             "beside its config.json. Save the tokenizer into the same folder."
@@ -92,15 +93,3 @@ def _glues(tokenizer: PreTrainedTokenizerFast) -> bool:
     except BackboneError:
         return True
     return False
-
-
-def padding_id(tokenizer: PreTrainedTokenizerFast, vocab_size: int) -> int:
-    """Return the id to fill padding with: masked, so any id that the model has will do.
-
-    The tokenizer's own padding token where there is one (RoBERTa counts positions from it), else
-    its end-of-text token, else 0.
-    """
-    for number in (tokenizer.pad_token_id, tokenizer.eos_token_id):
-        if number is not None and number < vocab_size:
-            return int(number)
-    return 0

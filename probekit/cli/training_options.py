@@ -99,7 +99,7 @@ class Target:
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""
         task = self.location.task(self.task, label)
-        return task.kind_of(task.columns[0]) if task.columns else task.kind
+        return task.kinds[task.columns[0]] if task.columns else task.kind
 
     def default_out(self, label: str | None) -> Path:
         """Return ``runs/<model>/<task>.jsonl``; of own data, the file begun under another name."""

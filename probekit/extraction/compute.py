@@ -155,7 +155,7 @@ def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:
             unit.start,
             unit.stop,
             batch_tokens=plan.batch_tokens,
-            pad_id=backbone.pad_id,
+            pad_id=backbone.inspection.pad_id,
             pooling=plan.pooling,
             arrays=tuple(plan.arrays),
             batching=backbone.batching,

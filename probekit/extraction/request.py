@@ -1,6 +1,6 @@
 """What options mean for a task and a model: which rows are kept, and what an entry's key hashes."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -82,7 +82,7 @@ class Request:
         """
         task, info = self.task, self.inspection.info
         if self.options.keep is None:
-            kinds = {task.kind, *map(task.kind_of, task.columns)}
+            kinds = {task.kind, *task.kinds.values()}
             needed = {name for kind in kinds for name in KINDS[kind].needed}
             if info.n_blocks in self.inspection.structure.odd:
                 needed -= set(LAST_ONLY)
@@ -110,7 +110,7 @@ class Request:
         Raises:
             OptionError: the model reads fewer.
         """
-        limit, asked = self.inspection.info.max_length, self.options.max_length
+        limit, asked = self.inspection.info.identity.max_length, self.options.max_length
         if asked is not None and asked > limit:
             raise OptionError(
                 f"--max-length {asked}: {self.inspection.info.name} reads at most {limit} subwords."
@@ -147,7 +147,7 @@ class Request:
         """
         request = {
             "format_version": FORMAT_VERSION,
-            "model": self.inspection.info.identity.to_json(),
+            "model": asdict(self.inspection.info.identity),
             "text": text_fingerprint,
             **{name: getattr(self.options, name) for name in _AS_GIVEN},
             "keep": sorted(self.keep),

@@ -106,7 +106,7 @@ class Session:
                 ids=[example.id for example in split.examples],
                 values=labels,
                 text=entry.manifest.request["text"],
-                kind=task.kind_of(column),
+                kind=task.kinds[column],
                 metric=task.metrics[column],
                 fingerprint=split.labels_fingerprint(column),
             )
@@ -182,7 +182,7 @@ class Session:
             "request": dict(place.request),
             "backend": place.request["format"],
             "limit": split.limit,
-            "compute_dtype": self.backbone.compute_dtype_name,
+            "compute_dtype": str(self.backbone.compute_dtype).removeprefix("torch."),
             "arrays": [array.to_json() for array in plan.arrays.values()],
             "units": [[unit.start, unit.stop] for unit in plan.units],
         }

@@ -27,7 +27,8 @@ from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
 from probekit.store.labels import labels_for
 from probekit.store.manifest import Manifest
-from probekit.tasks import Task, is_described, is_own
+from probekit.tasks import Task, is_own
+from probekit.tasks.own.user_files import OwnCorpus
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class Splits:
     @property
     def kind(self) -> KindName:
         """What the column labels: words, texts, pairs of texts, ..."""
-        return self.task.kind_of(self.column)
+        return self.task.kinds[self.column]
 
     @property
     def metric(self) -> str:
@@ -176,14 +177,15 @@ def open_features(
     if not about.columns:
         raise DataError(f"task {about.name!r} has no labels to train on.")
     column = about.columns[0]  # the one asked for, by the name that an index stands for
-    typed = [*location.typed, *(["--label", label] if label and is_described(about) else [])]
+    described = isinstance(about.corpus, OwnCorpus)  # by the options of a command
+    typed = [*location.typed, *(["--label", label] if label and described else [])]
     entries = _entries(model, about, location, fit_on, typed)
     labels = {
         split: found
         for split, entry in entries.items()
         if (found := _labels(entry, about, column, location, needed=split == "train")) is not None
     }
-    kind = about.kind_of(column)
+    kind = about.kinds[column]
     label_map = train_classes = LabelMap(())
     if KINDS[kind].targets == "classes":
         train_classes = LabelMap.from_labels([labels["train"].values])
@@ -212,7 +214,7 @@ def _entries(
     root, wanted = location.root, location.wanted(model, task, typed)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
-    own = KINDS[task.kind_of(task.columns[0])].own_rows
+    own = KINDS[task.kinds[task.columns[0]]].own_rows
     arrays = POOLED if own is None else (own,)
     find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
     found = {"train": find(fit_on)}
@@ -230,7 +232,7 @@ def _labels(
     entry: Entry, task: Task, column: str, location: Location, *, needed: bool
 ) -> SplitLabels | None:
     """Return the labels of an entry; None if it has none, unless they are needed to fit on."""
-    split, kind = entry.manifest.split, task.kind_of(column)
+    split, kind = entry.manifest.split, task.kinds[column]
     if KINDS[kind].targets == "vocabulary":
         return load_labels(entry, column, kind=kind)
     fresh = None

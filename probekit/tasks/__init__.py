@@ -20,7 +20,7 @@ from probekit.tasks.corpora.wikitext import wikitext2
 from probekit.tasks.corpora.wnut17 import wnut17
 from probekit.tasks.formats.file_names import format_of
 from probekit.tasks.own.hub_data import hub_name, hub_task
-from probekit.tasks.own.user_files import FORMATS, HASH, OwnCorpus, UserFiles, own_name, user_task
+from probekit.tasks.own.user_files import FORMATS, HASH, UserFiles, own_name, own_task
 from probekit.tasks.split import Example, Split
 from probekit.tasks.task import Task, slugify
 from probekit.tasks.text_options import Choice, TextOptions
@@ -35,7 +35,6 @@ __all__ = [
     "folder_name",
     "get_task",
     "is_called",
-    "is_described",
     "is_own",
     "variants_of",
 ]
@@ -110,8 +109,9 @@ def get_task(name: str, own: TextOptions | None = None, label: str | None = None
 
     Args:
         name: a name of ``TASKS`` ("conll", "wikiann/de"), the path of the user's own file or
-            folder, or with any option, a data set of the Hub ("org/name", "org/name/config",
-            either with "@revision"). A name wins over a path; "./conll" is a path.
+            folder (a file is the split that its name says, "dev.conll", else train), or with any
+            option, a data set of the Hub ("org/name", "org/name/config", either with "@revision").
+            A name wins over a path; "./conll" is a path.
         own: how the user's own data is read.
         label: the label column; of a task with several it becomes the first one.
 
@@ -128,10 +128,18 @@ def get_task(name: str, own: TextOptions | None = None, label: str | None = None
     if choice.kind is not None:
         choose("kind", choice.kind, KINDS)
     head, _, variant = name.partition("/")
-    if head in TASKS:
-        return _chosen(_named(name, head, variant), choice)
-    if Path(name).expanduser().exists():
-        return user_task(name, choice)
+    if (family := TASKS.get(head)) is not None:
+        if family.variant and not variant:
+            raise OptionError(
+                f"{name}: expected {head}/{family.variant}, as in {head}/{family.example}."
+            )
+        if not family.variant and "/" in name:
+            raise OptionError(f"{name}: the task {head} has no variants; type {head}.")
+        if family.variant and not variant.replace("_", "").replace("-", "").isalnum():
+            raise OptionError(f"{name}: {variant!r} is no {family.variant.lower()} name.")
+        return _chosen(family.build(variant) if family.variant else family.build(), choice)
+    if (path := Path(name).expanduser()).exists():
+        return own_task(name, own_name(path), UserFiles.at(path, choice), by_text=True)
     described = label is not None or bool(given)
     if described and hub_name(name) and format_of(Path(name)) not in FORMATS:
         return hub_task(name, choice)
@@ -164,11 +172,6 @@ def is_own(task: Task) -> bool:
     return isinstance(task.corpus, UserFiles)
 
 
-def is_described(task: Task) -> bool:
-    """Say whether the options of a command say what a task is: own files, or a Hub data set."""
-    return isinstance(task.corpus, OwnCorpus)
-
-
 def folder_name(name: str) -> str:
     """Return what the cache calls the task that the user calls ``name``, without reading it.
 
@@ -185,32 +188,19 @@ def is_called(slug: str, name: str) -> bool:
     return slug == known or (own and HASH.fullmatch(slug.removeprefix(known)) is not None)
 
 
-def _named(name: str, head: str, variant: str) -> Task:
-    family = TASKS[head]
-    if family.variant and not variant:
-        raise OptionError(
-            f"{name}: expected {head}/{family.variant}, as in {head}/{family.example}."
-        )
-    if not family.variant and "/" in name:
-        raise OptionError(f"{name}: the task {head} has no variants; type {head}.")
-    if not variant.replace("_", "").replace("-", "").isalnum() and family.variant:
-        raise OptionError(f"{name}: {variant!r} is no {family.variant.lower()} name.")
-    return family.build(variant) if family.variant else family.build()
-
-
 def _chosen(task: Task, choice: Choice) -> Task:
     """Return a named task with the chosen label column first, which must be of a given kind."""
     choice.refuse(choice.given.keys() - {"kind"}, f"{task.name}, whose words are in a known place")
     if choice.label is not None:
-        task.kind_of(choice.label)
+        choose(f"label column of {task.name}", choice.label, task.kinds)
         first = {choice.label: task.metrics[choice.label]}
         task = replace(task, metrics={**first, **task.metrics})
     column, kind = task.columns[0], choice.kind
-    if kind is not None and kind != task.kind_of(column):
+    if kind is not None and kind != task.kinds[column]:
         others = [name for name, of in task.kinds.items() if of == kind]
         hint = f"--label {others[0]} is of kind {kind}" if others else "leave --kind out"
         raise OptionError(
-            f"--kind {kind}: {task.name} labels {column!r}, of kind {task.kind_of(column)}; {hint}."
+            f"--kind {kind}: {task.name} labels {column!r}, of kind {task.kinds[column]}; {hint}."
         )
     return task
 

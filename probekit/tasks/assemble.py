@@ -9,7 +9,7 @@ from probekit.base.kinds import KINDS, KindName
 from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.label_names import NO_LABEL, is_number, marks_among, trim
-from probekit.tasks.schemes import is_tag, opens_with_inside
+from probekit.tasks.schemes import BIO_TAG, iob1_to_bio
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.split import Example, Split
 
@@ -51,7 +51,13 @@ def assemble(
         Example(one.id or f"{split}-{number}", one.words, one.text, one.text_pair)
         for number, one in enumerate(found.sentences)
     )
-    _check_ids(found, examples)
+    seen: set[str] = set()
+    for example, sentence in zip(examples, found.sentences, strict=True):
+        if example.id in seen:
+            raise DataError(
+                f"{found.place(sentence)}: the id {example.id!r} occurs twice; ids must differ."
+            )
+        seen.add(example.id)
     _check_words(found)
     labelled = {column for sentence in found.sentences for column in sentence.labels}
     present = {column: of for column, of in kinds.items() if column in labelled}
@@ -117,17 +123,6 @@ def check_text(found: Sentences, sentence: Sentence, kind: KindName) -> None:
             f"{found.place(sentence)}: kind {kind} takes {expected[0]} text(s) per example, "
             f"found {len(texts)}."
         )
-
-
-def _check_ids(found: Sentences, examples: Sequence[Example]) -> None:
-    """Refuse an id that occurs twice."""
-    seen: set[str] = set()
-    for example, sentence in zip(examples, found.sentences, strict=True):
-        if example.id in seen:
-            raise DataError(
-                f"{found.place(sentence)}: the id {example.id!r} occurs twice; ids must differ."
-            )
-        seen.add(example.id)
 
 
 def _check_words(found: Sentences) -> None:
@@ -200,7 +195,9 @@ def _check_tags(found: Sentences, column: str) -> None:
     Tags without a type (B, I and O alone) are one nameless type.
     """
     tags = {tag for sentence in found.sentences for tag in sentence.labels[column]} - {NO_LABEL}
-    wrong = set() if tags <= {"O", "B", "I"} else {tag for tag in tags if not is_tag(tag)}
+    wrong = (
+        set() if tags <= {"O", "B", "I"} else {tag for tag in tags if not BIO_TAG.fullmatch(tag)}
+    )
     for sentence in found.sentences if wrong else ():
         for word, tag in enumerate(sentence.labels[column]):
             if tag in wrong:
@@ -209,7 +206,8 @@ def _check_tags(found: Sentences, column: str) -> None:
                     "expected O, B-TYPE or I-TYPE (IOB1, IOBES and BILOU are read where all of it "
                     "is one of them; convert other schemes first)."
                 )
-    opened = sum(opens_with_inside(sentence.labels[column]) for sentence in found.sentences)
+    rows = (sentence.labels[column] for sentence in found.sentences)
+    opened = sum(a != b for row in rows for a, b in zip(row, iob1_to_bio(row), strict=True))
     if opened:
         warn_once(
             logger,

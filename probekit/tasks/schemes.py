@@ -37,7 +37,9 @@ and I alone all may, since there is one way to read them."""
 Mark = tuple[str, str] | None
 """Mark and type ("" for the nameless one) of a word; None outside of all spans."""
 
-_BIO = re.compile(r"O|[BI]-.+", re.DOTALL)
+BIO_TAG = re.compile(r"O|[BI]-.+", re.DOTALL)
+"""O, B-TYPE or I-TYPE."""
+
 _USUAL = re.compile("[BI]-")
 _BEGIN, _END, _OUTSIDE = "BSUW", "ESLUW", {"O", "o"}
 _MARK = "(?P<mark>[BIESLUMW])"
@@ -91,16 +93,6 @@ class Reading:
 def bio_names(*types: str) -> tuple[str, ...]:
     """Return the tags of some types in the order of the Hub's features: O, B-X, I-X, B-Y, I-Y."""
     return ("O", *(f"{mark}-{name}" for name in types for mark in "BI"))
-
-
-def is_tag(tag: str) -> bool:
-    """Return whether ``tag`` is O, B-TYPE or I-TYPE."""
-    return _BIO.fullmatch(tag) is not None
-
-
-def opens_with_inside(tags: Sequence[str]) -> int:
-    """Return how many entities of a sentence open with I-, which BIO does not allow."""
-    return sum(before != after for before, after in zip(tags, iob1_to_bio(tags), strict=True))
 
 
 def iob1_to_bio(tags: Sequence[str]) -> tuple[str, ...]:

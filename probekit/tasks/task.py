@@ -28,6 +28,7 @@ class Task:
         kinds: column to its kind, for columns whose kind is not the text's (a label per sentence
             of words); filled up to all columns.
         any_scheme: whether tags of spans may come in any scheme, and are turned into BIO.
+        columns: the label columns, the default first.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Task:
     slug: str = ""
     kinds: Mapping[str, KindName] = field(default_factory=dict)
     any_scheme: bool = False
+    columns: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # not above: it loads numpy, and importing `probekit.tasks` loads no library
@@ -49,19 +51,7 @@ class Task:
             object.__setattr__(self, "slug", slugify(self.name))
         kinds = {column: self.kinds.get(column, self.kind) for column in self.metrics}
         object.__setattr__(self, "kinds", kinds)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The label columns, the default first."""
-        return tuple(self.metrics)
-
-    def kind_of(self, column: str) -> KindName:
-        """Return the kind of a label column.
-
-        Raises:
-            UnknownNameError: the task has no such column.
-        """
-        return choose(f"label column of {self.name}", column, self.kinds)
+        object.__setattr__(self, "columns", tuple(self.metrics))
 
     def read(self, split: str, data: Path | None = None) -> Split:
         """Read one split.

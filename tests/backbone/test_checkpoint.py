@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -52,19 +53,21 @@ def test_facts_of_a_folder(tiny_folder):
     info = inspect_backbone(str(folder)).info
     assert info.source == "folder"
     assert info.name == str(folder)
-    assert info.architecture == "RobertaModel"
-    assert (info.n_blocks, info.dim, info.max_length) == (3, 32, 64)
+    assert info.identity.architecture == "RobertaModel"
+    assert (info.n_blocks, info.dim, info.identity.max_length) == (3, 32, 64)
     assert (info.causal, info.final_norm, info.revision) == (False, False, None)
     assert info.vocab_size == len(tiny.tokenizer_of("roberta"))
-    assert json.loads(json.dumps(info.to_json()))["dim"] == 32
+    assert json.loads(json.dumps(asdict(info)))["dim"] == 32
 
 
 def test_max_length_takes_the_smaller_of_tokenizer_and_positions(copy):
     folder = copy("roberta")
     _edit(folder / "tokenizer_config.json", model_max_length=int(1e30))
-    assert inspect_backbone(str(folder)).info.max_length == 64  # 66 rows of position embeddings
+    assert (
+        inspect_backbone(str(folder)).info.identity.max_length == 64
+    )  # 66 rows of position embeddings
     _edit(folder / "tokenizer_config.json", model_max_length=20)
-    assert inspect_backbone(str(folder)).info.max_length == 20
+    assert inspect_backbone(str(folder)).info.identity.max_length == 20
 
 
 def test_a_folder_named_like_a_hub_id_is_found(copy, monkeypatch):

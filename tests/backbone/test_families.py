@@ -2,11 +2,13 @@
 
 import pytest
 import torch
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import build_model, quiet_transformers
+from probekit.backbone.facts import DEFAULT_LENGTH, longest_input
 from probekit.backbone.final_parts import read_final_norm
-from probekit.backbone.structure import in_block, position_limit, read_structure
+from probekit.backbone.structure import read_structure
+from tests import tiny
 
 SIZES = {
     "vocab_size": 50,
@@ -89,7 +91,7 @@ def _states(model, ids):
 
 
 def _last_block(model):
-    names = [name for name, _ in model.named_modules() if in_block(name)]
+    names = [name for name, _ in model.named_modules() if any(map(str.isdigit, name.split(".")))]
     blocks = [name for name in names if name.rpartition(".")[2].isdigit()]
     depth = min(name.count(".") for name in blocks)
     last = [name for name in blocks if name.count(".") == depth][-1]
@@ -128,7 +130,9 @@ def test_structure_is_what_the_numbers_show(family):
 )
 def test_usable_positions_are_the_most_that_run(family, usable):
     config, model = _build(family)
-    assert position_limit(model, config) == usable
+    inner = tiny.tokenizer_of("bert").backend_tokenizer
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)  # which names no limit
+    assert longest_input(family, tokenizer, model, config) == (usable or DEFAULT_LENGTH)
     if family in ("bert", "roberta", "mpnet", "gpt2"):
         _states(model, [5] * usable)
         with pytest.raises((IndexError, RuntimeError)):

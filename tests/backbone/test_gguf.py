@@ -26,8 +26,8 @@ def inspection(path):
 
 def test_facts(inspection, path):
     info = inspection.info
-    assert (info.source, info.architecture) == ("gguf", "LlamaModel")
-    assert (info.n_blocks, info.dim, info.max_length) == (2, 32, 48)
+    assert (info.source, info.identity.architecture) == ("gguf", "LlamaModel")
+    assert (info.n_blocks, info.dim, info.identity.max_length) == (2, 32, 48)
     assert info.causal
     assert info.final_norm
     assert info.identity.weights == hashlib.sha256(path.read_bytes()).hexdigest()

@@ -66,7 +66,7 @@ def _row_error(found, expected):
 def test_layers_are_hidden_states_bit_for_bit(kind, dtype, loaded, tiny_folder):
     backbone = loaded(kind, dtype)
     reference = AutoModel.from_pretrained(tiny_folder(kind), dtype=getattr(torch, dtype)).eval()
-    batch, lengths = _pad(_encode(backbone), backbone.pad_id)
+    batch, lengths = _pad(_encode(backbone), backbone.inspection.pad_id)
     mask = (torch.arange(batch.shape[1]) < lengths[:, None]).long()
     with torch.no_grad():
         padded = reference(batch, attention_mask=mask, output_hidden_states=True)
@@ -82,7 +82,7 @@ def test_layers_are_hidden_states_bit_for_bit(kind, dtype, loaded, tiny_folder):
 @pytest.mark.parametrize("kind", KINDS)
 def test_keep_gives_exactly_the_layers_asked_for(kind, loaded):
     backbone = loaded(kind)
-    batch, lengths = _pad(_encode(backbone), backbone.pad_id)
+    batch, lengths = _pad(_encode(backbone), backbone.inspection.pad_id)
     every = backbone.layers(batch, lengths)
     found = backbone.layers(batch, lengths, keep=(3, 0, 0))
     assert len(found) == 3
@@ -102,7 +102,7 @@ def test_a_layer_that_does_not_exist_is_refused(keep, loaded):
 def test_padding_and_neighbours_do_not_matter(kind, dtype, loaded):
     backbone = loaded(kind, dtype)
     rows = _encode(backbone)
-    batch, lengths = _pad(rows, backbone.pad_id, extra=5)
+    batch, lengths = _pad(rows, backbone.inspection.pad_id, extra=5)
     together = backbone.layers(batch, lengths)
     for index, row in enumerate(rows):
         alone = backbone.layers(row[None], torch.tensor([len(row)]))
@@ -127,7 +127,7 @@ def test_a_decoder_ignores_what_fills_the_padding(fill, extra, seed, loaded):
 def test_no_pad_token_is_no_obstacle(kind, loaded):
     backbone = loaded(kind)
     assert backbone.inspection.tokenizer.pad_token_id is None
-    assert 0 <= backbone.pad_id < backbone.info.vocab_size
+    assert 0 <= backbone.inspection.pad_id < backbone.info.vocab_size
 
 
 def test_model_is_frozen_and_evaluating(loaded):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-from probekit.backbone.miniature import build_miniature, kinds_of_blocks, with_blocks
+from probekit.backbone.miniature import build_miniature, few_blocks
 from probekit.backbone.structure import read_structure
 
 GEMMA = {"num_hidden_layers": 12, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16}
@@ -14,12 +14,11 @@ GEMMA |= {"num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 5000
 def test_the_first_block_of_every_kind_and_the_last():
     config = AutoConfig.for_model("gemma3_text", **GEMMA)
     assert config.layer_types.index("full_attention") == 5
-    assert kinds_of_blocks(config) == [0, 5, 11]
-    few = with_blocks(config, [0, 5, 11])
+    few = few_blocks(config)  # 0, 5 and 11
     assert few.num_hidden_layers == 3
     assert few.layer_types == ["sliding_attention", "full_attention", "full_attention"]
     assert config.num_hidden_layers == len(config.layer_types) == 12
-    assert kinds_of_blocks(AutoConfig.for_model("bert")) == [0, 11]
+    assert few_blocks(AutoConfig.for_model("bert")).num_hidden_layers == 2
 
 
 def test_a_copy_is_small_and_of_the_models_width():

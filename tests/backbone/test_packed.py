@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModel
 from transformers.pytorch_utils import Conv1D
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.packed import PackedLinear, _can_pack, pack_linear_layers
+from probekit.backbone.packed import PackedLinear, pack_linear_layers
 from tests.probe.blocks.families import CONFIGS, tiny_model
 
 pytestmark = pytest.mark.skipif(
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.skipif(
     reason="linear layers are packed on x86 processors",
 )
 needs_bfloat16 = pytest.mark.skipif(
-    not _can_pack(torch.bfloat16), reason="needs oneDNN's products in bfloat16"
+    not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="needs oneDNN's products in bfloat16",
 )
 DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=needs_bfloat16)]
 

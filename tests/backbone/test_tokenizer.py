@@ -1,11 +1,14 @@
 """Loading tokenizers of every kind so that pre-split words stay words."""
 
+from dataclasses import replace
+
 import pytest
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from probekit.backbone import inspect_backbone
 from probekit.backbone.checkpoint import Checkpoint
-from probekit.backbone.tokenizer import keep_words_apart, padding_id, read_tokenizer
+from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.data.alignment import check_word_separation
 from probekit.errors import BackboneError
 from tests import tiny
@@ -102,13 +105,25 @@ def test_a_tokenizer_that_glues_words_whatever_is_done(tmp_path):
         load_tokenizer(_checkpoint(folder))
 
 
+@pytest.fixture
+def padding_id(tiny_folder):
+    """Return a function that gives the padding id of a model with a tokenizer and a vocabulary."""
+    inspection = inspect_backbone(str(tiny_folder("bert")))
+
+    def found(tokenizer, vocab_size):
+        info = replace(inspection.info, vocab_size=vocab_size)
+        return replace(inspection, info=info, tokenizer=tokenizer).pad_id
+
+    return found
+
+
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
-def test_padding_id(kind):
+def test_padding_id(kind, padding_id):
     tokenizer = tiny.tokenizer_of(kind)
     assert padding_id(tokenizer, 400) == (0 if kind == "bert" else tokenizer.eos_token_id)
 
 
-def test_padding_id_stays_inside_the_embeddings():
+def test_padding_id_stays_inside_the_embeddings(padding_id):
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=_byte_level_parts()[1])
     assert padding_id(tokenizer, 400) == 0
     tokenizer.add_special_tokens({"pad_token": "<new>"})

@@ -45,7 +45,7 @@ def test_a_forward_pass_leaves_a_model_as_it_was(inspected, family, options):
     model = load_model(inspection, torch.float32)
     hidden_states("a model", model, torch.full((1, 5), 9))  # transformers' own hooks come, and stay
     before, tensors = contents(model)
-    for length in (3, inspection.info.max_length):
+    for length in (3, inspection.info.identity.max_length):
         hidden_states("a model", model, torch.full((1, length), 9))
     after, now = contents(model)
     assert after == before and now.keys() == tensors.keys()
@@ -60,7 +60,7 @@ def test_states_do_not_depend_on_what_ran_before(inspected, family, options):
         ids = torch.randint(5, 99, (1, length), generator=torch.Generator().manual_seed(length))
         return torch.stack(backbone.layers(ids, torch.tensor([length])))
 
-    longest = backbone.info.max_length
+    longest = backbone.info.identity.max_length
     first = {length: run(length) for length in (longest, 24, 6)}
     for length in (6, longest, 24, 6, 24, longest):
         assert torch.equal(run(length), first[length])

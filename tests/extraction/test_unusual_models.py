@@ -5,7 +5,7 @@ import torch
 import transformers
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.architecture import auto_class
+from probekit.backbone.architecture import backbone_classes
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import extract
 from tests.extraction.extracted import all_rows, run
@@ -19,7 +19,8 @@ T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_heads": 4}
 def rows_of_transformers(folder, entry, first=True):
     """Return the row of each word's first (or last) subword, one sentence at a time."""
     inspection = inspect_backbone(str(folder))
-    model = auto_class(inspection.config).from_pretrained(folder, dtype=torch.float32).eval()
+    auto, _ = backbone_classes(inspection.config)
+    model = auto.from_pretrained(folder, dtype=torch.float32).eval()
     model.config.use_cache = False
     found = []
     for i in range(len(entry.examples)):

@@ -32,7 +32,7 @@ def test_joined_intents_are_one_class(name: str, intents: str, tmp_path: Path) -
 def test_slots_stay_the_default(name: str) -> None:
     task = get_task(name)
     assert task.columns == ("slots", "intent")
-    assert (task.kind, task.kind_of("slots"), task.kind_of("intent")) == (
+    assert (task.kind, task.kinds["slots"], task.kinds["intent"]) == (
         "tagging",
         "tagging",
         "sentence",

@@ -90,7 +90,7 @@ def test_every_form_gives_the_same_split(
         task = task_of(path, kind)
         assert rows(task.read("train")) == expected, form
         assert (task.kind, task.columns, task.metrics) == (kind, (label,), {label: metric}), form
-        assert task.kind_of(label) == kind
+        assert task.kinds[label] == kind
         assert is_own(task)
         assert is_called(task.slug, str(path))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from probekit.backbone.checkpoint import holds_model, local_path
+from probekit.backbone.checkpoint import local_path
 from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS
 from probekit.errors import EntryNotFoundError, OptionError, ProbekitError
@@ -61,7 +61,8 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
 def _of_model(name: str, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
     """Return the entries of a model: the one that lies at a path, or all of a name."""
     path, identity = local_path(name), identity_at(name)
-    if identity is None and path is not None and holds_model(path):
+    looks = path is not None and (path.is_file() or (path / "config.json").is_file())
+    if identity is None and looks:
         raise OptionError(
             f"{name}: what model this is cannot be said any more, and another may have had its "
             "name. Give keys or paths of entries (`probekit cache ls`)."

@@ -31,6 +31,7 @@ _SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
 DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \t]+")
 _REMARK = re.compile(r"#\S* ")
+"""The beginning of a line that may be a comment."""
 
 Row = tuple[int, Sequence[str]]
 """A line, counted from 1, and its cells; none where it divides sentences."""
@@ -75,7 +76,7 @@ def column_rows(path: Path, lines: Sequence[str]) -> list[Row]:
     """
     filled = (line for line in lines if _cells(line, tabs=True))
     first = next(filled, "")
-    plain = (line for line in itertools.chain([first], filled) if not _is_remark(line))
+    plain = (line for line in itertools.chain([first], filled) if not _REMARK.match(line))
     tabs = "\t" in next(plain, first)
     found = [(number, _cells(line, tabs)) for number, line in enumerate(lines, start=1)]
     rows = drop_comments(path, found, lines)
@@ -195,7 +196,9 @@ def drop_comments(path: Path, rows: Sequence[Row], lines: Sequence[str]) -> list
         lines: the line of each, or its first cell.
     """
     found, dropped = list(rows), []
-    doubtful = {n for n, line in enumerate(lines) if _is_remark(line) and _begins(lines, rows, n)}
+    doubtful = {
+        n for n, line in enumerate(lines) if _REMARK.match(line) and _begins(lines, rows, n)
+    }
     sure = [cells for n, (_, cells) in enumerate(rows) if cells and n not in doubtful]
     if not (doubtful and sure):
         return found
@@ -219,14 +222,9 @@ def drop_comments(path: Path, rows: Sequence[Row], lines: Sequence[str]) -> list
 
 def _begins(lines: Sequence[str], rows: Sequence[Row], n: int) -> bool:
     """Return whether nothing but remarks stands between a line and the end of the last sentence."""
-    while n and rows[n - 1][1] and _is_remark(lines[n - 1]):
+    while n and rows[n - 1][1] and _REMARK.match(lines[n - 1]):
         n -= 1
     return not n or not rows[n - 1][1]
-
-
-def _is_remark(line: str) -> bool:
-    """Return whether a line may be a comment, by its beginning."""
-    return _REMARK.match(line) is not None
 
 
 def _cells(line: str, tabs: bool) -> tuple[str, ...]:

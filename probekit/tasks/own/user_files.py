@@ -144,21 +144,6 @@ def _formats_of(kind: Kind) -> tuple[str, ...]:
     return (*(COLUMNS if kind.per == "word" else ()), *LOADERS)
 
 
-def user_task(name: str, choice: Choice) -> Task:
-    """Return the task that lies at a path; see ``own_task``.
-
-    Args:
-        name: the path of a file or folder; a single file is the split that its name says
-            ("dev.conll"), else "train".
-        choice: what the user typed of it.
-
-    Raises:
-        MissingFileError: nothing lies there.
-    """
-    path = Path(name).expanduser()
-    return own_task(name, own_name(path), UserFiles.at(path, choice), by_text=True)
-
-
 def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) -> Task:
     """Return the task that the user describes by options.
 

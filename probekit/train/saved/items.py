@@ -15,7 +15,7 @@ from probekit.tasks.formats.file_names import RUNNING, format_of
 from probekit.tasks.formats.text_lines import decode_lines, known_encoding, read_bytes
 from probekit.tasks.formats.word_columns import DOCUMENT_START
 from probekit.tasks.own.user_files import FORMATS, read_own
-from probekit.tasks.schemes import is_tag
+from probekit.tasks.schemes import BIO_TAG
 from probekit.tasks.sentences import Sentence
 from probekit.tasks.text_options import Choice
 from probekit.train.saved.head import TrainedHead
@@ -211,5 +211,7 @@ def _ends_in_labels(lines: Sequence[str], kind: Kind, labels: Collection[str]) -
     named = {row[-1].strip(' "') for row in rows}
     if kind.per == "word" and not any(map(str.isalpha, "".join(named))):
         return False
-    known = all(name in labels or (kind.per == "word" and is_tag(name)) for name in named)
+    known = all(
+        name in labels or (kind.per == "word" and BIO_TAG.fullmatch(name)) for name in named
+    )
     return known and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1

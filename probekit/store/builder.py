@@ -23,8 +23,8 @@ from probekit.store.checksums import damaged_chunks
 from probekit.store.codec import Piece, cut_pieces, encode_chunk
 from probekit.store.entry import Entry, write_sealed
 from probekit.store.files import storage_errors, write_whole
-from probekit.store.layout import BUILDING, PARTIAL, PLAN, UNITS, beside
-from probekit.store.lock import EntryLock, install, restore
+from probekit.store.layout import BUILDING, PARTIAL, PLAN, REPLACED, UNITS, beside
+from probekit.store.lock import EntryLock, install
 from probekit.store.manifest import Manifest
 from probekit.store.marks import (
     ChunkSum,
@@ -90,7 +90,11 @@ class EntryBuilder:
         self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
         self._lock = EntryLock(path)
         try:
-            restore(path)
+            replaced = beside(path, REPLACED)
+            if replaced.exists() and not path.exists():  # killed between the two renames
+                replaced.rename(path)
+            elif replaced.exists():
+                shutil.rmtree(replaced)
             if path.exists() and not overwrite:
                 raise EntryError(
                     f"{path} exists and is complete. To build it again, extract with --overwrite."

@@ -18,7 +18,8 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from probekit.errors import EntryLockedError
-from probekit.store.files import read_object, storage_errors, sync_path, write_whole
+from probekit.store.files import storage_errors, sync_path, write_whole
+from probekit.store.json_types import read_object
 from probekit.store.layout import LOCK, OWNER, REPLACED, beside, remains
 
 _HERE = -100  # AT_FDCWD: paths are what they are in this process
@@ -99,15 +100,6 @@ def install(partial: Path, path: Path) -> None:
         partial.rename(path)
     sync_path(path.parent)
     shutil.rmtree(replaced, ignore_errors=True)
-
-
-def restore(path: Path) -> None:
-    """Put back an old entry whose replacement was killed between two renames."""
-    replaced = beside(path, REPLACED)
-    if replaced.exists() and not path.exists():
-        replaced.rename(path)
-    elif replaced.exists():
-        shutil.rmtree(replaced)
 
 
 def _exchange(one: Path, other: Path) -> bool:

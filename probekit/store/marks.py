@@ -15,7 +15,8 @@ import xxhash
 from probekit.base.fingerprint import canonical_json, digest
 from probekit.errors import EntryError
 from probekit.store.arrays import ArraySpec
-from probekit.store.files import read_object, write_whole
+from probekit.store.files import write_whole
+from probekit.store.json_types import read_object
 from probekit.store.layout import BUILDING, PARTIAL, PLAN, UNITS, beside
 
 checksum = xxhash.xxh3_128_hexdigest

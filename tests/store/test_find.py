@@ -12,7 +12,7 @@ from tests.store import synthetic
 
 
 def find(root, model, task, split, entry=None, *, arrays=(), **about):
-    wanted = Wanted(model=model, task=task, **about)
+    wanted = Wanted(**{"model": model, "task": task, "slug": task.replace("/", "-"), **about})
     return find_entries(root, wanted, split, entry, arrays=arrays)
 
 

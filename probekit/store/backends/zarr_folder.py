@@ -159,13 +159,9 @@ def _read_metadata(file: Path, what: Literal["group", "array"]) -> dict[str, obj
         codecs, chunks, raw = metadata["codecs"], within, separator == _SEPARATOR
         if codecs[0]["name"] == "sharding_indexed" and len(codecs) == 1:
             shard = codecs[0]["configuration"]
-            codecs, chunks, index = (
-                shard["codecs"],
-                tuple(shard["chunk_shape"]),
-                shard["index_codecs"],
-            )
+            codecs, chunks = shard["codecs"], tuple(shard["chunk_shape"])
             raw &= within == (chunks[0], metadata["shape"][1], *chunks[2:])
-            raw &= shard["index_location"] == "end" and _are_bytes(index, "")
+            raw &= shard["index_location"] == "end" and _are_bytes(shard["index_codecs"], "")
         raw &= _are_bytes(codecs, metadata["data_type"])
         return {
             "shape": tuple(metadata["shape"]),

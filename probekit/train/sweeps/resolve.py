@@ -99,7 +99,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     """
     _check_task(spec, splits)
     head = bind_head(spec.head, splits)
-    layers = choose_layers(spec, head, splits.n_blocks)
+    layers = choose_layers(spec, head, splits.manifest.n_blocks)
     drawn = sample(spec, splits)
     n_values = count_values(len(drawn), len(layers), splits)
     named = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
@@ -116,7 +116,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         task=splits.task.slug if is_own(splits.task) else spec.task,
         layers=layers,
         metric=splits.metric,
-        entries={split: splits.keys[split] for split in splits.labels},
+        entries={split: splits.entries[split].manifest.key for split in splits.labels},
         labels_fingerprint=digest({name: one.fingerprint for name, one in splits.labels.items()}),
         numerics=FITTERS[filled.fit].numerics,
         start=start.fingerprint,

@@ -119,7 +119,7 @@ def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
 
 def count_values(n_drawn: int, n_layers: int, splits: Splits) -> int:
     """Return about how many values the rows of drawn examples hold in the layers that are read."""
-    n_rows = splits.n_rows("train") * n_drawn / splits.n_train
+    n_rows = splits.n_rows("train") * n_drawn / len(splits.drawable)
     return math.ceil(n_rows * n_layers * splits.manifest.dim)
 
 
@@ -130,5 +130,5 @@ def count_scored(spec: TrainSpec, splits: Splits) -> float:
     rows = {name: splits.n_rows(name) for name in splits.labels}
     train = rows.pop("train")
     judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
-    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
+    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / len(splits.drawable)
     return ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)

@@ -87,7 +87,7 @@ def _seen(run: Run, splits: Splits) -> dict[str, Any]:
     entry = splits.entries["train"]
     found: dict[str, Any] = {
         "examples": run.n_sentences,
-        "of_examples": splits.n_train,
+        "of_examples": len(splits.drawable),
         "of_rows": splits.n_rows("train"),
         "dtype": entry.manifest.dtype,
         "format": entry.manifest.backend,

@@ -139,7 +139,8 @@ class EntryBuilder:
                 for piece in cut_pieces(self.arrays[name], row_start[name], block)
             ]
             mark = UnitMark(unit, write_pieces(self._writer, pieces), dict(stats or {}))
-            self.marks[unit] = mark.write(self._units_folder)
+            mark.write(self._units_folder)
+            self.marks[unit] = mark
 
     def copy_unit(self, unit: int, chunks: Iterable[tuple[ChunkSum, bytes]]) -> None:
         """Write the chunks of one unit as another entry has them stored, then mark it done.
@@ -159,7 +160,9 @@ class EntryBuilder:
                 values = np.frombuffer(data, array.dtype).reshape(array.chunks)
                 self._writer.write(array, chunk.row_chunk, chunk.layer_index, values)
                 written.append(chunk)
-            self.marks[unit] = UnitMark(unit, tuple(written), {}).write(self._units_folder)
+            mark = UnitMark(unit, tuple(written), {})
+            mark.write(self._units_folder)
+            self.marks[unit] = mark
 
     def complete(self, manifest: Manifest, examples: pa.Table, files: Mapping[str, bytes]) -> Entry:
         """Seal the entry: tables, small files, manifest last, everything on disk, rename.

@@ -186,21 +186,17 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
             continue
         for index, start in zip(place.file_index.flat, place.offsets.ravel().tolist(), strict=True):
             chunks[place.files[index]].append((start, start + place.array.chunk_nbytes))
-    return {
-        file.relative_to(folder).as_posix(): _sums(file, chunks[str(file)])
-        for file in _files(folder)
-        if str(file) not in alone
-    }
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield every file of an entry, and every link that leads out of it."""
+    found = {}
     for inside, folders, files in os.walk(folder):
         if Path(inside) == folder:
             folders[:] = [name for name in folders if name != BUILDING]
             files = [name for name in files if name != MANIFEST]
+        # a link may lead out of the entry
         linked = [name for name in folders if os.path.islink(os.path.join(inside, name))]
-        yield from (Path(inside, name) for name in sorted([*files, *linked]))
+        for file in (Path(inside, name) for name in sorted([*files, *linked])):
+            if str(file) not in alone:
+                found[file.relative_to(folder).as_posix()] = _sums(file, chunks[str(file)])
+    return found
 
 
 def _sums(file: Path, chunks: list[tuple[int, int]]) -> dict[str, Any]:

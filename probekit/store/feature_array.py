@@ -191,14 +191,13 @@ class FeatureArray:
         return tuple(map(map_array, self._places, dtypes))
 
     def _layer_indices(self, layers: Sequence[int] | None) -> list[int]:
-        if layers is None:
-            return list(range(len(self.layers)))
-        if unknown := [layer for layer in layers if layer not in self.layers]:
+        asked = self.layers if layers is None else layers
+        if unknown := [layer for layer in asked if layer not in self.layers]:
             raise OptionError(
                 f"array {self.spec.name!r}: layer {unknown[0]} is not stored; it holds layers "
                 f"{list(self.layers)}. Extract again with --layers to add it."
             )
-        return [self.layers.index(layer) for layer in layers]
+        return [self.layers.index(layer) for layer in asked]
 
     def _wanted(self, given: RowNumbers) -> Tensor | range:
         """Check row numbers; return them, or the run that they spell out."""

@@ -48,10 +48,11 @@ class Wanted:
 
         A damaged one goes by its folder's name.
         """
-        slug, found = model_slug(self.model), []
+        found = []
         for folder in folders:
             made = None if self.identity is None else folder.asked.get("model")
-            if made == self.identity if isinstance(made, dict) else folder.model == slug:
+            known = isinstance(made, dict)
+            if made == self.identity if known else folder.model == model_slug(self.model):
                 found.append(folder)
         return found
 

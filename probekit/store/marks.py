@@ -8,7 +8,7 @@ be anybody's folder.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import xxhash
 
@@ -60,12 +60,11 @@ class UnitMark:
     chunks: tuple[ChunkSum, ...]
     stats: Mapping[str, Any]
 
-    def write(self, folder: Path) -> Self:
-        """Write the mark, whole; return self."""
+    def write(self, folder: Path) -> None:
+        """Write the mark, whole."""
         chunks = [[c.array, c.row_chunk, c.layer_index, c.nbytes, c.xxh128] for c in self.chunks]
         text = canonical_json({"unit": self.unit, "chunks": chunks, "stats": dict(self.stats)})
         write_whole(folder / f"{self.unit:06d}.json", text.encode())
-        return self
 
 
 def read_marks(folder: Path) -> dict[int, UnitMark]:

@@ -64,7 +64,7 @@ def main() -> None:
 def largest_shots(model: str, label: str, location: Location) -> int:
     """Return the largest K for which train holds K x C examples."""
     splits = open_features(model, "atis", label, location)
-    return splits.n_train // count_classes(splits.label_map.names)
+    return len(splits.drawable) // count_classes(splits.label_map.names)
 
 
 if __name__ == "__main__":

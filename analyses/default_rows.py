@@ -38,8 +38,8 @@ def main() -> None:
     for base in args.subjects:
         splits = open_features(base.model, base.task, base.label, Location(cache=args.cache))
         if splits.kind != "tagging":
-            every = -(-(splits.n_blocks + 1) // MOST_DEPTHS)
-            depths = range(0, splits.n_blocks + 1, every)
+            every = -(-(splits.manifest.n_blocks + 1) // MOST_DEPTHS)
+            depths = range(0, splits.manifest.n_blocks + 1, every)
             sizes = {"pooling": POOLINGS, "depth": depths, "select": ["cv:5"]}
             pooled += run(product(base, sizes))
         if "test" in splits.labels:

@@ -69,10 +69,10 @@ def main() -> None:
     for task in TASKS:
         splits = open_features(args.model, task, None, Location(cache=args.cache))
         everything: list[Record] = []
-        for size, options in sizes(splits.n_train).items():
+        for size, options in sizes(len(splits.drawable)).items():
             base = TrainSpec(model=args.model, task=task, head="last", evals=1, **options)
             choices = {"normalize": NORMALIZE, "seed": SEEDS}
-            last = run(product(base, {"depth": depths(splits.n_blocks), **choices}))
+            last = run(product(base, {"depth": depths(splits.manifest.n_blocks), **choices}))
             fused = run(product(base, {"head": FUSIONS, **choices}))
             everything += last
             for normalize in NORMALIZE:

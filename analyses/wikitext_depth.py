@@ -53,7 +53,7 @@ def main() -> None:
     args = arguments(__doc__)
     run = runner(RESULTS / f"{NAME}.jsonl", args)
     location = Location(cache=args.cache)
-    n_blocks = open_features(args.model, TASK, None, location, fit_on="dev").n_blocks
+    n_blocks = open_features(args.model, TASK, None, location, fit_on="dev").manifest.n_blocks
     base = TrainSpec(
         model=args.model,
         task=TASK,

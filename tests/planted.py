@@ -143,7 +143,7 @@ def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, reques
         versions={},
         created="2026-01-01T00:00:00Z",
     )
-    with EntryBuilder.open(path, plan=plan) as builder:
+    with EntryBuilder(path, plan=plan) as builder:
         blocks = {name: torch.from_numpy(block) for name, (block, _) in states.items()}
         builder.write_unit(0, dict.fromkeys(blocks, 0), blocks)
         entry = builder.complete(manifest, examples.table, files)

@@ -166,7 +166,7 @@ def _write(root, task, split, kind, blocks, lengths, causal):
         created="2026-01-01T00:00:00Z",
     )
     plan = {"arrays": [spec.to_json() for spec in specs.values()], "backend": "zarr", "units": [0]}
-    with EntryBuilder.open(path, plan=plan) as builder:
+    with EntryBuilder(path, plan=plan) as builder:
         tensors = {name: torch.from_numpy(block) for name, block in blocks.items()}
         builder.write_unit(0, dict.fromkeys(blocks, 0), tensors)
         return builder.complete(

@@ -19,7 +19,8 @@ from probekit.backbone.checkpoint import local_path
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.errors import BackboneError
-from probekit.store.files import read_object, write_whole
+from probekit.store.files import write_whole
+from probekit.store.json_types import read_object
 
 _LIBRARIES = ("probekit", "transformers", "tokenizers")
 _SETTLED = 0.1

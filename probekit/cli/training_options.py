@@ -94,7 +94,9 @@ class Target:
         """Return the model's number of blocks L, from the cache."""
         from probekit.features import open_features
 
-        return open_features(self.model, self.task, label, self.location, fit_on=fit_on).n_blocks
+        return open_features(
+            self.model, self.task, label, self.location, fit_on=fit_on
+        ).manifest.n_blocks
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""

@@ -14,12 +14,16 @@ import numpy as np
 from probekit.base.kinds import ARRAYS
 from probekit.base.machine.hardware import available_memory
 from probekit.errors import StorageError
-from probekit.extraction.estimate import check_free_space, seconds_of, tokens_per_second
+from probekit.extraction.estimate import (
+    check_free_space,
+    missing_bytes,
+    seconds_of,
+    tokens_per_second,
+)
 from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
 from probekit.extraction.session import Session
 from probekit.store.files import WholeFiles
-from probekit.store.marks import unfinished_bytes
 from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)
@@ -119,7 +123,7 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     plans = [session.plan(split) for split in splits]
     places = [session.target.place(session.request, split) for split in splits]
     missing = sum(
-        plan.nbytes - unfinished_bytes(place.folder)
+        missing_bytes(plan, place)
         for plan, place in zip(plans, places, strict=True)
         if session.finished(place) is None
     )

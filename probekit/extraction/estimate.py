@@ -9,8 +9,10 @@ from probekit.base.notices import human_bytes, human_time
 from probekit.data.token_batch import TokenBatch
 from probekit.errors import StorageError
 from probekit.extraction.compute import batches_of
+from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
-from probekit.store.files import free_bytes
+from probekit.store.files import disk_bytes, free_bytes
+from probekit.store.layout import PARTIAL, beside
 
 _MOST_TOKENS = 512
 """Tokens of the measured pass on a CPU, where more take long and go no faster."""
@@ -101,6 +103,13 @@ def describe_cuts(split: str, counts: Mapping[str, int], limit: int) -> str | No
             "row of zeros."
         )
     return None
+
+
+def missing_bytes(plan: Plan, place: Place) -> int:
+    """Return the bytes of an entry that are still to be written."""
+    # What is unfinished is there already when the build is resumed, and given back when it begins
+    # afresh.
+    return plan.nbytes - disk_bytes(beside(place.folder, PARTIAL))
 
 
 def check_free_space(folder: Path, needed: int) -> None:

@@ -16,6 +16,7 @@ from probekit.extraction.estimate import (
     check_free_space,
     describe_cuts,
     describe_work,
+    missing_bytes,
     tokens_per_second,
 )
 from probekit.extraction.extract_target import ExtractTarget, Place
@@ -24,16 +25,12 @@ from probekit.extraction.request import Request
 from probekit.extraction.write import example_table, make_manifest, token_bar, write_units
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
-from probekit.store.builder import EntryBuilder, check_buildable
+from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
 from probekit.store.layout import MANIFEST, labels_folder
-from probekit.store.marks import (
-    check_resumable,
-    unfinished_bytes,
-    unfinished_plan,
-    unfinished_units,
-)
+from probekit.store.lock import EntryLock
+from probekit.store.marks import check_resumable, unfinished_plan, unfinished_units
 from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)
@@ -191,8 +188,8 @@ class Session:
         target, folder = self.target, place.folder
         output_head = self.output_head  # first: a model without one costs no work
         plan = self.plan(split)
-        check_free_space(folder, plan.nbytes - unfinished_bytes(folder))
-        check_buildable(folder)
+        check_free_space(folder, missing_bytes(plan, place))
+        EntryLock(folder).release()  # before any costly work: nobody else builds it, and it can be
         if not target.restart:
             check_resumable(folder, self._shared(split, self._in_dtype(plan, place), place))
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
@@ -200,11 +197,12 @@ class Session:
         logger.info("%s", describe_work(split.name, plan, folder, speed, begun))
         plan, computed = self._settle_dtype(plan, place, split.name)
         shared = self._shared(split, plan, place)
-        with EntryBuilder.open(
+        with EntryBuilder(
             folder, plan=shared, overwrite=target.overwrite, restart=target.restart
         ) as builder:
             self._write(split, plan, builder, computed)
-            backbone, stats = self.backbone, builder.unit_stats
+            stats = [builder.marks[unit].stats for unit in sorted(builder.marks)]
+            backbone = self.backbone
             manifest = make_manifest(place, split, self.request.task, plan, backbone, stats)
             files = KeptBackbone.content(backbone.config_json(), backbone.final_norm, output_head)
             return builder.complete(manifest, example_table(split, plan).table, files)

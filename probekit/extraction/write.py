@@ -56,10 +56,10 @@ def write_units(
         StateRangeError: a value is not finite, or out of the dtype's range; units before it stay.
         StorageError: a unit could not be written.
     """
-    todo = [unit for unit in plan.largest_first if unit.index not in builder.done_units]
-    for index in builder.done_units & computed.keys():  # by an earlier run
+    todo = [unit for unit in plan.largest_first if unit.index not in builder.marks]
+    for index in builder.marks.keys() & computed.keys():  # by an earlier run
         reused.give_back(computed.pop(index).memory)
-    done = builder.done_units | computed.keys()
+    done = builder.marks.keys() | computed.keys()
     how = {"device": str(backbone.device), "batch_tokens": plan.batch_tokens}
 
     def write(item: ComputedUnit) -> None:

@@ -34,11 +34,6 @@ class Location(TextOptions):
     data: str | Path | None = None
     identity: Mapping[str, Any] | None = field(default=None, hash=False)
 
-    @property
-    def root(self) -> Path:
-        """The cache, as a path."""
-        return Path(self.cache)
-
     def task(self, name: str, label: str | None = None) -> Task:
         """Return the task that a user names: one of probekit's, own files, or one in the cache.
 
@@ -54,7 +49,7 @@ class Location(TextOptions):
         try:
             return get_task(name, self, label)
         except (UnknownNameError, MissingFileError):
-            task = _cached_task(self.root, name, label)
+            task = _cached_task(Path(self.cache), name, label)
             if task is None:
                 raise
             return task

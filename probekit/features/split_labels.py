@@ -4,12 +4,11 @@ import itertools
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from probekit.base.fingerprint import digest, digest_stream
 from probekit.base.kinds import KINDS, KindName
@@ -70,7 +69,8 @@ def load_labels(
     where = f"{entry.manifest.task} {entry.manifest.split}, labels {column!r}"
     if KINDS[kind].targets == "vocabulary":
         return SplitLabels([], digest_stream([examples.targets.astype("<i4").tobytes()]), where)
-    counts = label_counts(entry, kind)
+    one = np.ones(len(examples), np.int64)
+    counts = one if KINDS[kind].per == "text" else examples.n_rows
     if split is not None:
         where += f" from {split.origin}"
         if not split.labels:
@@ -101,12 +101,6 @@ def load_labels(
         for name, (start, stop) in zip(examples.ids, bounds, strict=True)
     )
     return SplitLabels(joined, fingerprint, where)
-
-
-def label_counts(entry: Entry, kind: KindName) -> Int[np.ndarray, " examples"]:
-    """Return how many labels each example has: one per word or predicted subword, or one."""
-    one = np.ones(len(entry.examples), np.int64)
-    return one if KINDS[kind].per == "text" else entry.examples.n_rows
 
 
 def join_labels(
@@ -231,16 +225,6 @@ class LabelMap:
     """
 
     names: tuple[str, ...]
-
-    @classmethod
-    def from_labels(cls, labels: Iterable[Iterable[str]]) -> Self:
-        """Return the map of all labels that occur; what has no label has no class."""
-        names = {name for sentence in labels for name in sentence} - {NO_LABEL}
-        return cls(tuple(sorted(names)))
-
-    def widened(self, names: Sequence[str]) -> Self:
-        """Return the map of the given names if they hold all of this map's, else this map."""
-        return type(self)(tuple(names)) if set(self.names) <= set(names) else self
 
     def __len__(self) -> int:
         """Return the number of classes."""

@@ -1,5 +1,6 @@
 """The splits of a model and task, as views with one label map."""
 
+import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,9 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Float64, Int64
 
-from probekit.base.kinds import KINDS, POOLED, SPLITS, KindName
+from probekit.base.kinds import ARRAYS, KINDS, POOLED, SPLITS, KindName
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError
@@ -17,17 +18,20 @@ from probekit.features.location import Location
 from probekit.features.split_labels import (
     LabelMap,
     SplitLabels,
+    as_numbers,
     control_labels,
-    label_counts,
     load_labels,
     warn_unseen,
 )
-from probekit.features.view import FeatureView, count_outputs, cut_passages, view_of
+from probekit.features.view import FeatureView, choose_array, cut_passages
+from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.probe.normalization import RowFacts
 from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
 from probekit.store.labels import labels_for
 from probekit.store.manifest import Manifest
 from probekit.tasks import Task, is_own
+from probekit.tasks.label_names import NO_LABEL
 from probekit.tasks.own.user_files import OwnCorpus
 
 logger = logging.getLogger(__name__)
@@ -46,6 +50,8 @@ class Splits:
             knows all of train's and more; empty for a kind without classes.
         train_classes: the classes of the full train split.
         control: seed of the control labels that stand in for the real ones, if any.
+        kind: what the column labels: words, texts, pairs of texts, ...
+        metric: name of the metric that scores it.
         fit_on: the split that takes the place of train.
     """
 
@@ -55,28 +61,15 @@ class Splits:
     labels: Mapping[str, SplitLabels] = field(repr=False)
     label_map: LabelMap
     train_classes: LabelMap
+    kind: KindName
+    metric: str
     control: int | None = None
     fit_on: str = "train"
-
-    @property
-    def kind(self) -> KindName:
-        """What the column labels: words, texts, pairs of texts, ..."""
-        return self.task.kinds[self.column]
-
-    @property
-    def metric(self) -> str:
-        """Name of the metric that scores the column."""
-        return self.task.metrics[self.column] if self.control is None else "accuracy"
 
     @property
     def manifest(self) -> Manifest:
         """The manifest of the train split's entry."""
         return self.entries["train"].manifest
-
-    @property
-    def n_blocks(self) -> int:
-        """L, the blocks of the backbone."""
-        return self.manifest.n_blocks
 
     @cached_property
     def drawable(self) -> Int64[np.ndarray, " examples"]:
@@ -94,24 +87,17 @@ class Splits:
             return np.arange(len(cut_passages(bounds_of(examples.n_rows))[1]))
         return np.arange(len(examples))
 
-    @property
-    def n_train(self) -> int:
-        """Train examples that can be drawn."""
-        return len(self.drawable)
-
     def n_rows(self, split: str) -> int:
         """Return how many rows of a labelled split are predicted: words, subwords, or texts."""
-        return int(label_counts(self.entries[split], self.kind).sum())
+        examples = self.entries[split].examples
+        return len(examples) if KINDS[self.kind].per == "text" else int(examples.n_rows.sum())
 
     @property
     def n_outputs(self) -> int:
         """Numbers that a decoder gives per row: classes, 1 for a regression, or V."""
-        return count_outputs(self.entries["train"], self.label_map, self.kind)
-
-    @property
-    def keys(self) -> dict[str, str]:
-        """Key of the entry of each labelled split."""
-        return {split: self.entries[split].manifest.key for split in self.labels}
+        if KINDS[self.kind].targets == "vocabulary":
+            return int(self.manifest.model_info["vocab_size"])
+        return 1 if KINDS[self.kind].targets == "numbers" else len(self.label_map)
 
     @property
     def missing_dev(self) -> str:
@@ -131,15 +117,68 @@ class Splits:
     def view(
         self, split: str, *, pooling: str | None = None, valid_only: bool = False
     ) -> FeatureView:
-        """Return the view of a labelled split (see ``view_of``)."""
-        return view_of(
-            self.entries[split],
-            self.labels[split],
-            self.label_map,
+        """Join the rows of a labelled split with its labels; words without a label have no row.
+
+        Args:
+            split: one of ``labels``.
+            pooling: which row stands for a whole text (see ``choose_array``).
+            valid_only: leave out words that the tokenizer deleted or a cut lost. They take no part
+                in training; in scoring they count as any other word, with a row of zeros.
+
+        Raises:
+            DataError: the entry does not keep the rows, or a regression label is no number.
+            OptionError: a pooling that does not fit the kind.
+        """
+        entry, labels = self.entries[split], self.labels[split]
+        examples, manifest, per = entry.examples, entry.manifest, KINDS[self.kind].per
+        name = choose_array(entry, self.kind, pooling)
+        if ARRAYS[name].per == "text":
+            rows = examples.pooled_start.astype(np.int64)
+            bounds, valid = np.arange(len(rows) + 1), np.ones(len(rows), bool)
+        else:
+            rows, bounds, valid = examples.rows, bounds_of(examples.n_rows), examples.valid
+        keep = valid if valid_only else np.ones(len(valid), bool)
+        if per == "word":
+            keep = keep & labels.given
+        targets, unseen = self._targets(split, keep)
+        # Two sentences of 3 and 2 words (bounds 0 3 5), the second word without a label:
+        #
+        #   keep             1 0 1 1 1
+        #   bounds_of(keep)  0 1 1 2 3 4     how many rows are kept before each word, and in all
+        #   offsets          0     2   4     of these, where a sentence begins: [0, 2) and [2, 4)
+        offsets, ids = bounds_of(keep.astype(np.int64))[bounds], examples.ids
+        positions = np.arange(len(ids))
+        if per == "prediction":
+            offsets, positions = cut_passages(offsets)
+            ids = tuple(ids[position] for position in positions)
+        return FeatureView(
+            entry=entry,
+            array=entry.arrays[name],
             kind=self.kind,
-            pooling=pooling,
-            valid_only=valid_only,
+            rows=rows[keep],
+            offsets=offsets,
+            targets=targets,
+            labels=self.label_map,
+            unseen=unseen,
+            n_outputs=self.n_outputs,
+            ids=ids,
+            positions=positions,
+            facts=RowFacts(
+                final_norm=KeptBackbone(entry.backbone).final_norm,
+                normed_layer=manifest.n_blocks if manifest.final_norm else None,
+            ),
         )
+
+    def _targets(
+        self, split: str, keep: Bool[np.ndarray, " all"]
+    ) -> tuple[Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"], tuple[str, ...]]:
+        """Return the target of each row that is kept, and the label names beyond the classes."""
+        labels = self.labels[split]
+        if KINDS[self.kind].targets == "vocabulary":
+            return self.entries[split].examples.targets.astype(np.int64)[keep], ()
+        if KINDS[self.kind].targets == "numbers":
+            return as_numbers(labels.values, labels.where)[keep], ()
+        return self.label_map.encode(list(itertools.compress(labels.values, keep)))
 
 
 def open_features(
@@ -188,8 +227,10 @@ def open_features(
     kind = about.kinds[column]
     label_map = train_classes = LabelMap(())
     if KINDS[kind].targets == "classes":
-        train_classes = LabelMap.from_labels([labels["train"].values])
-        label_map = train_classes.widened(classes)
+        names = set(labels["train"].values) - {NO_LABEL}  # what has no label has no class
+        label_map = train_classes = LabelMap(tuple(sorted(names)))
+        if names <= set(classes):
+            label_map = LabelMap(tuple(classes))
         for found in labels.values():  # here, and not in every view, so that it is said once
             warn_unseen(found.values, label_map, found.where)
     if control is not None:
@@ -201,6 +242,8 @@ def open_features(
         labels=labels,
         label_map=label_map,
         train_classes=train_classes,
+        kind=kind,
+        metric=about.metrics[column] if control is None else "accuracy",
         control=control,
         fit_on=fit_on,
     )
@@ -211,7 +254,7 @@ def _entries(
 ) -> dict[str, Entry]:
     known = dict.fromkeys((*SPLITS, *task.splits))
     choose(f"split of {task.name}", fit_on, known)
-    root, wanted = location.root, location.wanted(model, task, typed)
+    root, wanted = Path(location.cache), location.wanted(model, task, typed)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
     own = KINDS[task.kinds[task.columns[0]]].own_rows

@@ -1,18 +1,16 @@
 """A view of features: which rows of which array to read, and the target of each."""
 
-import itertools
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 
-from probekit.base.kinds import ARRAYS, KINDS, POOLED, KindName
+from probekit.base.kinds import KINDS, POOLED, KindName
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.errors import DataError, OptionError
-from probekit.features.split_labels import LabelMap, SplitLabels, as_numbers
-from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.features.split_labels import LabelMap
 from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
@@ -98,88 +96,6 @@ class FeatureView:
         return ragged_arange(self.offsets[examples], self.lengths[examples])
 
 
-def view_of(
-    entry: Entry,
-    labels: SplitLabels,
-    label_map: LabelMap,
-    *,
-    kind: KindName = "tagging",
-    pooling: str | None = None,
-    valid_only: bool = False,
-) -> FeatureView:
-    """Join an entry's rows with labels; words without a label have no row.
-
-    Args:
-        entry: the entry.
-        labels: of its examples.
-        label_map: the classes; empty for a kind without classes.
-        kind: what is predicted.
-        pooling: which row stands for a whole text (see ``choose_array``).
-        valid_only: leave out words that the tokenizer deleted or a cut lost. They take no part in
-            training; in scoring they count as any other word, with a row of zeros.
-
-    Raises:
-        DataError: the entry does not keep the rows, or a regression label is no number.
-        OptionError: a pooling that does not fit the kind.
-    """
-    manifest, per = entry.manifest, KINDS[kind].per
-    name = choose_array(entry, kind, pooling)
-    rows, bounds, valid = _example_rows(entry, name)
-    keep = valid if valid_only else np.ones(len(valid), bool)
-    if per == "word":
-        keep = keep & labels.given
-    targets, unseen = _targets(entry, labels, label_map, kind, keep)
-    # Two sentences of 3 and 2 words (bounds 0 3 5), the second word without a label:
-    #
-    #   keep             1 0 1 1 1
-    #   bounds_of(keep)  0 1 1 2 3 4     how many rows are kept before each word, and in all
-    #   offsets          0     2   4     of these, where a sentence begins: [0, 2) and [2, 4)
-    offsets, ids = bounds_of(keep.astype(np.int64))[bounds], entry.examples.ids
-    positions = np.arange(len(ids))
-    if per == "prediction":
-        offsets, positions = cut_passages(offsets)
-        ids = tuple(ids[position] for position in positions)
-    return FeatureView(
-        entry=entry,
-        array=entry.arrays[name],
-        kind=kind,
-        rows=rows[keep],
-        offsets=offsets,
-        targets=targets,
-        labels=label_map,
-        unseen=unseen,
-        n_outputs=count_outputs(entry, label_map, kind),
-        ids=ids,
-        positions=positions,
-        facts=RowFacts(
-            final_norm=KeptBackbone(entry.backbone).final_norm,
-            normed_layer=manifest.n_blocks if manifest.final_norm else None,
-        ),
-    )
-
-
-def _targets(
-    entry: Entry,
-    labels: SplitLabels,
-    label_map: LabelMap,
-    kind: KindName,
-    keep: Bool[np.ndarray, " all"],
-) -> tuple[Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"], tuple[str, ...]]:
-    """Return the target of each row that is kept, and the label names that the map lacks."""
-    if KINDS[kind].targets == "vocabulary":
-        return entry.examples.targets.astype(np.int64)[keep], ()
-    if KINDS[kind].targets == "numbers":
-        return as_numbers(labels.values, labels.where)[keep], ()
-    return label_map.encode(list(itertools.compress(labels.values, keep)))
-
-
-def count_outputs(entry: Entry, label_map: LabelMap, kind: KindName) -> int:
-    """Return how many numbers a decoder gives per row: classes, 1 for a regression, or V."""
-    if KINDS[kind].targets == "vocabulary":
-        return int(entry.manifest.model_info["vocab_size"])
-    return 1 if KINDS[kind].targets == "numbers" else len(label_map)
-
-
 def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
     """Return the array that a label column of some kind is predicted from.
 
@@ -217,17 +133,6 @@ def settled_array(kind: KindName, pooling: str | None) -> str:
 def missing_array(entry: Entry, array: str) -> str:
     """Return what an entry holds instead of an array, and how to get it, for messages."""
     return f"{entry.path} {entry.manifest.lacking(array)}"
-
-
-def _example_rows(
-    entry: Entry, array: str
-) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " bounds"], Bool[np.ndarray, " rows"]]:
-    """Return the rows of an array, the bounds of each example in them, and which are valid."""
-    examples = entry.examples
-    if ARRAYS[array].per == "text":
-        rows = examples.pooled_start.astype(np.int64)
-        return rows, np.arange(len(rows) + 1), np.ones(len(rows), bool)
-    return examples.rows, bounds_of(examples.n_rows), examples.valid
 
 
 def cut_passages(

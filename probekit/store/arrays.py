@@ -47,11 +47,6 @@ class PlainArray:
         return self.shape[0] // self.chunks[0], self.shape[1] // self.chunks[1]
 
     @property
-    def n_chunks(self) -> int:
-        """Number of chunks."""
-        return math.prod(self.grid)
-
-    @property
     def chunk_nbytes(self) -> int:
         """Bytes of one chunk; all are whole, so all have the same size."""
         return math.prod(self.chunks) * np.dtype(self.dtype).itemsize
@@ -108,12 +103,12 @@ class ArraySpec:
     @property
     def n_chunks(self) -> int:
         """Number of stored chunks, side arrays included."""
-        return sum(p.n_chunks for p in self.plain())
+        return sum(math.prod(p.grid) for p in self.plain())
 
     @property
     def nbytes(self) -> int:
         """Bytes on disk, side arrays included."""
-        return sum(p.n_chunks * p.chunk_nbytes for p in self.plain())
+        return sum(math.prod(p.grid) * p.chunk_nbytes for p in self.plain())
 
     @property
     def row_nbytes(self) -> int:

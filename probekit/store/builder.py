@@ -18,13 +18,13 @@ from probekit.base.machine.hardware import usable_cores
 from probekit.base.registry import choose
 from probekit.errors import EntryError
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter, places_of
+from probekit.store.backends import BACKENDS, ChunkWriter
 from probekit.store.checksums import damaged_chunks
 from probekit.store.codec import Piece, cut_pieces, encode_chunk
 from probekit.store.entry import Entry, write_sealed
 from probekit.store.files import storage_errors, write_whole
-from probekit.store.layout import BUILDING, PARTIAL, PLAN, UNITS, beside
-from probekit.store.lock import EntryLock, install, restore
+from probekit.store.layout import BUILDING, PARTIAL, PLAN, REPLACED, UNITS, beside
+from probekit.store.lock import EntryLock, install
 from probekit.store.manifest import Manifest
 from probekit.store.marks import (
     ChunkSum,
@@ -50,35 +50,17 @@ class EntryBuilder:
         path: the entry's final folder.
         partial: the folder it is built in.
         arrays: the arrays of the plan by name.
+        marks: the units that are written and marked, those of earlier runs included.
     """
 
     def __init__(
-        self, path: Path, plan: Mapping[str, Any], lock: EntryLock, *, restart: bool = False
-    ) -> None:
-        """Prepare or resume the partial folder; use `open`, which takes the lock."""
-        self.path = path
-        self.partial = beside(path, PARTIAL)
-        self.arrays = {spec.name: spec for spec in map(ArraySpec.from_json, plan["arrays"])}
-        self._n_units = len(plan["units"])
-        self._nbytes = sum(spec.nbytes for spec in self.arrays.values())
-        self._backend = choose("backend", plan["backend"], BACKENDS)
-        self._store = self.partial / self._backend.filename
-        self._units_folder = self.partial / BUILDING / UNITS
-        self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
-        self._lock = lock
-        self._marks: dict[int, UnitMark] = {}
-        with storage_errors(self.partial, self._nbytes):
-            self._writer = self._prepare(plan, restart=restart)
-
-    @classmethod
-    def open(
-        cls,
+        self,
         path: Path,
         *,
         plan: Mapping[str, Any],
         overwrite: bool = False,
         restart: bool = False,
-    ) -> Self:
+    ) -> None:
         """Lock an entry, and start or resume building it.
 
         Args:
@@ -96,39 +78,38 @@ class EntryBuilder:
                 another plan are finished, and ``restart`` is not set.
             StorageError: the folder cannot be written.
         """
-        with storage_errors(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = EntryLock(path)
+        self.path = path
+        self.partial = beside(path, PARTIAL)
+        self.arrays = {spec.name: spec for spec in map(ArraySpec.from_json, plan["arrays"])}
+        self.marks: dict[int, UnitMark] = {}
+        self._n_units = len(plan["units"])
+        self._nbytes = sum(spec.nbytes for spec in self.arrays.values())
+        self._backend = choose("backend", plan["backend"], BACKENDS)
+        self._store = self.partial / self._backend.filename
+        self._units_folder = self.partial / BUILDING / UNITS
+        self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
+        self._lock = EntryLock(path)
         try:
-            restore(path)
+            replaced = beside(path, REPLACED)
+            if replaced.exists() and not path.exists():  # killed between the two renames
+                replaced.rename(path)
+            elif replaced.exists():
+                shutil.rmtree(replaced)
             if path.exists() and not overwrite:
                 raise EntryError(
                     f"{path} exists and is complete. To build it again, extract with --overwrite."
                 )
-            return cls(path, plan, lock, restart=restart)
+            with storage_errors(self.partial, self._nbytes):
+                self._writer = self._prepare(plan, restart=restart)
         except BaseException:
-            lock.release()
+            self._lock.release()
             raise
-
-    @property
-    def done_units(self) -> frozenset[int]:
-        """Units that are written and marked."""
-        return frozenset(self._marks)
-
-    @property
-    def unit_stats(self) -> list[Mapping[str, Any]]:
-        """The ``stats`` of the done units, those of earlier runs included, in unit order."""
-        return [self._marks[unit].stats for unit in sorted(self._marks)]
 
     @property
     def nbytes_left(self) -> int:
         """Bytes of chunks still to be written."""
-        return self._nbytes - sum(chunk.nbytes for chunk in self._written)
-
-    @property
-    def _written(self) -> list[ChunkSum]:
-        """The chunks of the done units, in unit order."""
-        return [chunk for unit in sorted(self._marks) for chunk in self._marks[unit].chunks]
+        done = (chunk.nbytes for mark in self.marks.values() for chunk in mark.chunks)
+        return self._nbytes - sum(done)
 
     def write_unit(
         self,
@@ -144,7 +125,7 @@ class EntryBuilder:
             row_start: first row of the unit per array, a multiple of the array's chunk rows.
             blocks: rows of the unit per array, (layers as in the spec, rows, dim); the tail of
                 the last chunk becomes zeros. May be used again when this returns.
-            stats: JSON values kept with the mark; see `unit_stats`.
+            stats: JSON values kept with the mark.
 
         Raises:
             StateRangeError: a value is non-finite or too large for the stored dtype.
@@ -157,8 +138,9 @@ class EntryBuilder:
                 for name, block in blocks.items()
                 for piece in cut_pieces(self.arrays[name], row_start[name], block)
             ]
-            chunks = write_pieces(self._writer, pieces)
-            self._mark(UnitMark(unit, chunks, {} if stats is None else dict(stats)))
+            mark = UnitMark(unit, write_pieces(self._writer, pieces), dict(stats or {}))
+            mark.write(self._units_folder)
+            self.marks[unit] = mark
 
     def copy_unit(self, unit: int, chunks: Iterable[tuple[ChunkSum, bytes]]) -> None:
         """Write the chunks of one unit as another entry has them stored, then mark it done.
@@ -178,7 +160,9 @@ class EntryBuilder:
                 values = np.frombuffer(data, array.dtype).reshape(array.chunks)
                 self._writer.write(array, chunk.row_chunk, chunk.layer_index, values)
                 written.append(chunk)
-            self._mark(UnitMark(unit, tuple(written), {}))
+            mark = UnitMark(unit, tuple(written), {})
+            mark.write(self._units_folder)
+            self.marks[unit] = mark
 
     def complete(self, manifest: Manifest, examples: pa.Table, files: Mapping[str, bytes]) -> Entry:
         """Seal the entry: tables, small files, manifest last, everything on disk, rename.
@@ -192,12 +176,27 @@ class EntryBuilder:
             EntryError: units are missing, or the manifest describes other arrays.
             StorageError: no space left, or no permission.
         """
-        self._check_complete(manifest)
+        missing = sorted(set(range(self._n_units)) - self.marks.keys())
+        if missing:
+            raise EntryError(
+                f"{self.partial}: {len(missing)} of {self._n_units} units are not written "
+                f"(first: {missing[0]}). Run the same command again: it resumes."
+            )
+        chunks = [chunk for mark in self.marks.values() for chunk in mark.chunks]
+        written = {(chunk.array, chunk.row_chunk, chunk.layer_index) for chunk in chunks}
+        expected = sum(spec.n_chunks for spec in self.arrays.values())
+        if not len(written) == len(chunks) == expected:
+            raise EntryError(
+                f"{self.partial}: expected units to write each of {expected} chunks once, found "
+                f"{len(chunks)} writes of {len(written)} chunks. Extract with --overwrite."
+            )
+        if manifest.arrays != tuple(self.arrays.values()) or manifest.backend != self._backend.name:
+            raise EntryError(f"{self.partial}: the manifest describes other arrays than the plan.")
         with storage_errors(self.partial, self.nbytes_left):
             self._writer.sync()
             self._writer.close()
-            places = self._places().values()
-            write_sealed(self.partial, manifest, examples, files, self._written, places)
+            places = [self._backend.places(self._store, plain) for plain in self._plain]
+            write_sealed(self.partial, manifest, examples, files, chunks, places)
             install(self.partial, self.path)
             # Only now: a kill before the rename must find the units done.
             shutil.rmtree(self.path / BUILDING)
@@ -253,55 +252,17 @@ class EntryBuilder:
         self._units_folder.mkdir(parents=True, exist_ok=True)
         marks = read_marks(self._units_folder)
         owner = {chunk: unit for unit, mark in marks.items() for chunk in mark.chunks}
-        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, self._places())}
+        places = {p.name: self._backend.places(self._store, p) for p in self._plain}
+        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, places)}
         for unit in torn:
             (self._units_folder / f"{unit:06d}.json").unlink()
-        self._marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
-        logger.info("resuming %s: %d of %d units done", self.path, len(self._marks), self._n_units)
+        self.marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
+        logger.info("resuming %s: %d of %d units done", self.path, len(self.marks), self._n_units)
         return writer
 
-    def _places(self) -> dict[str, ChunkPlaces]:
-        return places_of(self.partial, self._backend.name, self.arrays.values())
-
     def _check_open(self, unit: int) -> None:
-        if unit in self._marks or not 0 <= unit < self._n_units:
+        if unit in self.marks or not 0 <= unit < self._n_units:
             raise ValueError(f"unit {unit} is done already or not one of {self._n_units}")
-
-    def _mark(self, mark: UnitMark) -> None:
-        mark.write(self._units_folder)
-        self._marks[mark.unit] = mark
-
-    def _check_complete(self, manifest: Manifest) -> None:
-        missing = sorted(set(range(self._n_units)) - self.done_units)
-        if missing:
-            raise EntryError(
-                f"{self.partial}: {len(missing)} of {self._n_units} units are not written "
-                f"(first: {missing[0]}). Run the same command again: it resumes."
-            )
-        written = [(chunk.array, chunk.row_chunk, chunk.layer_index) for chunk in self._written]
-        expected = sum(spec.n_chunks for spec in self.arrays.values())
-        if len(set(written)) != len(written) or len(written) != expected:
-            raise EntryError(
-                f"{self.partial}: expected units to write each of {expected} chunks once, found "
-                f"{len(written)} writes of {len(set(written))} chunks. Extract with --overwrite."
-            )
-        if manifest.arrays != tuple(self.arrays.values()) or manifest.backend != self._backend.name:
-            raise EntryError(f"{self.partial}: the manifest describes other arrays than the plan.")
-
-
-def check_buildable(path: Path) -> None:
-    """Check, before any costly work, that an entry can be built.
-
-    Args:
-        path: the entry's final folder.
-
-    Raises:
-        EntryLockedError: another process builds the entry.
-        StorageError: the folder cannot be written.
-    """
-    with storage_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        EntryLock(path).release()
 
 
 def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum, ...]:

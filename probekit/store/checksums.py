@@ -14,10 +14,10 @@ import xxhash
 
 from probekit.base.notices import ProgressBar
 from probekit.errors import EXTRACT_AGAIN, EntryError
-from probekit.store.backends import ChunkPlaces, places_of
+from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.backends.contract import REMEDY
 from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST
-from probekit.store.manifest import Manifest, manifest_text, read_manifest
+from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.marks import ChunkSum, checksum
 from probekit.store.tables import CHECKSUM_SCHEMA, read_table
 
@@ -61,9 +61,10 @@ def verify_files(path: Path) -> list[str]:
         EntryError: the manifest cannot be read, or the store tells of other arrays.
     """
     manifest = read_manifest(path)
-    places = places_of(path, manifest.backend, manifest.arrays)
+    places = places_of(path, manifest)
     found = other_files(path, places.values())
-    wrong = [] if manifest_text(path) == manifest.to_json() else [_odd(path / MANIFEST)]
+    written = (path / MANIFEST).read_bytes() if (path / MANIFEST).is_file() else b""
+    wrong = [] if written == manifest.to_json().encode() else [_odd(path / MANIFEST)]
     for name in sorted({*manifest.files, *found}):
         if name not in manifest.files:
             wrong.append(f"{path / name} is no file of the entry")
@@ -87,9 +88,20 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
     """
     manifest = read_manifest(path)
     chunks = read_checksums(path, manifest)
-    places = places_of(path, manifest.backend, manifest.arrays)
+    places = places_of(path, manifest)
     with ProgressBar(total=len(chunks), desc=path.name, unit="chunk", shown=progress) as bar:
         return list(damaged_chunks(chunks, places, bar.report))
+
+
+def places_of(path: Path, manifest: Manifest) -> dict[str, ChunkPlaces]:
+    """Return where the chunks of an entry's arrays should lie, by the names of plain arrays.
+
+    Raises:
+        EntryError: the store does not open, lacks an array, or holds another layout.
+    """
+    backend = BACKENDS[manifest.backend]
+    plain = [plain for spec in manifest.arrays for plain in spec.plain()]
+    return {array.name: backend.places(path / backend.filename, array) for array in plain}
 
 
 def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
@@ -167,62 +179,43 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
         folder: the entry's folder.
         places: of all its stored arrays.
     """
-    chunks, alone = _spans(places)
-    found = {}
-    for file in _files(folder):
-        if str(file) not in alone:
-            size = os.lstat(file).st_size
-            sums = {"nbytes": size, "xxh128": _file_checksum(file, _gaps(chunks[str(file)], size))}
-            found[file.relative_to(folder).as_posix()] = sums
-    return found
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield every file of an entry, and every link that leads out of it."""
-    for inside, folders, files in os.walk(folder):
-        if Path(inside) == folder:
-            folders[:] = [name for name in folders if name != BUILDING]
-            files = [name for name in files if name != MANIFEST]
-        linked = [name for name in folders if os.path.islink(os.path.join(inside, name))]
-        yield from (Path(inside, name) for name in sorted([*files, *linked]))
-
-
-def _spans(
-    places: Iterable[ChunkPlaces],
-) -> tuple[Mapping[str, list[tuple[int, int]]], set[str]]:
-    """Return where chunks begin and end in shared files, and the files of chunks alone."""
-    shared, alone = defaultdict[str, list[tuple[int, int]]](list), set[str]()
+    chunks, alone = defaultdict[str, list[tuple[int, int]]](list), set[str]()
     for place in places:
         if place.tail is not None:
             alone.update(place.files)
             continue
-        size = place.array.chunk_nbytes
-        for index, offset in zip(place.file_index.flat, place.offsets.flat, strict=True):
-            shared[place.files[index]].append((int(offset), int(offset) + size))
-    return shared, alone
+        for index, start in zip(place.file_index.flat, place.offsets.ravel().tolist(), strict=True):
+            chunks[place.files[index]].append((start, start + place.array.chunk_nbytes))
+    found = {}
+    for inside, folders, files in os.walk(folder):
+        if Path(inside) == folder:
+            folders[:] = [name for name in folders if name != BUILDING]
+            files = [name for name in files if name != MANIFEST]
+        # a link may lead out of the entry
+        linked = [name for name in folders if os.path.islink(os.path.join(inside, name))]
+        for file in (Path(inside, name) for name in sorted([*files, *linked])):
+            if str(file) not in alone:
+                found[file.relative_to(folder).as_posix()] = _sums(file, chunks[str(file)])
+    return found
 
 
-def _gaps(spans: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
-    """Yield what lies between some spans of a file."""
-    start = 0
-    for first, last in [*sorted(spans), (size, size)]:
-        if first > start:
-            yield start, first
-        start = max(start, last)
+def _sums(file: Path, chunks: list[tuple[int, int]]) -> dict[str, Any]:
+    """Return the bytes of a file, and the 128 bits of XXH3 over what lies between its chunks.
 
-
-def _file_checksum(file: Path, parts: Iterable[tuple[int, int]]) -> str:
-    """Return the 128 bits of XXH3 over some parts of a file; of a link, over where it leads."""
-    state = xxhash.xxh3_128()
+    Of a link, they are those of where it leads.
+    """
+    state, size = xxhash.xxh3_128(), os.lstat(file).st_size
     if file.is_symlink():
         state.update(os.readlink(file).encode("utf-8", "surrogateescape"))
-        return state.hexdigest()
-    with open(file, "rb") as source:
-        for start, stop in parts:
-            source.seek(start)
-            for at in range(start, stop, _BLOCK):
-                state.update(source.read(min(_BLOCK, stop - at)))
-    return state.hexdigest()
+    else:
+        with open(file, "rb") as source:
+            start = 0
+            for first, last in [*sorted(chunks), (size, size)]:
+                source.seek(start)
+                for at in range(start, first, _BLOCK):
+                    state.update(source.read(min(_BLOCK, first - at)))
+                start = max(start, last)
+    return {"nbytes": size, "xxh128": state.hexdigest()}
 
 
 def _odd(file: Path) -> str:

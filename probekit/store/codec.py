@@ -38,6 +38,8 @@ TORCH_DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
     "int8": torch.int8,
 }
+READ_DTYPES = TORCH_DTYPES | {"int8": torch.float32}
+"""In which rows are read, by how they are stored."""
 
 _RUN = 16
 """Rows of one chunk, side by side, from which that chunk's scales are not copied for each row."""
@@ -54,11 +56,6 @@ def fits(dtype: FeatureDtype, max_abs: float) -> bool:
     if dtype == "int8":
         return max_abs <= _INT8_LARGEST
     return max_abs <= torch.finfo(TORCH_DTYPES[dtype]).max
-
-
-def read_dtype(dtype: FeatureDtype) -> torch.dtype:
-    """Return the dtype in which rows stored as ``dtype`` are read (int8 is read as float32)."""
-    return torch.float32 if dtype == "int8" else TORCH_DTYPES[dtype]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,17 +110,30 @@ def encode_chunk(piece: Piece) -> dict[str, np.ndarray]:
         StateRangeError: a value is non-finite, or too large for the stored dtype.
     """
     spec, block = piece.spec, piece.rows
+    if len(block) < spec.chunk_rows:
+        block = block.new_zeros(spec.chunk_rows, block.shape[1])
+        block[: len(piece.rows)] = piece.rows
     stored: tuple[Tensor, ...]
     if spec.dtype == "int8":
         stored = _encode_int8(block)
     else:
         stored = (block.to(TORCH_DTYPES[spec.dtype]).contiguous(),)
-    if len(block):
-        _check_range(piece, stored)
-    tensors = [_padded(tensor, spec.chunk_rows) for tensor in stored[:2]] + list(stored[2:])
+    # Of int8, the norms tell: a non-finite value makes its row's norm non-finite.
+    low, high = torch.aminmax(stored[1 if spec.dtype == "int8" else 0])
+    if not (torch.isfinite(low) and torch.isfinite(high)):
+        bad = int((~torch.isfinite(block)).sum())
+        found = f"values up to {float(block.abs().max()):.6g}"
+        remedy = "rerun with --dtype bfloat16"
+        if bad:
+            found = f"{bad} non-finite values"
+            remedy = "the model computes them: try --compute-dtype float32"
+        raise StateRangeError(
+            f"array {spec.name!r}, layer {spec.layers[piece.layer_index]}, row chunk "
+            f"{piece.row_chunk}: expected values that fit {spec.dtype}, found {found}; {remedy}."
+        )
     if spec.dtype == "bfloat16":  # which NumPy does not know
-        tensors = [tensors[0].view(torch.uint16)]
-    pairs = zip(spec.plain(), tensors, strict=True)
+        stored = (stored[0].view(torch.uint16),)
+    pairs = zip(spec.plain(), stored, strict=True)
     return {plain.name: tensor.numpy().reshape(plain.chunks) for plain, tensor in pairs}
 
 
@@ -131,36 +141,9 @@ def _encode_int8(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows = block.to(torch.float32)
     norm = torch.linalg.vector_norm(rows, dim=1)
     directions = rows / torch.where(norm > 0, norm, 1.0)[:, None]
-    scale = directions.abs().amax(dim=0) / 127 if len(rows) else rows.new_zeros(rows.shape[1])
+    scale = directions.abs().amax(dim=0) / 127
     levels = (directions / torch.where(scale > 0, scale, 1.0)).round_().clamp_(-127, 127)
     return levels.to(torch.int8), norm, scale
-
-
-def _check_range(piece: Piece, stored: tuple[Tensor, ...]) -> None:
-    spec, block = piece.spec, piece.rows
-    # Of int8, the norms tell: a non-finite value makes its row's norm non-finite.
-    low, high = torch.aminmax(stored[1] if spec.dtype == "int8" else stored[0])
-    if torch.isfinite(low) and torch.isfinite(high):
-        return
-    bad = int((~torch.isfinite(block)).sum())
-    found = f"{bad} non-finite values" if bad else f"values up to {float(block.abs().max()):.6g}"
-    remedy = (
-        "the model computes them: try --compute-dtype float32"
-        if bad
-        else "rerun with --dtype bfloat16"
-    )
-    raise StateRangeError(
-        f"array {spec.name!r}, layer {spec.layers[piece.layer_index]}, row chunk "
-        f"{piece.row_chunk}: expected values that fit {spec.dtype}, found {found}; {remedy}."
-    )
-
-
-def _padded(tensor: Tensor, rows: int) -> Tensor:
-    if len(tensor) == rows:
-        return tensor
-    whole = tensor.new_zeros((rows, *tensor.shape[1:]))
-    whole[: len(tensor)] = tensor
-    return whole
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
-from probekit.store.backends import ChunkPlaces, places_of
+from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.checksums import other_files
 from probekit.store.feature_array import FeatureArray
 from probekit.store.files import disk_bytes, sync_path, write_whole
@@ -71,10 +71,10 @@ class Entry:
 
     @classmethod
     def _open(cls, path: Path) -> "Entry":
-        manifest = manifest_in(path)
-        arrays = _Arrays(manifest)
+        manifest, arrays = manifest_in(path), _Arrays()
+        arrays.manifest, backend = manifest, BACKENDS[manifest.backend]
         for spec in manifest.arrays:
-            places = places_of(path, manifest.backend, [spec]).values()
+            places = [backend.places(path / backend.filename, plain) for plain in spec.plain()]
             arrays[spec.name] = FeatureArray(spec, [place.check() for place in places])
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
@@ -102,12 +102,10 @@ class Entry:
 class _Arrays(dict[str, FeatureArray]):
     """Arrays by name; an unknown name says which the entry holds."""
 
-    def __init__(self, manifest: Manifest) -> None:
-        super().__init__()
-        self._manifest = manifest
+    manifest: Manifest
 
     def __missing__(self, name: str) -> NoReturn:
-        self._manifest.array(name)  # says which there are
+        self.manifest.array(name)  # says which there are
         raise KeyError(name)
 
 

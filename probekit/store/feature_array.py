@@ -12,7 +12,7 @@ from probekit.base.machine.buffers import empty_buffer
 from probekit.errors import OptionError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends.contract import ChunkPlaces
-from probekit.store.codec import TORCH_DTYPES, Int8Scales, StoredRows, read_dtype
+from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, Int8Scales, StoredRows
 from probekit.store.mapping import MappedArray, map_array
 
 # Eight rows of layers 0, 3 and 6, each of two values, in chunks of four rows (value v of row r of
@@ -42,6 +42,10 @@ class FeatureArray:
 
     Attributes:
         spec: shape, layers and stored dtype.
+        rows: row slots, unused tails included (the example table says which rows are used).
+        layers: stored layer numbers, ascending.
+        dim: D, the width.
+        dtype: the dtype that `read` returns: as stored, and float32 for int8.
     """
 
     def __init__(self, spec: ArraySpec, places: Sequence[ChunkPlaces]) -> None:
@@ -52,34 +56,15 @@ class FeatureArray:
             places: the chunks of ``spec.plain()``, in that order.
         """
         self.spec = spec
+        self.rows, self.layers, self.dim = spec.rows, spec.layers, spec.dim
+        self.dtype = READ_DTYPES[spec.dtype]
         self._places = tuple(places)
-        self._layer_index = {layer: at for at, layer in enumerate(spec.layers)}
 
     def __repr__(self) -> str:
         """Return name, extent (rows, layers, D) and stored dtype."""
         spec = self.spec
         shape = f"{spec.rows} x {len(spec.layers)} x {spec.dim}"
         return f"FeatureArray({spec.name!r}, {shape}, {spec.dtype})"
-
-    @property
-    def rows(self) -> int:
-        """Row slots, unused tails included (the example table says which rows are used)."""
-        return self.spec.rows
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """Stored layer numbers, ascending."""
-        return self.spec.layers
-
-    @property
-    def dim(self) -> int:
-        """D, the width."""
-        return self.spec.dim
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype that `read` returns: as stored, and float32 for int8."""
-        return read_dtype(self.spec.dtype)
 
     def empty(self, n_rows: int, n_layers: int) -> Float[Tensor, "rows layers dim"]:
         """Return an uninitialised buffer that `read` accepts as ``out``."""
@@ -196,7 +181,8 @@ class FeatureArray:
         for at, layer in enumerate(index):
             for first in range(start - start % size, stop, size):
                 low, high = max(start, first), min(stop, first + size)
-                block = source.chunk(first // size, layer, size * row).view(size, row)
+                begin = int(source.starts[layer, first // size])
+                block = source.elements[begin : begin + size * row].view(size, row)
                 target[at, low - start : high - start].copy_(block[low - first : high - first])
 
     @cached_property
@@ -205,15 +191,13 @@ class FeatureArray:
         return tuple(map(map_array, self._places, dtypes))
 
     def _layer_indices(self, layers: Sequence[int] | None) -> list[int]:
-        if layers is None:
-            return list(range(len(self.layers)))
-        unknown = [layer for layer in layers if layer not in self._layer_index]
-        if unknown:
+        asked = self.layers if layers is None else layers
+        if unknown := [layer for layer in asked if layer not in self.layers]:
             raise OptionError(
                 f"array {self.spec.name!r}: layer {unknown[0]} is not stored; it holds layers "
                 f"{list(self.layers)}. Extract again with --layers to add it."
             )
-        return [self._layer_index[layer] for layer in layers]
+        return [self.layers.index(layer) for layer in asked]
 
     def _wanted(self, given: RowNumbers) -> Tensor | range:
         """Check row numbers; return them, or the run that they spell out."""

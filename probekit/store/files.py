@@ -1,7 +1,6 @@
-"""Files written whole, read without trust or removed, and failures turned into errors that help."""
+"""Files written whole or removed, and failures turned into errors that help."""
 
 import errno
-import json
 import mmap
 import os
 import shutil
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,15 +31,6 @@ def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
             sink.flush()
             os.fsync(sink.fileno())
     fresh.replace(path)
-
-
-def read_object(file: Path) -> dict[str, Any] | None:
-    """Return the JSON object that a file holds, or None: it may be missing, torn or anybody's."""
-    try:
-        values = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return values if isinstance(values, dict) else None
 
 
 def remove_path(path: Path) -> None:
@@ -162,25 +151,21 @@ class WholeFiles(threading.local):
         pages = len(data) % mmap.PAGESIZE == 0 == (at or 0) % mmap.PAGESIZE
         if _UNCACHED_FLAG is None or not len(data) or not pages:
             return False
+        if np.frombuffer(data, np.uint8).ctypes.data % mmap.PAGESIZE:
+            if self._room is None or len(self._room) < len(data):
+                self._room = mmap.mmap(-1, len(data))
+            copied = memoryview(self._room)[: len(data)]
+            copied[:] = data
+            data = copied
         try:
             with _opened(file, at, _UNCACHED_FLAG) as sink:
-                whole = os.write(sink.fileno(), self._page_aligned(data)) == len(data)
+                whole = os.write(sink.fileno(), data) == len(data)
                 os.fsync(sink.fileno())
         except OSError as error:
             if error.errno in _CACHED_ONLY:
                 return False
             raise
         return whole
-
-    def _page_aligned(self, data: memoryview) -> memoryview:
-        """Return bytes that begin with a page: as they are, or copied to this thread's room."""
-        if np.frombuffer(data, np.uint8).ctypes.data % mmap.PAGESIZE == 0:
-            return data
-        if self._room is None or len(self._room) < len(data):
-            self._room = mmap.mmap(-1, len(data))
-        copied = memoryview(self._room)[: len(data)]
-        copied[:] = data
-        return copied
 
 
 def _opened(file: Path, at: int | None, flags: int = 0) -> FileIO:

@@ -5,7 +5,6 @@ import logging
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ class Wanted:
     Attributes:
         model: the model as the user types it; it need not exist any more.
         task: the task as the user types it.
-        slug: the task's folder name, where it is not ``task`` with ``-`` for ``/``.
+        slug: the task's folder name.
         identity: identity of the model that lies at the path ``model``; None where none does, and
             the name alone decides.
         text: for the user's own files, the fingerprint of a split's first N examples (of all,
@@ -39,40 +38,39 @@ class Wanted:
 
     model: str
     task: str
-    slug: str | None = None
+    slug: str
     identity: Mapping[str, Any] | None = None
     text: Callable[[str, int | None], str | None] | None = None
     typed: Sequence[str] = ()
 
-    @property
-    def task_slug(self) -> str:
-        """The task's folder name."""
-        return self.task.replace("/", "-") if self.slug is None else self.slug
-
-    @cached_property
-    def model_slug(self) -> str:
-        """The model's folder name."""
-        return model_slug(self.model)
-
     def of_model(self, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
-        """Return the folders that hold, or will hold, entries of the model."""
-        return [folder for folder in folders if self._made(folder)]
+        """Return the folders that hold, or will hold, entries of the model.
+
+        A damaged one goes by its folder's name.
+        """
+        found = []
+        for folder in folders:
+            made = None if self.identity is None else folder.asked.get("model")
+            known = isinstance(made, dict)
+            if made == self.identity if known else folder.model == model_slug(self.model):
+                found.append(folder)
+        return found
 
     def of_task(self, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
-        """Return the folders that hold, or will hold, entries of the task."""
-        return [folder for folder in folders if self._holds(folder)]
+        """Return the folders that hold, or will hold, entries of the task.
 
-    def _made(self, folder: EntryFolder) -> bool:
-        """Say whether an entry is of the model; a damaged one goes by its folder's name."""
-        made = None if self.identity is None else folder.asked.get("model")
-        return made == self.identity if isinstance(made, dict) else folder.model == self.model_slug
-
-    def _holds(self, folder: EntryFolder) -> bool:
-        """Say whether an entry is of the task; a damaged one goes by its folder's name."""
-        text = None if self.text is None else folder.asked.get("text")
-        if self.text is None or not isinstance(text, str):
-            return folder.task == self.task_slug
-        return text == self.text(folder.split, folder.limit)
+        A damaged one goes by its folder's name.
+        """
+        found = []
+        for folder in folders:
+            text = None if self.text is None else folder.asked.get("text")
+            if self.text is None or not isinstance(text, str):
+                holds = folder.task == self.slug
+            else:
+                holds = text == self.text(folder.split, folder.limit)
+            if holds:
+                found.append(folder)
+        return found
 
 
 def find_entries(
@@ -106,7 +104,7 @@ def find_entries(
     if entry is not None:
         matching = _chosen(matching, of_task, entry)
     complete = {f: f.manifest for f in matching if f.manifest is not None}
-    found = _best(complete, arrays, f"{wanted.model_slug} {wanted.task}")
+    found = _best(complete, arrays, f"{model_slug(wanted.model)} {wanted.task}")
     if len(found) > 1:
         raise EntryNotFoundError(_several(found, wanted, split))
     if matching:
@@ -227,7 +225,7 @@ def _none(
     of_task: Sequence[EntryFolder],
     folders: Sequence[EntryFolder],
 ) -> str:
-    model, task, slug = wanted.model, wanted.task, wanted.model_slug
+    model, task, slug = wanted.model, wanted.task, model_slug(wanted.model)
     words = ["probekit", "extract", model, task, *wanted.typed]
     command = shlex.join(words if root == Path("cache") else [*words, "--cache", str(root)])
     if entry is not None and of_task:
@@ -249,7 +247,7 @@ def _none(
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
             f"Type: {command} --split {split}{other}"
         )
-    by_name = any((f.model, f.task) == (slug, wanted.task_slug) for f in folders)
+    by_name = any((f.model, f.task) == (slug, wanted.slug) for f in folders)
     if by_name and wanted.identity is not None:
         return (
             f"the entries of {slug} {task} in {root} were made with another model "

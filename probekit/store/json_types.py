@@ -3,11 +3,13 @@
 A type is a predicate of one value; `mistyped` says which of some named values have another.
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
 JsonType = Callable[[Any], bool]
@@ -27,6 +29,15 @@ def number(value: Any) -> bool:
     """Accept finite numbers that floating point holds."""
     # A whole number of 400 digits is JSON, and no float.
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def read_object(file: Path) -> dict[str, Any] | None:
+    """Return the JSON object that a file holds, or None: it may be missing, torn or anybody's."""
+    try:
+        values = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
 
 
 def text(value: Any) -> bool:
@@ -52,14 +63,12 @@ def moment(value: Any) -> bool:
         return False
 
 
-def boolean(value: Any) -> bool:
-    """Accept true and false."""
-    return isinstance(value, bool)
-
-
 def one_of(*choices: Any) -> JsonType:
     """Accept some values, and no others that equal them (1 is not true)."""
     return lambda value: any(type(value) is type(one) and value == one for one in choices)
+
+
+boolean = one_of(True, False)
 
 
 def optional(inner: JsonType) -> JsonType:

@@ -7,7 +7,7 @@ from typing import Any
 
 from probekit.base.fingerprint import digest
 from probekit.errors import OptionError
-from probekit.store.files import read_object
+from probekit.store.json_types import read_object
 
 MANIFEST = "manifest.json"
 EXAMPLES = "examples.parquet"

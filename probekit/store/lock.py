@@ -18,7 +18,8 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from probekit.errors import EntryLockedError
-from probekit.store.files import read_object, sync_path, write_whole
+from probekit.store.files import storage_errors, sync_path, write_whole
+from probekit.store.json_types import read_object
 from probekit.store.layout import LOCK, OWNER, REPLACED, beside, remains
 
 _HERE = -100  # AT_FDCWD: paths are what they are in this process
@@ -36,13 +37,16 @@ class EntryLock:
 
         Raises:
             EntryLockedError: another process, or another builder of this one, holds it.
+            StorageError: the folder cannot be written.
         """
         self._entry = entry
         self._path = beside(entry, LOCK)
         self._owner = beside(entry, OWNER)
         self._lock = FileLock(self._path, timeout=0, thread_local=False)
         try:
-            self._lock.acquire()
+            with storage_errors(entry.parent):
+                entry.parent.mkdir(parents=True, exist_ok=True)
+                self._lock.acquire()
         except Timeout:
             who = "another process (it has not written its name yet)"
             if found := read_owner(self._owner):
@@ -54,7 +58,8 @@ class EntryLock:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         owner = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
         try:
-            write_whole(self._owner, json.dumps(owner).encode())
+            with storage_errors(entry.parent):
+                write_whole(self._owner, json.dumps(owner).encode())
         except BaseException:
             self._lock.release()
             raise
@@ -95,15 +100,6 @@ def install(partial: Path, path: Path) -> None:
         partial.rename(path)
     sync_path(path.parent)
     shutil.rmtree(replaced, ignore_errors=True)
-
-
-def restore(path: Path) -> None:
-    """Put back an old entry whose replacement was killed between two renames."""
-    replaced = beside(path, REPLACED)
-    if replaced.exists() and not path.exists():
-        replaced.rename(path)
-    elif replaced.exists():
-        shutil.rmtree(replaced)
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -26,6 +26,9 @@ T = TypeVar("T")
 FORMAT_VERSION = 2
 """Version 1 knew a model by its weights and the tokenizer of words alone."""
 
+_OLDER = (
+    "extract it again, with the command that made it, and remove this one: probekit cache rm PATH"
+)
 _LARGEST = 2**24
 """Bytes of a file beyond which it is none."""
 
@@ -194,7 +197,7 @@ class Manifest:
         Raises:
             ValueError: a number is NaN or infinite.
         """
-        values = asdict(self) | {"arrays": [spec.to_json() for spec in self.arrays]}
+        values = asdict(self)
         ordered = {"format_version": values.pop("format_version"), **values}
         timeless = {name: value for name, value in ordered.items() if name != "created"}
         sealed = {**ordered, "seal": digest(timeless)}
@@ -218,7 +221,13 @@ class Manifest:
             raise EntryError(f"{where} is not JSON ({reason_of(error)}). {EXTRACT_AGAIN}") from None
         if not isinstance(values, dict):
             raise EntryError(f"{where}: expected a JSON object, found {type(values).__name__}.")
-        _check_version(values, where)
+        version = values.get("format_version")
+        if version != FORMAT_VERSION:
+            newer = type(version) is int and version > FORMAT_VERSION
+            raise EntryVersionError(
+                f"{where}: format version {_shown(version)}, this probekit reads version "
+                f"{FORMAT_VERSION}; {'upgrade probekit' if newer else _OLDER}."
+            )
         if wrong := _wrong_fields(values):
             raise EntryError(f"{where}: {wrong}. {EXTRACT_AGAIN}")
         del values["seal"]
@@ -227,23 +236,6 @@ class Manifest:
             return cls(arrays=arrays, **values)
         except (OptionError, EntryError) as error:
             raise EntryError(f"{where}: {error}") from None
-
-
-def _check_version(values: Mapping[str, Any], where: str) -> None:
-    version = values.get("format_version")
-    if version == FORMAT_VERSION:
-        return
-    newer = type(version) is int and version > FORMAT_VERSION
-    remedy = "upgrade probekit" if newer else _OLDER
-    raise EntryVersionError(
-        f"{where}: format version {_shown(version)}, this probekit reads version {FORMAT_VERSION}; "
-        f"{remedy}."
-    )
-
-
-_OLDER = (
-    "extract it again, with the command that made it, and remove this one: probekit cache rm PATH"
-)
 
 
 def _wrong_fields(values: Mapping[str, Any]) -> str:
@@ -278,8 +270,8 @@ def read_manifest(path: Path) -> Manifest:
 
 def manifest_in(path: Path) -> Manifest:
     """Read the manifest that lies in a folder; the errors are those of `read_manifest`."""
-    partial = path.name.endswith(PARTIAL)
-    if partial or not (path / MANIFEST).is_file():
+    file, partial = path / MANIFEST, path.name.endswith(PARTIAL)
+    if partial or not file.is_file():
         if partial or beside(path, PARTIAL).is_dir():
             raise EntryError(
                 f"{path} is unfinished. Run the same `probekit extract` command again: "
@@ -290,22 +282,13 @@ def manifest_in(path: Path) -> Manifest:
         raise EntryError(
             f"{path} is not a complete cache entry: it has no {MANIFEST}. {EXTRACT_AGAIN}"
         )
-    return Manifest.from_json(manifest_text(path), str(path / MANIFEST))
-
-
-def manifest_text(path: Path) -> str:
-    """Return the text of an entry's manifest.
-
-    Raises:
-        EntryError: it cannot be read, or is no text of a manifest's size.
-    """
-    file = path / MANIFEST
     try:
         if file.stat().st_size > _LARGEST:
             raise EntryError(f"{file} is larger than any manifest is. {EXTRACT_AGAIN}")
-        return file.read_text("utf-8")
+        text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise EntryError(f"{file} cannot be read ({reason_of(error)}). {EXTRACT_AGAIN}") from None
+    return Manifest.from_json(text, str(file))
 
 
 def read_standing(path: Path, read: Callable[[Path], T]) -> T:
@@ -319,19 +302,18 @@ def read_standing(path: Path, read: Callable[[Path], T]) -> T:
         EntryError: of ``read``, where the folder is still the same.
         EntryNotFoundError: likewise.
     """
+    seen, failed = None, None
     while True:
         folder = standing(path)
-        before = _inode(folder)
+        try:
+            found = os.stat(folder)
+            here = folder, found.st_dev, found.st_ino
+        except OSError:
+            here = folder, 0, 0
+        if failed is not None and here == seen:
+            raise failed
+        seen = here
         try:
             return read(folder)
-        except (EntryError, EntryNotFoundError):
-            if (standing(path), _inode(folder)) == (folder, before):
-                raise
-
-
-def _inode(folder: Path) -> tuple[int, int] | None:
-    try:
-        found = os.stat(folder)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        except (EntryError, EntryNotFoundError) as error:
+            failed = error

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from ctypes import c_int, c_long, c_size_t, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -67,11 +66,6 @@ class MappedArray:
     starts: Int64[Tensor, "layers row_chunks"]
     row_starts: Int64[Tensor, "layers row_chunks"] | None
 
-    def chunk(self, row_chunk: int, layer_index: int, length: int) -> Shaped[Tensor, " length"]:
-        """Return the first ``length`` values of one chunk, read-only."""
-        start = int(self.starts[layer_index, row_chunk])
-        return self.elements[start : start + length]
-
     def prefetch(
         self, starts: Int64[np.ndarray, " runs"], lengths: Int64[np.ndarray, " runs"]
     ) -> None:
@@ -115,7 +109,7 @@ def check_mappable(backend: Backend, arrays: Iterable[ArraySpec]) -> None:
 
 
 def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
-    """Map all chunks of an array.
+    """Map all chunks of an array: each file at its base inside a reserved range of addresses.
 
     Args:
         places: where they lie.
@@ -134,7 +128,14 @@ def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
     spans = -(-needed // step) * step
     bases = np.cumsum(spans) - spans
     first, size = int(places.offsets.min()), int(spans.sum())
-    buffer = _map_files(places, needed, bases, size)
+    # Read-only reservations count against no memory limit. Freeing it unmaps the files too.
+    reserved = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+    values = np.frombuffer(reserved, dtype=np.uint8)
+    for file, length, base in zip(places.files, needed.tolist(), bases.tolist(), strict=True):
+        _map_file(file, length, values.ctypes.data + base)
+    # torch warns of read-only buffers; a ctypes array at the address is not known to be one.
+    buffer = (ctypes.c_uint8 * size).from_address(values.ctypes.data)
+    buffer.owner = values  # type: ignore[attr-defined]
     count = (size - first) // (row * dtype.itemsize) * row
     elements = torch.frombuffer(buffer, dtype=dtype, count=count, offset=first)
     bytes_at = bases[places.file_index] + places.offsets - first
@@ -143,21 +144,8 @@ def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
     return MappedArray(elements, starts, starts // row if aligned else None)
 
 
-def _map_files(places: ChunkPlaces, needed: np.ndarray, bases: np.ndarray, size: int) -> Any:
-    """Map each file at its base inside a reserved range; return the range as a ctypes buffer."""
-    # Read-only reservations count against no memory limit. Freeing it unmaps the files too.
-    reserved = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
-    values = np.frombuffer(reserved, dtype=np.uint8)
-    address = values.ctypes.data
-    for file, length, base in zip(places.files, needed.tolist(), bases.tolist(), strict=True):
-        _map_file(file, length, address + base)
-    # torch warns of read-only buffers; a ctypes array at the address is not known to be one.
-    buffer = (ctypes.c_uint8 * size).from_address(address)
-    buffer.owner = values  # type: ignore[attr-defined]
-    return buffer
-
-
 def _map_file(file: str, length: int, address: int) -> None:
+    """Map so many bytes of a file into a reserved range."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except FileNotFoundError:

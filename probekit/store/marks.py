@@ -15,17 +15,16 @@ import xxhash
 from probekit.base.fingerprint import canonical_json, digest
 from probekit.errors import EntryError
 from probekit.store.arrays import ArraySpec
-from probekit.store.files import disk_bytes, read_object, write_whole
+from probekit.store.files import write_whole
+from probekit.store.json_types import read_object
 from probekit.store.layout import BUILDING, PARTIAL, PLAN, UNITS, beside
 
+checksum = xxhash.xxh3_128_hexdigest
+"""The 128 bits of XXH3 (32 hex digits) over the bytes of a chunk.
 
-def checksum(data: bytes | memoryview) -> str:
-    """Return the 128 bits of XXH3 (32 hex digits) over the bytes of a chunk.
-
-    It finds damage, not forgery, and takes a small part of the time of sha256, so that writing and
-    verifying go as fast as the disk (``benchmarks/chunk_writing.py``).
-    """
-    return xxhash.xxh3_128_hexdigest(data)
+It finds damage, not forgery, and takes a small part of the time of sha256, so that writing and
+verifying go as fast as the disk (``benchmarks/chunk_writing.py``).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +79,6 @@ def read_marks(folder: Path) -> dict[int, UnitMark]:
             continue
         marks[mark.unit] = mark
     return marks
-
-
-def unfinished_bytes(path: Path) -> int:
-    """Return the bytes on the disk of the unfinished build of an entry, 0 if there is none.
-
-    They are there already when the build is resumed, and given back when it begins afresh.
-
-    Args:
-        path: the entry's final folder.
-    """
-    return disk_bytes(beside(path, PARTIAL))
 
 
 def unfinished_units(path: Path) -> frozenset[int]:

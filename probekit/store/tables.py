@@ -94,29 +94,29 @@ class ExampleTable:
     @cached_property
     def row_start(self) -> np.ndarray:
         """First row of each example in ``words`` or ``predicted``, int64 (N,); -1 for none."""
-        return self._numbers("row_start")
+        return self.flat("row_start")
 
     @cached_property
     def n_rows(self) -> np.ndarray:
         """Rows of each example in ``words`` or ``predicted``, int32 (N,)."""
-        return self._numbers("n_rows")
+        return self.flat("n_rows")
 
     @cached_property
     def token_start(self) -> np.ndarray:
         """First row of each example in ``tokens``, int64 (N,); -1 where none are kept."""
-        return self._numbers("token_start")
+        return self.flat("token_start")
 
     @cached_property
     def n_tokens(self) -> np.ndarray:
         """Subwords of each example over all its windows, int32 (N,)."""
-        return self._numbers("n_tokens")
+        return self.flat("n_tokens")
 
     @cached_property
     def pooled_start(self) -> np.ndarray:
         """Row of each example in ``cls``, ``mean`` and ``last``, int64 (N,); -1 if none is kept."""
         if not self.has("pooled_start"):
             return np.full(len(self), -1, np.int64)
-        return self._numbers("pooled_start").copy()  # Arrow's own memory is read-only
+        return self.flat("pooled_start").copy()  # Arrow's own memory is read-only
 
     def starts(self, array: str) -> np.ndarray:
         """Return the first row of each example in an array, int64 (N,); -1 for none.
@@ -165,11 +165,18 @@ class ExampleTable:
         return column in self.table.column_names
 
     def flat(self, column: str) -> np.ndarray:
-        """Return a list column with its examples concatenated."""
-        values = self.table[column].combine_chunks().flatten()
+        """Return a column, lists with their examples concatenated.
+
+        Arrow's ``to_numpy`` of numbers and truth values would import pandas.
+        """
+        values = self.table[column].combine_chunks()
+        if pa.types.is_list(values.type):
+            values = values.flatten()
         if pa.types.is_string(values.type):
             return values.to_numpy(zero_copy_only=False)
-        return _numbers(values)
+        if pa.types.is_boolean(values.type):
+            return np.from_dlpack(values.cast(pa.uint8())).view(bool)
+        return np.from_dlpack(values)
 
     def words(self, index: int) -> tuple[str, ...]:
         """Return the words of one example; none for a text."""
@@ -185,10 +192,17 @@ class ExampleTable:
         Raises:
             EntryError: something is not said, or of rows that there are not.
         """
-        odd = [name for name in EXAMPLE_SCHEMA.names if self._has_nulls(name)]
+        columns = {name: self.table[name].combine_chunks() for name in EXAMPLE_SCHEMA.names}
+        lists = {name for name, values in columns.items() if pa.types.is_list(values.type)}
+        odd = [
+            name
+            for name, values in columns.items()
+            if values.null_count or (name in lists and values.flatten().null_count)
+        ]
         if not odd:
-            lists = {"valid": self.n_rows, "subwords": self.n_tokens, "word_map": self.n_tokens}
-            odd = [name for name, counts in lists.items() if (self._lengths(name) != counts).any()]
+            lengths = {"valid": self.n_rows, "subwords": self.n_tokens, "word_map": self.n_tokens}
+            found = {name: np.from_dlpack(columns[name].value_lengths()) for name in lengths}
+            odd = [name for name, count in lengths.items() if (found[name] != count).any()]
         if odd:
             raise EntryError(f"{where}: column {odd[0]!r} is not whole. {EXTRACT_AGAIN}")
         one = np.ones(len(self), np.int32)
@@ -202,24 +216,6 @@ class ExampleTable:
                     f"{where}: an example has rows that {' or '.join(names)} has not. "
                     f"{EXTRACT_AGAIN}"
                 )
-
-    def _has_nulls(self, column: str) -> bool:
-        values = self.table[column].combine_chunks()
-        inner = values.flatten().null_count if pa.types.is_list(values.type) else 0
-        return values.null_count + inner > 0
-
-    def _lengths(self, column: str) -> np.ndarray:
-        return _numbers(self.table[column].combine_chunks().value_lengths())
-
-    def _numbers(self, column: str) -> np.ndarray:
-        return _numbers(self.table[column].combine_chunks())
-
-
-def _numbers(values: pa.Array) -> np.ndarray:
-    """Return numbers or truth values; Arrow's ``to_numpy`` would import pandas."""
-    if pa.types.is_boolean(values.type):
-        return np.from_dlpack(values.cast(pa.uint8())).view(bool)
-    return np.from_dlpack(values)
 
 
 def table_bytes(table: pa.Table) -> bytes:

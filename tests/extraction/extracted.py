@@ -22,7 +22,7 @@ def interrupted_after(count):
     write = EntryBuilder.write_unit
 
     def write_unit(builder, *args, **kwargs):
-        if len(builder.done_units) == count:
+        if len(builder.marks) == count:
             raise KeyboardInterrupt
         write(builder, *args, **kwargs)
 

@@ -19,6 +19,7 @@ from probekit.extraction import (
 from probekit.extraction.dry_run import DiskSpeed, measure_disk
 from probekit.extraction.estimate import tokens_per_second
 from probekit.store.builder import EntryBuilder
+from probekit.store.layout import PARTIAL, beside
 from probekit.tasks import TextOptions
 from tests import tiny
 from tests.extraction.corpus import write_corpus
@@ -168,8 +169,8 @@ def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog,
     options = ExtractOptions(compute_dtype="float32")
     target = {"cache": cache / "stopped", "splits": ("train",)}
     session, splits = opened(model, corpus, options, **target)
-    there = {session.target.place(session.request, splits[0]).folder: 1000}
-    monkeypatch.setattr("probekit.extraction.dry_run.unfinished_bytes", there.__getitem__)
+    there = {beside(session.target.place(session.request, splits[0]).folder, PARTIAL): 1000}
+    monkeypatch.setattr("probekit.extraction.estimate.disk_bytes", there.__getitem__)
     needed = session.plan(splits[0]).nbytes - 1000
     usage = shutil.disk_usage(cache.parent)
     for free, warned in ((needed, False), (needed - 1, True)):

@@ -42,15 +42,18 @@ def test_runs_expand_to_their_places(runs):
 def test_labels_become_the_classes_of_train(tmp_path):
     splits = open_here(plant_all(tmp_path))
     assert splits.label_map.names == tuple(sorted(NAMES))
-    assert splits.metric == "span-f1" and splits.n_blocks == 3
-    assert set(splits.keys) == {"train", "dev", "test"}
+    assert splits.metric == "span-f1" and splits.manifest.n_blocks == 3
+    assert set(splits.labels) == {"train", "dev", "test"}
     view = splits.view("dev")
     names = [view.all_names[number] for number in view.targets]
     assert names == list(splits.labels["dev"].values)
 
 
 def test_folders_may_be_written_as_text(tmp_path):
-    assert open_here(str(plant_all(tmp_path))).keys == open_here(tmp_path).keys
+    text, path = open_here(str(plant_all(tmp_path))), open_here(tmp_path)
+    assert {s: e.manifest.key for s, e in text.entries.items()} == {
+        s: e.manifest.key for s, e in path.entries.items()
+    }
 
 
 def test_taking_examples_takes_their_rows(tmp_path):
@@ -153,7 +156,7 @@ def test_labels_that_do_not_fit_name_the_example():
 def test_a_split_to_fit_on_needs_labels_and_leaves_none_for_dev(tmp_path):
     root = plant_all(tmp_path)
     about = open_features(MODEL, TASK, "ner", Location(cache=root), fit_on="dev")
-    assert set(about.keys) == {"train", "test"}
+    assert set(about.labels) == {"train", "test"}
     assert "--fit-on dev leaves no dev split" in about.missing_dev
     for path in root.rglob("labels/test-*"):
         path.unlink()
@@ -175,7 +178,7 @@ def test_several_entries_need_a_choice(tmp_path):
     with pytest.raises(EntryNotFoundError, match="--entry"):
         open_here(tmp_path)
     chosen = open_here(tmp_path, entry=other.manifest.key[:8])
-    assert chosen.keys["train"] == other.manifest.key
+    assert chosen.entries["train"].manifest.key == other.manifest.key
 
 
 def test_a_split_without_labels_is_not_scored(tmp_path):
@@ -190,7 +193,7 @@ def test_a_split_without_labels_is_not_scored(tmp_path):
 
 @given(st.lists(st.sampled_from("abc"), max_size=9), st.lists(st.sampled_from("abcde"), max_size=9))
 def test_encoding_is_undone_by_the_names(train, other):
-    label_map = LabelMap.from_labels([train])
+    label_map = LabelMap(tuple(sorted(set(train))))
     numbers, unseen = label_map.encode(other)
     names = label_map.names + unseen
     assert [names[number] for number in numbers] == other

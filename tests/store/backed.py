@@ -49,4 +49,4 @@ class Backed:
 
     def open(self, path, dtype="float16", **options):
         plan = options.pop("plan", synthetic.plan(self.backend, dtype))
-        return EntryBuilder.open(path, plan=plan, **options)
+        return EntryBuilder(path, plan=plan, **options)

@@ -55,7 +55,7 @@ class RefusalContract(Backed):
             expected = rf"'words', layer 2, row chunk 1: .*{dtype}, found .*{remedy}"
             with pytest.raises(StateRangeError, match=expected):
                 builder.write_unit(0, synthetic.row_start(0), blocks)
-            assert builder.done_units == set()
+            assert builder.marks.keys() == set()
 
     @pytest.mark.parametrize(
         ("number", "says"),
@@ -80,7 +80,7 @@ class RefusalContract(Backed):
                     synthetic.write(builder, [1])
             assert str(builder.partial) in str(caught.value)
         with self.open(path) as builder:
-            assert builder.done_units == {0}
+            assert builder.marks.keys() == {0}
             entry = synthetic.finish(builder, self.backend, "float16")
         assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
 

@@ -28,10 +28,12 @@ class WritingContract(Backed):
         with self.open(path) as builder:
             synthetic.write(builder, first)
         with self.open(path) as builder:
-            assert builder.done_units == set(first)
-            assert builder.unit_stats == [{"unit": unit} for unit in sorted(first)]
+            assert builder.marks.keys() == set(first)
+            found = {unit: mark.stats for unit, mark in builder.marks.items()}
+            assert found == {unit: {"unit": unit} for unit in first}
             entry = synthetic.finish(builder, self.backend, "float16")
-            assert [stats["unit"] for stats in builder.unit_stats] == list(range(synthetic.N_UNITS))
+            found = {unit: mark.stats["unit"] for unit, mark in builder.marks.items()}
+            assert found == {unit: unit for unit in range(synthetic.N_UNITS)}
         assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
         assert not path.with_name(path.name + ".partial").exists()
 
@@ -45,7 +47,7 @@ class WritingContract(Backed):
             builder._writer.write(plain, 0, 3, garbage)  # of unit 0, which is marked
             builder._writer.write(plain, 5, 1, garbage)  # of a later unit
         with self.open(path) as builder:
-            assert builder.done_units == {1}
+            assert builder.marks.keys() == {1}
             entry = synthetic.finish(builder, self.backend, "float16")
         assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
 
@@ -57,7 +59,7 @@ class WritingContract(Backed):
         file = builder.partial / "building" / torn
         file.write_bytes(file.read_bytes()[:20])
         with self.open(path) as builder:
-            assert builder.done_units == (set() if torn == "plan.json" else {0})
+            assert builder.marks.keys() == (set() if torn == "plan.json" else {0})
             entry = synthetic.finish(builder, self.backend, "float16")
         assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
 
@@ -70,7 +72,7 @@ class WritingContract(Backed):
             synthetic.write(builder, [2, 3])
         files = sorted(file for file in builder.partial.rglob("*") if file.is_file())
         chunks = [file for file in files if file.name.startswith("c.")]
-        places = builder._places().values()
+        places = [builder._backend.places(builder._store, plain) for plain in builder._plain]
         alone = {Path(name) for place in places if place.tail is not None for name in place.files}
         for number, file in enumerate(file for file in files if file not in chunks[1:-1]):
             path = tmp_path / f"torn{number}-00000000"
@@ -86,7 +88,7 @@ class WritingContract(Backed):
                 afresh = [r for r in caplog.records if "starting afresh" in r.message]
                 # zeros in a file of chunks alone are no torn store: their units are written again
                 of_units = tear == "zeroed" and file in alone
-                assert len(afresh) == (not (again.done_units or of_units)), (copy, caplog.text)
+                assert len(afresh) == (not (again.marks or of_units)), (copy, caplog.text)
                 entry = synthetic.finish(again, self.backend, "float16")
             assert synthetic.folder_bytes(entry.path) == expected, copy
 
@@ -99,7 +101,7 @@ class WritingContract(Backed):
         with pytest.raises(EntryError, match="unfinished"):
             Entry.open(path)
         with self.open(path) as builder:
-            assert len(builder.done_units) == synthetic.N_UNITS
+            assert len(builder.marks) == synthetic.N_UNITS
             entry = synthetic.finish(builder, self.backend, "float16")
         assert synthetic.folder_bytes(entry.path) == synthetic.folder_bytes(fresh.path)
 
@@ -113,9 +115,9 @@ class WritingContract(Backed):
             ):
                 self.open(path, plan=other, overwrite=overwrite)
         with self.open(path) as builder:
-            assert builder.done_units == {0}
+            assert builder.marks.keys() == {0}
         with self.open(path, plan=other, restart=True) as builder:
-            assert builder.done_units == set()
+            assert builder.marks.keys() == set()
             synthetic.finish(builder, self.backend, "float32")
         assert "starting afresh" in caplog.text
 

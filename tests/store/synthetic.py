@@ -134,14 +134,14 @@ def write(builder, units):
 
 def finish(builder, backend, dtype, **request):
     """Write what is missing and seal the entry."""
-    write(builder, sorted(set(range(N_UNITS)) - builder.done_units))
+    write(builder, sorted(set(range(N_UNITS)) - builder.marks.keys()))
     small = {"config.json": b"{}"}
     return builder.complete(manifest(backend, dtype, **request), examples().table, small)
 
 
 def build(path, backend, dtype, overwrite=False, **request):
     """Build a whole entry."""
-    with EntryBuilder.open(path, plan=plan(backend, dtype), overwrite=overwrite) as builder:
+    with EntryBuilder(path, plan=plan(backend, dtype), overwrite=overwrite) as builder:
         return finish(builder, backend, dtype, **request)
 
 

@@ -12,7 +12,7 @@ from tests.store import synthetic
 
 
 def find(root, model, task, split, entry=None, *, arrays=(), **about):
-    wanted = Wanted(model=model, task=task, **about)
+    wanted = Wanted(**{"model": model, "task": task, "slug": task.replace("/", "-"), **about})
     return find_entries(root, wanted, split, entry, arrays=arrays)
 
 
@@ -21,7 +21,7 @@ def build(root, model="tiny", task="demo", split="train", model_identity=None, *
         request["model"] = model_identity
     key = synthetic.manifest("zarr", "float16", split, **request).key
     path = entry_folder(root, model, task, split, key)
-    with EntryBuilder.open(path, plan=synthetic.plan("zarr", "float16")) as builder:
+    with EntryBuilder(path, plan=synthetic.plan("zarr", "float16")) as builder:
         return synthetic.finish(builder, "zarr", "float16", split=split, **request)
 
 
@@ -65,7 +65,7 @@ def test_another_split(root):
 
 def test_unfinished(root):
     path = entry_folder(root, "tiny", "demo", "train", "0" * 64)
-    with EntryBuilder.open(path, plan=synthetic.plan("zarr", "float16")):
+    with EntryBuilder(path, plan=synthetic.plan("zarr", "float16")):
         pass
     with pytest.raises(EntryError, match=r"partial is unfinished\. Run the same"):
         find(root, "tiny", "demo", "train")
@@ -175,7 +175,7 @@ def test_tasks_in_folders(root):
 def test_listing(root):
     entry = build(root)
     partial = entry_folder(root, "tiny", "demo", "dev", "f" * 64)
-    with EntryBuilder.open(partial, plan=synthetic.plan("hdf5", "float16")):
+    with EntryBuilder(partial, plan=synthetic.plan("hdf5", "float16")):
         listed = list_entries(root)
     (root / "tiny" / "demo" / "labels").mkdir()
     assert [(e.split, e.key8, e.complete) for e in listed] == [

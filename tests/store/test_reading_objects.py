@@ -2,7 +2,7 @@
 
 import pytest
 
-from probekit.store.files import read_object
+from probekit.store.json_types import read_object
 from probekit.store.layout import asked_key
 from probekit.store.lock import read_owner
 from probekit.store.marks import read_marks

@@ -13,7 +13,7 @@ from probekit.store.layout import entry_folder
 from probekit.store.manifest import read_manifest, read_standing
 from tests.store import synthetic
 
-WANTED = Wanted(model="tiny", task="demo")
+WANTED = Wanted(model="tiny", task="demo", slug="demo")
 
 
 @pytest.fixture(params=["zarr", "hdf5"])

@@ -34,15 +34,16 @@ def build(path, backend, dtype, pause=0.0):
     """Build the entry, or finish what an earlier process left; pause after each unit."""
     array = spec(dtype)
     plan = {"backend": backend, "arrays": [array.to_json()], "units": list(range(N_UNITS))}
-    with EntryBuilder.open(path, plan=plan) as builder:
-        for unit in sorted(set(range(N_UNITS)) - builder.done_units):
+    with EntryBuilder(path, plan=plan) as builder:
+        for unit in sorted(set(range(N_UNITS)) - builder.marks.keys()):
             block = torch.randn(6, ROWS, 96, generator=torch.Generator().manual_seed(unit))
             start = unit * CHUNKS_PER_UNIT * CHUNK_ROWS
             builder.write_unit(
                 unit, {"words": start}, {"words": block}, {"sum": float(block.sum())}
             )
             time.sleep(pause)
-        manifest = _manifest(array, backend, builder.unit_stats)
+        stats = [builder.marks[unit].stats for unit in range(N_UNITS)]
+        manifest = _manifest(array, backend, stats)
         empty = ExampleTable.from_columns({n: [] for n in synthetic.examples().table.column_names})
         builder.complete(manifest, empty.table, {"config.json": b"{}"})
 

@@ -1,5 +1,4 @@
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,8 +55,8 @@ def test_blocks_cover_the_view_in_order(view, resident, monkeypatch):
     ],
 )
 def test_a_block_fits_a_cache_and_the_allocator(view, monkeypatch, layers, dim, expected):
-    spec = replace(view.array.spec, layers=tuple(range(layers)), dim=dim)
-    monkeypatch.setattr(view.array, "spec", spec)
+    monkeypatch.setattr(view.array, "layers", tuple(range(layers)))
+    monkeypatch.setattr(view.array, "dim", dim)
     assert block_rows(view) == expected
 
 

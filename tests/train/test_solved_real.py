@@ -44,7 +44,7 @@ def test_a_depth_curve_is_scikit_learns(tmp_path, name, task):
     )
     spec = TrainSpec(model=path, task=task, label=label, head="last", select="dev")
     splits = open_features(path, task, label, location)
-    depths = range(0, splits.n_blocks + 1, SUBJECTS[name])
+    depths = range(0, splits.manifest.n_blocks + 1, SUBJECTS[name])
     records = sweep(product(spec, {"depth": depths}), out=tmp_path / "r.jsonl", location=location)
     metric = METRICS[splits.metric]
     pooling = records[0].pooling

@@ -67,7 +67,7 @@ def _of_model(name: str, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
             f"{name}: what model this is cannot be said any more, and another may have had its "
             "name. Give keys or paths of entries (`probekit cache ls`)."
         )
-    return Wanted(model=name, task="", identity=identity).of_model(folders)
+    return Wanted(model=name, task="", slug="", identity=identity).of_model(folders)
 
 
 def _of_task(name: str, folders: Sequence[EntryFolder]) -> list[EntryFolder]:

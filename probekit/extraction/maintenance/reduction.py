@@ -15,9 +15,9 @@ from probekit.base.notices import human_bytes
 from probekit.errors import OptionError, StorageError
 from probekit.extraction.maintenance.removal import Removable
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends import places_of
+from probekit.store.backends import ChunkPlaces
 from probekit.store.builder import EntryBuilder
-from probekit.store.checksums import read_checksums, read_chunk
+from probekit.store.checksums import places_of, read_checksums, read_chunk
 from probekit.store.entry import Entry
 from probekit.store.files import free_bytes
 from probekit.store.layout import beside_entry
@@ -93,8 +93,8 @@ class Reduction:
             )
         old = self.entry
         files = {file.name: file.read_bytes() for file in sorted(old.backbone.iterdir())}
-        with EntryBuilder.open(self.path, plan=self._plan()) as builder:
-            for unit in sorted(set(range(self._n_units)) - builder.done_units):
+        with EntryBuilder(self.path, plan=self._plan()) as builder:
+            for unit in sorted(set(range(self._n_units)) - builder.marks.keys()):
                 builder.copy_unit(unit, self._chunks(unit))
             entry = builder.complete(self.manifest, _table(old, self.manifest), files)
         Removable.of(old.path).remove()
@@ -116,15 +116,21 @@ class Reduction:
 
     def _chunks(self, unit: int) -> Iterator[tuple[ChunkSum, bytes]]:
         """Yield the chunks of one run of rows, at their new places among the layers."""
-        old = self.entry
         for spec in self.manifest.arrays:
             if unit >= spec.n_row_chunks:
                 continue
-            before = old.manifest.array(spec.name)
-            for name, places in places_of(old.path, old.manifest.backend, [before]).items():
+            before = self.entry.manifest.array(spec.name)
+            for plain in before.plain():
                 for at, layer in enumerate(spec.layers):
-                    found = self._sums[name, unit, before.layers.index(layer)]
-                    yield replace(found, layer_index=at), read_chunk(found, places)
+                    found = self._sums[plain.name, unit, before.layers.index(layer)]
+                    yield (
+                        replace(found, layer_index=at),
+                        read_chunk(found, self._places[plain.name]),
+                    )
+
+    @cached_property
+    def _places(self) -> dict[str, ChunkPlaces]:
+        return places_of(self.entry.path, self.entry.manifest)
 
     @cached_property
     def _sums(self) -> dict[tuple[str, int, int], ChunkSum]:

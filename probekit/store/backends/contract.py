@@ -4,7 +4,8 @@ Chunks are uncompressed, so a reader needs no backend: it maps the bytes at the 
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -35,34 +36,27 @@ class ChunkPlaces:
     offsets: np.ndarray
     tail: bytes | None
 
-    def damage(self) -> Iterator[tuple[int, int, str]]:
-        """Yield (row chunk, layer index, what is wrong) for each missing or short chunk."""
-        sizes = np.array([_size(file) for file in self.files], dtype=np.int64)
-        held = sizes[self.file_index]
-        ends = self.offsets + self.array.chunk_nbytes
-        bad = (self.offsets < 0) | (held < ends)
-        for row_chunk, layer_index in np.argwhere(bad).tolist():
-            file = self.files[self.file_index[row_chunk, layer_index]]
-            size, end = int(held[row_chunk, layer_index]), int(ends[row_chunk, layer_index])
-            if size < 0 or self.offsets[row_chunk, layer_index] < 0:
-                found = "is missing"
-            else:
-                found = f"is short: expected the file to hold {end} bytes, found {size}"
-            yield row_chunk, layer_index, f"{found} ({file})"
-
     def check(self) -> "ChunkPlaces":
         """Return self.
 
         Raises:
             EntryError: a chunk is missing or short; names the first and counts the rest.
         """
-        damaged = list(self.damage())
-        if damaged:
-            row_chunk, layer_index, found = damaged[0]
+        sizes = np.full(len(self.files), -1, dtype=np.int64)
+        for place, file in enumerate(self.files):
+            with suppress(OSError):
+                sizes[place] = os.stat(file).st_size
+        held, ends = sizes[self.file_index], self.offsets + self.array.chunk_nbytes
+        damaged = np.argwhere((self.offsets < 0) | (held < ends))
+        if len(damaged):
+            row_chunk, layer_index = at = tuple(damaged[0].tolist())
+            found = f"is short: expected the file to hold {ends[at]} bytes, found {held[at]}"
+            if held[at] < 0 or self.offsets[at] < 0:
+                found = "is missing"
             more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
             raise EntryError(
                 f"array {self.array.name!r}: chunk (row chunk {row_chunk}, layer index "
-                f"{layer_index}) {found}{more}. {REMEDY}"
+                f"{layer_index}) {found} ({self.files[self.file_index[at]]}){more}. {REMEDY}"
             )
         return self
 
@@ -143,10 +137,3 @@ def check_layout(path: Path, array: PlainArray, found: dict[str, object]) -> Non
                 f"{path}: array {array.name!r} has {field} {found[field]}, "
                 f"its manifest says {value}. {REMEDY}"
             )
-
-
-def _size(file: str) -> int:
-    try:
-        return os.stat(file).st_size
-    except OSError:
-        return -1

@@ -14,11 +14,12 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,8 +27,6 @@ from probekit.errors import EntryError, reason_of
 from probekit.store.arrays import PlainArray
 from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
 from probekit.store.files import WholeFiles, sync_path
-
-T = TypeVar("T")
 
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
 _SEPARATOR = "."
@@ -49,18 +48,27 @@ class ZarrFolder:
     def n_maps(self, array: PlainArray) -> int:
         """Return the number of chunk files, or of shards."""
         rows, layers = array.grid
-        return rows if _has_shards(array) else rows * layers
+        return rows if layers > 1 and rows * layers > _MOST_FILES else rows * layers
 
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Write the metadata of a group with ``arrays``; replaces what a killed run left."""
         import zarr
+        from zarr.codecs import BytesCodec, ShardingCodec
 
+        raw = [BytesCodec()]
         fresh = path.with_name(path.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning)
             group = zarr.create_group(store=str(fresh), zarr_format=3)
             for array in arrays:
+                # What one file holds: a chunk, or the chunks of all layers over the same rows.
+                file: dict[str, Any] = {"chunks": array.chunks}
+                if self.n_maps(array) < math.prod(array.grid):
+                    file["chunks"] = (array.chunks[0], array.shape[1], *array.chunks[2:])
+                    file["serializer"] = ShardingCodec(
+                        chunk_shape=array.chunks, codecs=raw, index_codecs=raw
+                    )
                 group.create_array(
                     array.name,
                     shape=array.shape,
@@ -71,7 +79,7 @@ class ZarrFolder:
                     chunk_key_encoding={"name": "default", "separator": _SEPARATOR},
                     dimension_names=("rows", "layers", "dim")[: len(array.shape)],
                     config={"write_empty_chunks": True},
-                    **_file_layout(array),
+                    **file,
                 )
         with suppress(FileNotFoundError):
             shutil.rmtree(path)
@@ -79,12 +87,12 @@ class ZarrFolder:
 
     def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
         """Return a writer of chunk files and shards."""
-        _read_metadata(path / _METADATA, "group", _check_group)
+        _read_metadata(path / _METADATA, "group")
         return _ZarrWriter(path, {array.name: self.places(path, array) for array in arrays})
 
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
         """Return the chunk files, after comparing the array's metadata with ``array``."""
-        layout = _read_metadata(path / array.name / _METADATA, "array", _array_layout)
+        layout = _read_metadata(path / array.name / _METADATA, "array")
         check_layout(path, array, layout)
         rows, layers = array.grid
         shards = layout["file"] != array.chunks
@@ -102,24 +110,24 @@ class ZarrFolder:
         return ChunkPlaces(array, files, file_index // layers, offsets, tail=_index(array))
 
 
+@dataclass(eq=False)
 class _ZarrWriter:
-    def __init__(self, path: Path, places: dict[str, ChunkPlaces]) -> None:
-        self._path = path
-        self._places = places
-        self._files = WholeFiles()
+    path: Path
+    places: dict[str, ChunkPlaces]
+    files: WholeFiles = field(default_factory=WholeFiles)
 
     def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
-        places, at = self._places[array.name], (row_chunk, layer_index)
+        places, at = self.places[array.name], (row_chunk, layer_index)
         file, offset = Path(places.files[places.file_index[at]]), int(places.offsets[at])
         if not places.tail:
-            self._files.write(file, data.data)
+            self.files.write(file, data.data)
             return
-        self._files.write(file, data.data, at=offset)
+        self.files.write(file, data.data, at=offset)
         if layer_index == array.grid[1] - 1:
-            self._files.write(file, memoryview(places.tail), at=offset + data.nbytes)
+            self.files.write(file, memoryview(places.tail), at=offset + data.nbytes)
 
     def sync(self) -> None:
-        for folder, _, files in os.walk(self._path):
+        for folder, _, files in os.walk(self.path):
             if _METADATA in files:  # chunks are on the disk already, but for their names
                 sync_path(Path(folder, _METADATA))
             sync_path(Path(folder))
@@ -128,61 +136,46 @@ class _ZarrWriter:
         pass
 
 
-def _has_shards(array: PlainArray) -> bool:
-    rows, layers = array.grid
-    return layers > 1 and rows * layers > _MOST_FILES
-
-
-def _file_layout(array: PlainArray) -> dict[str, Any]:
-    """Return how zarr-python is told what one file holds: a chunk, or the chunks of all layers."""
-    if not _has_shards(array):
-        return {"chunks": array.chunks}
-    from zarr.codecs import BytesCodec, ShardingCodec
-
-    raw = [BytesCodec()]
-    codec = ShardingCodec(chunk_shape=array.chunks, codecs=raw, index_codecs=raw)
-    return {"chunks": (array.chunks[0], array.shape[1], *array.chunks[2:]), "serializer": codec}
-
-
 def _index(array: PlainArray) -> bytes:
     """Return the index at the end of a shard: first byte and length of each chunk."""
     layers, size = array.grid[1], array.chunk_nbytes
     return np.array([(at * size, size) for at in range(layers)], dtype="<u8").tobytes()
 
 
-def _read_metadata(file: Path, what: str, read: Callable[[dict[str, Any]], T]) -> T:
+def _read_metadata(file: Path, what: Literal["group", "array"]) -> dict[str, object]:
+    """Return the layout that an array's metadata tell of; none of a group, which is only checked.
+
+    Raises:
+        EntryError: they are missing, or no such metadata.
+    """
     try:
-        return read(json.loads(file.read_text("utf-8")))
+        metadata = json.loads(file.read_text("utf-8"))
+        if what == "group":
+            if (metadata["zarr_format"], metadata["node_type"]) != (3, "group"):
+                raise ValueError("not a group")
+            return {}
+        separator = metadata["chunk_key_encoding"]["configuration"]["separator"]
+        within = tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
+        codecs, chunks, raw = metadata["codecs"], within, separator == _SEPARATOR
+        if codecs[0]["name"] == "sharding_indexed" and len(codecs) == 1:
+            shard = codecs[0]["configuration"]
+            codecs, chunks = shard["codecs"], tuple(shard["chunk_shape"])
+            raw &= within == (chunks[0], metadata["shape"][1], *chunks[2:])
+            raw &= shard["index_location"] == "end" and _are_bytes(shard["index_codecs"], "")
+        raw &= _are_bytes(codecs, metadata["data_type"])
+        return {
+            "shape": tuple(metadata["shape"]),
+            "chunks": chunks,
+            "dtype": metadata["data_type"],
+            "codecs": "uncompressed" if raw else f"{codecs}, chunk keys split by {separator!r}",
+            "file": within,
+        }
     except FileNotFoundError:
         raise EntryError(f"{file} is missing: the entry is damaged. {REMEDY}") from None
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise EntryError(
             f"{file} is not Zarr v3 {what} metadata ({reason_of(error)}). {REMEDY}"
         ) from None
-
-
-def _check_group(metadata: dict[str, Any]) -> None:
-    if (metadata["zarr_format"], metadata["node_type"]) != (3, "group"):
-        raise ValueError("not a group")
-
-
-def _array_layout(metadata: dict[str, Any]) -> dict[str, object]:
-    separator = metadata["chunk_key_encoding"]["configuration"]["separator"]
-    file = tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
-    codecs, chunks, raw = metadata["codecs"], file, separator == _SEPARATOR
-    if codecs[0]["name"] == "sharding_indexed" and len(codecs) == 1:
-        shard = codecs[0]["configuration"]
-        codecs, chunks = shard["codecs"], tuple(shard["chunk_shape"])
-        whole = file == (chunks[0], metadata["shape"][1], *chunks[2:])
-        raw &= whole and shard["index_location"] == "end" and _are_bytes(shard["index_codecs"], "")
-    raw &= _are_bytes(codecs, metadata["data_type"])
-    return {
-        "shape": tuple(metadata["shape"]),
-        "chunks": chunks,
-        "dtype": metadata["data_type"],
-        "codecs": "uncompressed" if raw else f"{codecs}, chunk keys split by {separator!r}",
-        "file": file,
-    }
 
 
 def _are_bytes(codecs: list[dict[str, Any]], dtype: str) -> bool:

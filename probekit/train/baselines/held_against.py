@@ -179,7 +179,9 @@ def random_models(splits: Splits, location: Location) -> list[str]:
         location: the cache.
     """
     own = splits.manifest.request
-    folders = [f for f in list_entries(location.root) if f.complete and f.split == splits.fit_on]
+    folders = [
+        f for f in list_entries(Path(location.cache)) if f.complete and f.split == splits.fit_on
+    ]
     asked = [(folder.model, read_manifest(folder.path).request) for folder in folders]
     same_text = [(name, one["model"]) for name, one in asked if one["text"] == own["text"]]
     return sorted({name for name, model in same_text if _is_random(model, own["model"])})

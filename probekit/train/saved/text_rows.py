@@ -16,7 +16,7 @@ from probekit.data.places import row_sources
 from probekit.errors import StateRangeError
 from probekit.probe.heads.contract import HeadInput
 from probekit.probe.heads.tokens import TokenStates
-from probekit.store.codec import read_dtype
+from probekit.store.codec import READ_DTYPES
 from probekit.train.saved.head import TrainedHead
 
 BATCH_TOKENS = 4096
@@ -50,7 +50,7 @@ class HeadReader:
             layers={array: self.head.layers},
             pooling=features.pooling,
             batch_tokens=BATCH_TOKENS,
-            dtype=read_dtype(features.dtype),
+            dtype=READ_DTYPES[features.dtype],
         )[array]
         if not rows.isfinite().all():
             self._refuse(array, start, stop, rows)

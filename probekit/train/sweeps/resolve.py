@@ -98,7 +98,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     head = parse("head", spec.head, HEADS).bind(facts)
     layers = choose_layers(spec, head, manifest.n_blocks)
     drawn = sample(spec, splits)
-    n_rows = splits.n_rows("train") * len(drawn) / splits.n_train
+    n_rows = splits.n_rows("train") * len(drawn) / len(splits.drawable)
     n_values = math.ceil(n_rows * len(layers) * manifest.dim)
     named = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
     decoder = parse("decoder", named, DECODERS)
@@ -120,7 +120,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         task=splits.task.slug if is_own(splits.task) else spec.task,
         layers=layers,
         metric=splits.metric,
-        entries=splits.keys,
+        entries={split: splits.entries[split].manifest.key for split in splits.labels},
         labels_fingerprint=digest({name: one.fingerprint for name, one in splits.labels.items()}),
         numerics=FITTERS[filled.fit].numerics,
         start=start.fingerprint,
@@ -157,7 +157,7 @@ def _planned(
     rows = {name: splits.n_rows(name) for name in splits.labels}
     train = rows.pop("train")
     judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
-    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / splits.n_train
+    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / len(splits.drawable)
     n_scored = ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)
     n_head, width, linear = count_head(member, splits.manifest.dim)
     return Run(

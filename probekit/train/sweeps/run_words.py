@@ -88,7 +88,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
     manifest = splits.manifest
     seen = {
         "examples": run.n_sentences,
-        "of_examples": splits.n_train,
+        "of_examples": len(splits.drawable),
         "of_rows": splits.n_rows("train"),
         "dtype": manifest.dtype,
         "format": manifest.backend,

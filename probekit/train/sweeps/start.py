@@ -75,7 +75,7 @@ def open_start(
         "head": (_without_config(head_from_json(saved.head)), _without_config(head)),
         "backbone configuration": _differing(saved.head, head.to_json()),
         "width of the states": (saved.features.dim, splits.manifest.dim),
-        "blocks of the backbone": (saved.features.n_blocks, splits.n_blocks),
+        "blocks of the backbone": (saved.features.n_blocks, splits.manifest.n_blocks),
         "layers": (list(saved.layers), list(layers)),
         "normalization": (saved.normalization["name"], spec.normalize),
     }

@@ -146,7 +146,7 @@ def test_new_layers_read_the_windows_that_a_piece_predicts_from(place, tmp_path,
     view = splits.view("train")
     offsets, owner = cut_passages(bounds_of(view.entry.examples.n_rows), 7)
     view = replace(view, offsets=offsets, ids=("",) * len(owner), positions=owner)
-    layout, last = TokenLayout(view), splits.n_blocks
+    layout, last = TokenLayout(view), splits.manifest.n_blocks
     some = np.array([5, 0, 3])
     tokens = layout.view.array.read(torch.from_numpy(layout.view.rows[layout.view.places(some)]))
     own = view.array.read(torch.from_numpy(view.rows[view.places(some)]), [last])

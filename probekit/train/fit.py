@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 
 import torch
 
@@ -15,7 +15,7 @@ from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
-from probekit.train.stream import Report, Stream, StreamSpec, named
+from probekit.train.stream import Report, Stream, StreamSpec
 
 logger = logging.getLogger(__name__)
 
@@ -77,13 +77,13 @@ def fit_group(
     keep_free_memory()
     residency = Residency(memory, torch.device(pick_device(device)))
     found: dict[Member, FitResult] = {}
-    with closing(_Group(streams, dev, metric, residency, report)) as group:
-        interrupt = group.train()
-        try:
-            with nullcontext() if interrupt else interrupts_held():
-                found = group.finish(others or {}, metrics or {}, keep=predictions)
-        except KeyboardInterrupt as late:  # held until all was found, or the second one
-            interrupt = late
+    group = _Group(streams, dev, metric, residency, report)
+    interrupt = group.train()
+    try:
+        with nullcontext() if interrupt else interrupts_held():
+            found = group.finish(others or {}, metrics or {}, keep=predictions)
+    except KeyboardInterrupt as late:  # held until all was found, or the second one
+        interrupt = late
     if interrupt:
         raise Interrupted([found.get(member) for one in group.running for member in one.members])
     return [tuple(found[member] for member in one.members) for one in group.running]
@@ -133,12 +133,6 @@ class _Group:
             self._judges[id(view)] = ScoredSplit(view, sources, self._dev.metric)
         return self._judges[id(view)]
 
-    def close(self) -> None:
-        """End the reading ahead."""
-        for one in self.running:
-            if isinstance(one, Stream):
-                one.close()
-
     def _finished(self) -> list[tuple[StreamSpec, Member]]:
         """Return the members that are finished, each with its stream."""
         return [(stream.spec, member) for stream in self.running for member in stream.finished]
@@ -160,6 +154,10 @@ class _Group:
                 sum(len(one.members) for one in self.running),
             )
             return interrupt
+        finally:
+            for one in self.running:
+                if isinstance(one, Stream):
+                    one.close()
         return None
 
     def _descend(self, streams: Sequence[Stream]) -> None:
@@ -179,7 +177,7 @@ class _Group:
                 for (stream, member), predicted in zip(members, found, strict=True):
                     member.note(stream.step, judge.scorer.score(predicted), judge.metric, predicted)
                     score = judge.metric.scale.text(member.last_score)
-                    self._report(f"{named(member, stream.spec)}: {score}")
+                    self._report(f"{member.name}: {score}")
                 for stream in own:
                     stream.scored_at = stream.step
 

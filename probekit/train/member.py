@@ -78,6 +78,7 @@ class Member:
     """A head in training, with everything that is its own but the steps it takes.
 
     Attributes:
+        name: its head and seed, in words.
         normalization: of the layers that it reads, and perhaps of others.
         dropout: draws its masks; members of one stream begin alike.
         reading: the seconds of reading batches; all that read the same have one together.
@@ -100,7 +101,7 @@ class Member:
         device: torch.device,
     ) -> None:
         """Initialise the modules from the seed and the names of head and decoder alone."""
-        self.spec = spec
+        self.spec, self.name = spec, f"{spec.head.name} seed {seed}"
         self.normalization = normalization
         head = spec.head.build(
             spec.layers, train.array.dim, torch_generator(seed, "head", spec.head.name)
@@ -124,11 +125,6 @@ class Member:
         self.reading, self.stepping = Stopwatch(device), Stopwatch(device)
         self._loss = torch.zeros((), device=device)
         self._steps = 0
-
-    @property
-    def seconds(self) -> float:
-        """Its share of the seconds of training so far; on CUDA this waits for the work."""
-        return self.reading.seconds + self.stepping.seconds
 
     def count(self, loss: Tensor) -> None:
         """Note the loss of one step, a number without a graph."""

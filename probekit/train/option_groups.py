@@ -153,12 +153,10 @@ class Descent(Group):
                 raise OptionError(f"--lr: one run has one rate of {name}; found several.")
             check_range("lr", rate, 0, math.inf, f"a number above 0 for {name}")
         check_range("warmup", self.warmup, math.nextafter(0, -1), 1, "a number from 0 to below 1")
-        decay = 0 if self.weight_decay is None else self.weight_decay
-        if decay != SEARCH and not (is_number(decay) and 0 <= float(decay) < math.inf):
-            raise OptionError(
-                f"--weight-decay must be 0 or more, or search; found {self.weight_decay!r}."
-            )
-        if self.optimizer == "adam" and decay not in (0, DEFAULT_WEIGHT_DECAY):
+        decay, below = self.weight_decay, math.nextafter(0, -1)
+        if decay != SEARCH:
+            check_range("weight_decay", decay, below, math.inf, "0 or more, or search")
+        if self.optimizer == "adam" and decay not in (None, 0, DEFAULT_WEIGHT_DECAY):
             raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
 
     def peak(self, group: str) -> float:
@@ -193,11 +191,6 @@ class Descent(Group):
         return f"Adam, {rate}" if decay is None else f"AdamW, weight decay {decay:g}, {rate}"
 
 
-def is_number(value: object) -> bool:
-    """Say whether a value is a number, which a truth value is not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def check_whole(name: str, value: object, *, least: int) -> None:
     """Refuse what is neither None nor a whole number that is large enough."""
     whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
@@ -209,5 +202,6 @@ def check_whole(name: str, value: object, *, least: int) -> None:
 
 def check_range(name: str, value: Any, low: float, high: float, expected: str) -> None:
     """Refuse what is neither None nor a number between two others."""
-    if value is not None and not (is_number(value) and low < value < high):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (number and low < value < high):
         raise OptionError(f"{flag(name)} must be {expected}; found {value!r}.")

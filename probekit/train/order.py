@@ -60,18 +60,3 @@ def batches(
         order = epoch_order(lengths, seed, epoch)
         for start in range(0, len(order), batch_size):
             yield order[start : start + batch_size]
-
-
-def steps_per_epoch(n_sentences: int, batch_size: int) -> int:
-    """Return the steps of one epoch."""
-    return -(-n_sentences // batch_size)
-
-
-def evaluation_steps(total: int, evals: int) -> tuple[int, ...]:
-    """Return the steps after which dev is scored: evenly spaced, the last step included.
-
-    A run with fewer steps than ``evals`` is scored after each of them; one without steps, as it
-    begins.
-    """
-    first = min(total, 1)
-    return tuple(sorted({max(first, round(total * n / evals)) for n in range(1, evals + 1)}))

@@ -138,7 +138,7 @@ def freeze(
         confusion=confusion_of(dev, best.predicted),
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),
-        train_seconds=member.seconds,
+        train_seconds=member.reading.seconds + member.stepping.seconds,
         predictions={"dev": best.predicted, **predicted} if keep else {},
     )
 

@@ -7,7 +7,6 @@ that reads one layer touches one block and a weighted sum over layers is one pro
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -122,6 +121,9 @@ class Source:
         self.read_view = view if layout is None else layout.view
         self.layers, self.device = tuple(layers), device
         self._fitted: dict[str, Normalization] = {}
+        targets = torch.from_numpy(view.targets)
+        numbers = targets.is_floating_point()  # in float32, as the rows
+        self._targets = (targets.float() if numbers else targets).to(device)
         self.resident: StoredRows | None = None
         if resident and decoded:
             rows = self.read_view.array.read(self.read_view.rows, self.layers)
@@ -152,12 +154,6 @@ class Source:
     def _bytes_of_row(self) -> int:
         """Bytes of one row of all layers in memory."""
         return self.read_view.array.spec.row_nbytes * len(self.layers)
-
-    @cached_property
-    def _targets(self) -> Tensor:
-        """The targets of all rows of the view on the device; numbers in float32."""
-        targets = torch.from_numpy(self.view.targets)
-        return (targets.float() if targets.is_floating_point() else targets).to(self.device)
 
     def _inputs(
         self, z: Float[Tensor, "layers rows dim"], examples: Int64[np.ndarray, " some"]

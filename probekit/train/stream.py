@@ -1,5 +1,6 @@
 """A stream: the members that share a sample, an order and therefore every batch."""
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -8,7 +9,7 @@ from probekit.probe.fitters import SOLVERS
 from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member, MemberSpec, taken_over
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS, DEFAULT_EVALS, Steps
-from probekit.train.order import batches, evaluation_steps, steps_per_epoch
+from probekit.train.order import batches
 from probekit.train.source import Inputs, Source
 from probekit.train.steps import Stepper, steps_of
 from probekit.train.stopwatch import Stopwatch
@@ -53,7 +54,7 @@ class StreamSpec:
     @property
     def steps_per_epoch(self) -> int:
         """Steps of one epoch."""
-        return steps_per_epoch(self.train.n_examples, self.batch_size)
+        return math.ceil(self.train.n_examples / self.batch_size)
 
     @property
     def total_steps(self) -> int:
@@ -62,8 +63,14 @@ class StreamSpec:
 
     @property
     def points(self) -> tuple[int, ...]:
-        """The steps after which dev is scored."""
-        return evaluation_steps(self.total_steps, self.steps.evals or DEFAULT_EVALS)
+        """The steps after which dev is scored: evenly spaced, the last step included.
+
+        A run with fewer steps than evaluations is scored after each of them; one without steps, as
+        it begins.
+        """
+        total, evals = self.total_steps, self.steps.evals or DEFAULT_EVALS
+        first = min(total, 1)
+        return tuple(sorted({max(first, round(total * n / evals)) for n in range(1, evals + 1)}))
 
 
 class Stream:
@@ -133,11 +140,6 @@ class Stream:
         """End the reading ahead."""
         for read, *_ in self._parts:
             read.close()
-
-
-def named(member: Member, stream: StreamSpec) -> str:
-    """Return head and seed of a member, for a progress bar."""
-    return f"{member.spec.head.name} seed {stream.seed}"
 
 
 def union(streams: Sequence[StreamSpec]) -> dict[Reads, tuple[int, ...]]:

@@ -134,6 +134,22 @@ def test_evaluations_are_evenly_spaced_and_end_with_the_last_step(splits):
     assert [step for step, _, _ in result.curve] == [5, 10, 15, 20]
 
 
+@pytest.mark.parametrize(
+    ("examples", "epochs", "evals", "expected"),
+    [
+        (10, 10, 10, tuple(range(10, 101, 10))),
+        (7, 1, 2, (4, 7)),
+        (3, 1, 10, (1, 2, 3)),
+        (5, 1, 1, (5,)),
+        (0, 1, 10, (0,)),
+    ],
+)
+def test_evaluation_points_end_with_the_last_step(splits, examples, epochs, evals, expected):
+    train = splits.view("train", valid_only=True).take(np.arange(examples))
+    spec = stream(splits, member(), train=train, batch_size=1, epochs=epochs, evals=evals)
+    assert spec.points == expected
+
+
 def test_the_learning_rate_falls_to_zero_linearly(splits, monkeypatch):
     rates = []
     real = optimizer.adam

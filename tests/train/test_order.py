@@ -1,5 +1,6 @@
+import math
+
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,8 +8,6 @@ from probekit.train.order import (
     BUFFER_ROWS,
     batches,
     epoch_order,
-    evaluation_steps,
-    steps_per_epoch,
 )
 
 LENGTHS = st.lists(st.integers(0, 3000), min_size=1, max_size=80).map(np.array)
@@ -41,23 +40,9 @@ def test_a_long_split_is_read_buffer_by_buffer_in_whole_blocks():
 @given(LENGTHS, st.integers(1, 20), st.integers(1, 3))
 def test_batches_cut_each_epoch(lengths, batch_size, epochs):
     steps = list(batches(lengths, seed=1, epochs=epochs, batch_size=batch_size))
-    per_epoch = steps_per_epoch(len(lengths), batch_size)
+    per_epoch = math.ceil(len(lengths) / batch_size)
     assert len(steps) == epochs * per_epoch
     assert max(map(len, steps)) <= batch_size
     for epoch in range(epochs):
         seen = np.concatenate(steps[epoch * per_epoch : (epoch + 1) * per_epoch])
         assert sorted(seen.tolist()) == list(range(len(lengths)))
-
-
-@pytest.mark.parametrize(
-    ("total", "evals", "expected"),
-    [
-        (100, 10, tuple(range(10, 101, 10))),
-        (7, 2, (4, 7)),
-        (3, 10, (1, 2, 3)),
-        (5, 1, (5,)),
-        (0, 10, (0,)),
-    ],
-)
-def test_evaluation_steps_end_with_the_last(total, evals, expected):
-    assert evaluation_steps(total, evals) == expected

@@ -16,7 +16,7 @@ from probekit.train.solving.solved_fits import LinearFit, MixtureFit
 from probekit.train.solving.split_rows import SplitName
 from probekit.train.source import Source
 from probekit.train.stopwatch import Stopwatch
-from probekit.train.stream import Report, StreamSpec, named, union
+from probekit.train.stream import Report, StreamSpec, union
 
 SOLVER_STEPS = 100
 """What a solved member counts on a progress bar."""
@@ -122,7 +122,7 @@ class SolvedStream:
 
     def _say(self, fit: PathFit, report: Report) -> None:
         """Report which member is being fitted, and the best score so far on what chooses."""
-        text, score = named(fit.member, self.spec), fit.best_score
+        text, score = fit.member.name, fit.best_score
         if score is not None:
             text = f"{text}: {self._judge.metric.scale.text(score)}"
         if text != self._said:

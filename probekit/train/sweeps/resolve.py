@@ -15,7 +15,7 @@ from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.registry import parse
 from probekit.base.selection import Selection
 from probekit.errors import DataError, OptionError
-from probekit.features import Splits, choose_array, missing_array, settled_array
+from probekit.features import Splits, choose_array, missing_array
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, SOLVERS
@@ -25,7 +25,6 @@ from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.tasks import is_own
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent
-from probekit.train.order import steps_per_epoch
 from probekit.train.probe import count_parameters
 from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
@@ -79,7 +78,7 @@ class Run:
         spec = self.spec
         if spec.epochs is None or spec.batch_size is None:
             return SOLVER_STEPS
-        return spec.epochs * steps_per_epoch(self.n_sentences, spec.batch_size)
+        return spec.epochs * math.ceil(self.n_sentences / spec.batch_size)
 
 
 def resolve(spec: TrainSpec, splits: Splits) -> Run:
@@ -113,7 +112,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     pooling = array if ARRAYS[array].per == "text" else None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
     filled = replace(filled, select=_check_draw(spec, filled, splits, drawn))
-    _check_stored(layers, head, splits, pooling)
+    _check_stored(layers, head, splits, "tokens" if head.reads == "tokens" else array)
     start = open_start(filled, head, decoder, layers, splits)
     options = ResolvedOptions(
         spec=filled,
@@ -237,14 +236,11 @@ def choose_layers(spec: TrainSpec, head: HeadSpec, n_blocks: int) -> tuple[int, 
     return up_to_depth(layers, spec.depth)
 
 
-def _check_stored(
-    layers: tuple[int, ...], head: HeadSpec, splits: Splits, pooling: str | None
-) -> None:
-    array = "tokens" if head.reads == "tokens" else settled_array(splits.kind, pooling)
+def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array: str) -> None:
     for entry in (splits.entries[split] for split in splits.labels):
         if array not in entry.arrays:
             raise DataError(f"head {head.name} reads {array!r}: {missing_array(entry, array)}")
-        stored = entry.manifest.array(array).layers
+        stored = entry.arrays[array].layers
         absent = sorted(set(layers) - set(stored))
         if absent and array == "tokens":
             raise OptionError(

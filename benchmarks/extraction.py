@@ -108,7 +108,7 @@ class Setting:
                 is_split_into_words=True,
                 padding=True,
                 truncation=True,
-                max_length=self.session.request.inspection.info.identity.max_length,
+                max_length=self.session.request.info.identity.max_length,
                 return_tensors="pt",
             ).to(self.session.device)
 

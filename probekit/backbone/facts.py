@@ -93,7 +93,8 @@ class Inspection:
         It is masked, so any id that the model has will do: the tokenizer's own padding token where
         there is one (RoBERTa counts positions from it), else its end-of-text token, else 0.
         """
-        ids = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        # the second one is asked for only where it is needed: transformers logs that it is not set
+        ids = (getattr(self.tokenizer, role) for role in ("pad_token_id", "eos_token_id"))
         return next((i for i in ids if i is not None and i < self.info.vocab_size), 0)
 
     def encode(

@@ -83,9 +83,10 @@ class Backbone:
                 one of another width than the others.
             BackboneError: a token id that the model does not have, or a batch that it fails on.
         """
-        structure, largest = self.inspection.structure, int(input_ids.max())
+        structure = self.inspection.structure
         wanted = structure.usable if keep is None else [int(layer) for layer in keep]
         structure.check_layers(self.info.name, wanted)
+        largest = int(input_ids.max())
         if largest >= self.info.vocab_size:
             raise BackboneError(
                 f"model {self.info.name!r}: token id {largest} "

@@ -44,15 +44,17 @@ class PackedLinear(nn.Module):
 def pack_linear_layers(model: nn.Module) -> None:
     """Replace the linear layers of a frozen model on a CPU, one by one; gradients end there.
 
-    Only where this machine has packed products: oneDNN has them all on x86.
+    Only where this machine has packed products; measured on x86, where oneDNN has them all.
 
     Layers of another class, even of one derived from ``torch.nn.Linear``, stay: they may do more.
     """
     measured = platform.machine().lower() in ("x86_64", "amd64")
     if not (measured and torch.backends.mkldnn.is_available()):  # type: ignore[no-untyped-call]
         return
-    bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    dtypes = {torch.float32, torch.bfloat16 if bfloat16 else torch.float32}
     for name, layer in list(model.named_modules()):
-        if type(layer) in (nn.Linear, Conv1D) and layer.weight.dtype in dtypes:
+        if type(layer) not in (nn.Linear, Conv1D):
+            continue
+        dtype = layer.weight.dtype
+        half = dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        if half or dtype == torch.float32:
             model.set_submodule(name, PackedLinear(layer))

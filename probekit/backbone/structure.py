@@ -98,9 +98,11 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
         for part, module in model.named_modules()
         if "norm" in type(module).__name__.lower() and not any(map(str.isdigit, part.split(".")))
     ]
-    states = hidden_states(name, model, text)
-    for handle in handles:
-        handle.remove()
+    try:
+        states = hidden_states(name, model, text)
+    finally:
+        for handle in handles:
+            handle.remove()
     dim, odd = _shapes(name, model, states)
     plain = [layer for layer in range(len(states)) if layer not in odd]
     after = hidden_states(name, model, changed, layers=range(len(states)))

@@ -100,6 +100,8 @@ def encode_portions(
     Raises:
         DataError: an input is not valid Unicode (a lone surrogate).
     """
+    if not inputs:
+        return
     encode = inner.encode_batch_fast if ids_alone else inner.encode_batch
     lengths = [len(given) if isinstance(given, str) else sum(map(len, given)) for given in inputs]
     # the inputs of a run end in the same stretch of `_CALL` characters

@@ -122,11 +122,9 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     """
     plans = [session.plan(split) for split in splits]
     places = [session.target.place(session.request, split) for split in splits]
-    missing = sum(
-        missing_bytes(plan, place)
-        for plan, place in zip(plans, places, strict=True)
-        if session.finished(place) is None
-    )
+    complete = [session.finished(place) is not None for place in places]
+    pairs = zip(plans, places, complete, strict=True)
+    missing = sum(missing_bytes(plan, place) for plan, place, done in pairs if not done)
     try:
         check_free_space(session.target.cache, missing)
     except StorageError as error:
@@ -135,15 +133,21 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     disk = measure_disk(session.target.cache, resident=resident)
     speed = tokens_per_second(session.backbone, max(plans, key=lambda plan: plan.tokens))
     return [
-        _forecast(session, split, plan, place, disk, speed)
-        for split, plan, place in zip(splits, plans, places, strict=True)
+        _forecast(session, split, plan, place, disk, speed, complete=done)
+        for split, plan, place, done in zip(splits, plans, places, complete, strict=True)
     ]
 
 
 def _forecast(
-    session: Session, split: Split, plan: Plan, place: Place, disk: DiskSpeed, speed: float
+    session: Session,
+    split: Split,
+    plan: Plan,
+    place: Place,
+    disk: DiskSpeed,
+    speed: float,
+    *,
+    complete: bool,
 ) -> Forecast:
-    complete = session.finished(place) is not None
     begun = 0.0 if complete else session.begun(split, plan, place)
     last = plan.nbytes / len(plan.units) / disk.write  # no unit is computed while it is written
     work = max(plan.tokens / speed, plan.nbytes / disk.write - last)

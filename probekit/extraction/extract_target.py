@@ -75,7 +75,7 @@ class ExtractTarget:
         """
         asked, task = request.to_json(split.text_fingerprint()), request.task
         name = None if self.name is None else model_slug(self.name)
-        key, info = digest(asked), request.inspection.info
+        key, info = digest(asked), request.info
         seed = info.identity.random_init
         random = "" if seed is None else f"-random{seed}"
         model = name or f"{model_slug(info.name)}{random}"

@@ -101,7 +101,7 @@ def open_session(
     inspection = inspect_and_remember(
         target.model, revision=target.revision, random_init=options.random_init
     )
-    if target.splits == ():
+    if target.splits is not None and not target.splits:
         raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")
     texts: list[Split] = []
     missing: list[MissingFileError] = []

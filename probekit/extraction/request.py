@@ -36,13 +36,18 @@ class Request:
     task: Task
     options: ExtractOptions
 
+    @property
+    def info(self) -> BackboneInfo:
+        """The model's facts."""
+        return self.inspection.info
+
     def __post_init__(self) -> None:
         """Check the options, before they make a key of their own.
 
         Raises:
             OptionError: an option, or something to keep, means nothing for task and model.
         """
-        options, info, structure = self.options, self.inspection.info, self.inspection.structure
+        options, info, structure = self.options, self.info, self.inspection.structure
         _check_fits(options, self.task, info)
         keep = self.keep
         # a choice of output head that no entry can keep
@@ -80,7 +85,7 @@ class Request:
         Raises:
             OptionError: the task's text has no such rows.
         """
-        task, info = self.task, self.inspection.info
+        task, info = self.task, self.info
         if self.options.keep is None:
             kinds = {task.kind, *task.kinds.values()}
             needed = {name for kind in kinds for name in KINDS[kind].needed}
@@ -100,7 +105,7 @@ class Request:
     def pooling(self) -> Pooling:
         """Which subwords make a word's row: by default the one that has seen the whole word."""
         if self.options.pooling == "auto":
-            return "last" if self.inspection.info.causal else "first"
+            return "last" if self.info.causal else "first"
         return cast(Pooling, self.options.pooling)
 
     @property
@@ -110,10 +115,10 @@ class Request:
         Raises:
             OptionError: the model reads fewer.
         """
-        limit, asked = self.inspection.info.identity.max_length, self.options.max_length
+        limit, asked = self.info.identity.max_length, self.options.max_length
         if asked is not None and asked > limit:
             raise OptionError(
-                f"--max-length {asked}: {self.inspection.info.name} reads at most {limit} subwords."
+                f"--max-length {asked}: {self.info.name} reads at most {limit} subwords."
             )
         return asked or limit
 
@@ -127,7 +132,7 @@ class Request:
         options = self.options
         if KINDS[self.task.kind].per != "prediction":
             return None
-        if self.inspection.info.causal:
+        if self.info.causal:
             return {"form": "next", "every": options.every or DEFAULT_EVERY}
         passes, seed = options.passes or 1, options.mask_seed or 0
         return {"form": "masked", "rate": RATE, "passes": passes, "seed": seed}
@@ -147,11 +152,11 @@ class Request:
         """
         request = {
             "format_version": FORMAT_VERSION,
-            "model": asdict(self.inspection.info.identity),
+            "model": asdict(self.info.identity),
             "text": text_fingerprint,
             **{name: getattr(self.options, name) for name in _AS_GIVEN},
             "keep": sorted(self.keep),
-            "layers": list(parse_layers(self.options.layers, self.inspection.info.n_blocks)),
+            "layers": list(parse_layers(self.options.layers, self.info.n_blocks)),
             "pooling": self.pooling,
             "masking": self.masking,
         }

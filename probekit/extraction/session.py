@@ -158,7 +158,7 @@ class Session:
         if cuts := describe_cuts(split.name, counts, limit):
             logger.warning("%s", cuts)
         arrays = tuple(name for name in request.keep if name in ARRAYS)
-        return make_plan(encoded, request.inspection.info, options, arrays, request.pooling)
+        return make_plan(encoded, request.info, options, arrays, request.pooling)
 
     def begun(self, split: Split, plan: Plan, place: Place) -> float:
         """Return the share of a plan's subwords that an earlier, unfinished run has done.
@@ -189,7 +189,8 @@ class Session:
         output_head = self.output_head  # first: a model without one costs no work
         plan = self.plan(split)
         check_free_space(folder, missing_bytes(plan, place))
-        EntryLock(folder).release()  # before any costly work: nobody else builds it, and it can be
+        # before any costly work: raises where another process builds the entry, or nobody can
+        EntryLock(folder).release()
         if not target.restart:
             check_resumable(folder, self._shared(split, self._in_dtype(plan, place), place))
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)

@@ -25,7 +25,7 @@ from typing import Self
 import psutil
 
 from probekit.base.notices import warn_once
-from probekit.results.log import append_line, records_lock
+from probekit.results.log import LOCK_SUFFIX, append_line, records_lock
 from probekit.results.record import Record
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class Claims:
     _owner: Owner = field(default_factory=Owner.here, init=False)
     _held: set[str] = field(default_factory=set, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
-    _beating: threading.Thread = field(init=False)
+    _beating: threading.Thread = field(init=False, repr=False)
 
     def __enter__(self) -> Self:
         """Start the heartbeat."""
@@ -230,7 +230,7 @@ def _counts(path: Path, owner: Owner, out: Path) -> bool:
         return False
     # Clocks of machines may differ: now is when that of the file system says that a file was
     # touched, one that is there anyhow.
-    lock = out.with_name(f"{out.name}.lock")
+    lock = out.with_name(out.name + LOCK_SUFFIX)
     lock.touch()
     return lock.stat().st_mtime - beat < SILENT_SECONDS
 

@@ -14,6 +14,7 @@ from probekit.results.record import FIELDS, Record
 
 logger = logging.getLogger(__name__)
 
+LOCK_SUFFIX = ".lock"
 _BLOCK = 1 << 16
 
 
@@ -56,7 +57,7 @@ def records_lock(path: Path) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(f"{path.name}.lock")):
+        with FileLock(path.with_name(path.name + LOCK_SUFFIX)):
             yield
     except OSError as error:
         if isinstance(error, StorageError):
@@ -88,11 +89,11 @@ def append_line(path: Path, record: Record) -> None:
 def _mend_tail(path: Path, descriptor: int) -> int:
     """Leave the file ending in a newline (or empty) and return its size."""
     size = start = os.fstat(descriptor).st_size
-    tail = b""  # what comes after the last newline
+    tail = b""
     while start > 0 and b"\n" not in tail:
         end, start = start, max(0, start - _BLOCK)
         tail = os.pread(descriptor, end - start, start) + tail
-    tail = tail.rpartition(b"\n")[2]
+    tail = tail.rpartition(b"\n")[2]  # what comes after the last newline
     if not tail:
         return size
     if _is_object(tail):  # whole, but saved by an editor without its newline

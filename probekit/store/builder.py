@@ -18,7 +18,7 @@ from probekit.base.machine.hardware import usable_cores
 from probekit.base.registry import choose
 from probekit.errors import EntryError
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends import BACKENDS, ChunkWriter
+from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
 from probekit.store.checksums import damaged_chunks
 from probekit.store.codec import Piece, cut_pieces, encode_chunk
 from probekit.store.entry import Entry, write_sealed
@@ -195,8 +195,8 @@ class EntryBuilder:
         with storage_errors(self.partial, self.nbytes_left):
             self._writer.sync()
             self._writer.close()
-            places = [self._backend.places(self._store, plain) for plain in self._plain]
-            write_sealed(self.partial, manifest, examples, files, chunks, places)
+            places = self._places()
+            write_sealed(self.partial, manifest, examples, files, chunks, places.values())
             install(self.partial, self.path)
             # Only now: a kill before the rename must find the units done.
             shutil.rmtree(self.path / BUILDING)
@@ -252,13 +252,15 @@ class EntryBuilder:
         self._units_folder.mkdir(parents=True, exist_ok=True)
         marks = read_marks(self._units_folder)
         owner = {chunk: unit for unit, mark in marks.items() for chunk in mark.chunks}
-        places = {p.name: self._backend.places(self._store, p) for p in self._plain}
-        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, places)}
+        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, self._places())}
         for unit in torn:
             (self._units_folder / f"{unit:06d}.json").unlink()
         self.marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
         logger.info("resuming %s: %d of %d units done", self.path, len(self.marks), self._n_units)
         return writer
+
+    def _places(self) -> dict[str, ChunkPlaces]:
+        return {plain.name: self._backend.places(self._store, plain) for plain in self._plain}
 
     def _check_open(self, unit: int) -> None:
         if unit in self.marks or not 0 <= unit < self._n_units:

@@ -48,11 +48,11 @@ class Wanted:
 
         A damaged one goes by its folder's name.
         """
-        found = []
+        found, slug = [], model_slug(self.model)
         for folder in folders:
             made = None if self.identity is None else folder.asked.get("model")
-            known = isinstance(made, dict)
-            if made == self.identity if known else folder.model == model_slug(self.model):
+            same = made == self.identity if isinstance(made, dict) else folder.model == slug
+            if same:
                 found.append(folder)
         return found
 

@@ -1,6 +1,7 @@
 """Types of JSON that a stranger may have written, checked before anything relies on them.
 
 A type is a predicate of one value; `mistyped` says which of some named values have another.
+`read_object` reads a file of such JSON.
 """
 
 import json
@@ -29,15 +30,6 @@ def number(value: Any) -> bool:
     """Accept finite numbers that floating point holds."""
     # A whole number of 400 digits is JSON, and no float.
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def read_object(file: Path) -> dict[str, Any] | None:
-    """Return the JSON object that a file holds, or None: it may be missing, torn or anybody's."""
-    try:
-        values = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return values if isinstance(values, dict) else None
 
 
 def text(value: Any) -> bool:
@@ -130,3 +122,12 @@ def types_of(described: type) -> Mapping[str, JsonType]:
     """Return the JSON types that stand beside a class's fields: ``Annotated[int, whole(1, 9)]``."""
     hints = get_type_hints(described, include_extras=True).items()
     return {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
+
+
+def read_object(file: Path) -> dict[str, Any] | None:
+    """Return the JSON object that a file holds, or None: it may be missing, torn or anybody's."""
+    try:
+        values = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None

@@ -206,8 +206,9 @@ class ExampleTable:
         if odd:
             raise EntryError(f"{where}: column {odd[0]!r} is not whole. {EXTRACT_AGAIN}")
         one = np.ones(len(self), np.int32)
-        for names, counts in zip(STARTS.values(), (self.n_rows, self.n_tokens, one), strict=True):
-            starts = self.starts(names[0])
+        counted = zip(STARTS.items(), (self.n_rows, self.n_tokens, one), strict=True)
+        for (column, names), counts in counted:
+            starts = getattr(self, column)
             slots = min((rows[name] for name in names if name in rows), default=None)
             # not a sum, which wraps around where the numbers are large
             last = None if slots is None else slots - counts.astype(np.int64)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from probekit.base.kinds import KINDS, Kind
+from probekit.base.registry import flag
 from probekit.errors import OptionError
 
 
@@ -47,7 +48,7 @@ class TextOptions:
         """The words of the command line that say the same."""
         words = []
         for name, value in self.given.items():
-            words += [_option(name)] if value is True else [_option(name), value]
+            words += [flag(name)] if value is True else [flag(name), value]
         return words
 
     def refuse(self, names: Collection[str], where: str) -> None:
@@ -62,7 +63,7 @@ class TextOptions:
         """
         for name in self.given:
             if name in names:
-                raise OptionError(f"{_option(name)} says nothing about {where}; leave it out.")
+                raise OptionError(f"{flag(name)} says nothing about {where}; leave it out.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,3 @@ class Choice(TextOptions):
     label: str | None = None
     optional: bool = False
     texts_alone: bool = False
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

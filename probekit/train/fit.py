@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 import torch
 
@@ -78,12 +78,16 @@ def fit_group(
     residency = Residency(memory, torch.device(pick_device(device)))
     found: dict[Member, FitResult] = {}
     group = _Group(streams, dev, metric, residency, report)
-    interrupt = group.train()
-    try:
-        with nullcontext() if interrupt else interrupts_held():
-            found = group.finish(others or {}, metrics or {}, keep=predictions)
-    except KeyboardInterrupt as late:  # held until all was found, or the second one
-        interrupt = late
+    with ExitStack() as reading_ahead:
+        for one in group.running:
+            if isinstance(one, Stream):
+                reading_ahead.callback(one.close)
+        interrupt = group.train()
+        try:
+            with nullcontext() if interrupt else interrupts_held():
+                found = group.finish(others or {}, metrics or {}, keep=predictions)
+        except KeyboardInterrupt as late:  # held until all was found, or the second one
+            interrupt = late
     if interrupt:
         raise Interrupted([found.get(member) for one in group.running for member in one.members])
     return [tuple(found[member] for member in one.members) for one in group.running]
@@ -154,10 +158,6 @@ class _Group:
                 sum(len(one.members) for one in self.running),
             )
             return interrupt
-        finally:
-            for one in self.running:
-                if isinstance(one, Stream):
-                    one.close()
         return None
 
     def _descend(self, streams: Sequence[Stream]) -> None:

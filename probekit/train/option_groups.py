@@ -16,6 +16,9 @@ from probekit.errors import OptionError
 DEFAULT_EPOCHS, DEFAULT_BATCH_SIZE, DEFAULT_EVALS = 50, 16, 10
 DEFAULT_WEIGHT_DECAY = 0.01
 
+BELOW_ZERO = math.nextafter(0, -1)
+"""What bounds a range that begins at 0 and holds it."""
+
 OPTIMIZERS = ("adamw", "adam")
 SCHEDULES = ("linear", "constant")
 
@@ -152,10 +155,10 @@ class Descent(Group):
             if groups.count(name) > 1:
                 raise OptionError(f"--lr: one run has one rate of {name}; found several.")
             check_range("lr", rate, 0, math.inf, f"a number above 0 for {name}")
-        check_range("warmup", self.warmup, math.nextafter(0, -1), 1, "a number from 0 to below 1")
-        decay, below = self.weight_decay, math.nextafter(0, -1)
+        check_range("warmup", self.warmup, BELOW_ZERO, 1, "a number from 0 to below 1")
+        decay = self.weight_decay
         if decay != SEARCH:
-            check_range("weight_decay", decay, below, math.inf, "0 or more, or search")
+            check_range("weight_decay", decay, BELOW_ZERO, math.inf, "0 or more, or search")
         if self.optimizer == "adam" and decay not in (None, 0, DEFAULT_WEIGHT_DECAY):
             raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
 

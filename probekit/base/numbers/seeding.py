@@ -1,7 +1,8 @@
 """Seeds: as they are asked for, of independent random numbers and parameters, in torch's state.
 
-What is drawn depends on its seed and the names alone, so adding a member to a sweep, or running
-members in another order, changes no other member's draw.
+What is drawn from a seed depends on it and the names alone, so adding a member to a sweep, or
+running members in another order, changes no other member's draw. Parameters are drawn from the
+generator that is given.
 """
 
 from __future__ import annotations

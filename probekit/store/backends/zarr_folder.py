@@ -14,12 +14,12 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -87,12 +87,15 @@ class ZarrFolder:
 
     def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
         """Return a writer of chunk files and shards."""
-        _read_metadata(path / _METADATA, "group")
+        with _reading(path / _METADATA, "group") as metadata:
+            if (metadata["zarr_format"], metadata["node_type"]) != (3, "group"):
+                raise ValueError("not a group")
         return _ZarrWriter(path, {array.name: self.places(path, array) for array in arrays})
 
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
         """Return the chunk files, after comparing the array's metadata with ``array``."""
-        layout = _read_metadata(path / array.name / _METADATA, "array")
+        with _reading(path / array.name / _METADATA, "array") as metadata:
+            layout = _layout(metadata)
         check_layout(path, array, layout)
         rows, layers = array.grid
         shards = layout["file"] != array.chunks
@@ -142,40 +145,41 @@ def _index(array: PlainArray) -> bytes:
     return np.array([(at * size, size) for at in range(layers)], dtype="<u8").tobytes()
 
 
-def _read_metadata(file: Path, what: Literal["group", "array"]) -> dict[str, object]:
-    """Return the layout that an array's metadata tell of; none of a group, which is only checked.
+@contextmanager
+def _reading(file: Path, what: str) -> Iterator[Any]:
+    """Give what metadata hold to the block, and say where it does not find what it expects.
 
     Raises:
         EntryError: they are missing, or no such metadata.
     """
     try:
-        metadata = json.loads(file.read_text("utf-8"))
-        if what == "group":
-            if (metadata["zarr_format"], metadata["node_type"]) != (3, "group"):
-                raise ValueError("not a group")
-            return {}
-        separator = metadata["chunk_key_encoding"]["configuration"]["separator"]
-        within = tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
-        codecs, chunks, raw = metadata["codecs"], within, separator == _SEPARATOR
-        if codecs[0]["name"] == "sharding_indexed" and len(codecs) == 1:
-            shard = codecs[0]["configuration"]
-            codecs, chunks = shard["codecs"], tuple(shard["chunk_shape"])
-            raw &= within == (chunks[0], metadata["shape"][1], *chunks[2:])
-            raw &= shard["index_location"] == "end" and _are_bytes(shard["index_codecs"], "")
-        raw &= _are_bytes(codecs, metadata["data_type"])
-        return {
-            "shape": tuple(metadata["shape"]),
-            "chunks": chunks,
-            "dtype": metadata["data_type"],
-            "codecs": "uncompressed" if raw else f"{codecs}, chunk keys split by {separator!r}",
-            "file": within,
-        }
+        yield json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         raise EntryError(f"{file} is missing: the entry is damaged. {REMEDY}") from None
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise EntryError(
             f"{file} is not Zarr v3 {what} metadata ({reason_of(error)}). {REMEDY}"
         ) from None
+
+
+def _layout(metadata: Mapping[str, Any]) -> dict[str, object]:
+    """Return the layout that an array's metadata tell of."""
+    separator = metadata["chunk_key_encoding"]["configuration"]["separator"]
+    within = tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
+    codecs, chunks, raw = metadata["codecs"], within, separator == _SEPARATOR
+    if codecs[0]["name"] == "sharding_indexed" and len(codecs) == 1:
+        shard = codecs[0]["configuration"]
+        codecs, chunks = shard["codecs"], tuple(shard["chunk_shape"])
+        raw &= within == (chunks[0], metadata["shape"][1], *chunks[2:])
+        raw &= shard["index_location"] == "end" and _are_bytes(shard["index_codecs"], "")
+    raw &= _are_bytes(codecs, metadata["data_type"])
+    return {
+        "shape": tuple(metadata["shape"]),
+        "chunks": chunks,
+        "dtype": metadata["data_type"],
+        "codecs": "uncompressed" if raw else f"{codecs}, chunk keys split by {separator!r}",
+        "file": within,
+    }
 
 
 def _are_bytes(codecs: list[dict[str, Any]], dtype: str) -> bool:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -85,12 +86,18 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     """Fill in a spec's open choices.
 
     Raises:
-        OptionError: a layer or depth that the model does not have, or more shots than train holds.
+        OptionError: a layer or depth that the model does not have, more shots than train holds, or
+            shots of labels without classes.
         UnknownNameError: no decoder has this name.
         DataError: there is no dev split to score, and no hold-out was asked for.
     """
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)
+    if spec.shots is not None and KINDS[splits.kind].targets != "classes":
+        raise OptionError(
+            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
+            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
+        )
     manifest, entry = splits.manifest, splits.entries["train"]
     config = KeptBackbone(entry.backbone).config
     facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=manifest.dim, config=config)
@@ -158,13 +165,14 @@ def _planned(
     judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
     per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / len(splits.drawable)
     n_scored = ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)
-    n_head, width, linear = count_head(member, splits.manifest.dim)
+    size = size_head(member, splits.manifest.dim)
+    n_decoder = count_decoder(spec.decoder, backbone, size.width, splits.n_outputs)
     return Run(
         options=options,
         member=member,
         n_sentences=len(fitted_and_judging(spec, drawn)[0]),
-        n_params=n_head + count_decoder(spec.decoder, backbone, width, splits.n_outputs),
-        linear=linear,
+        n_params=size.n_values + n_decoder,
+        linear=size.linear,
         n_values=n_values,
         n_scored=n_scored,
         init=start.name,
@@ -254,17 +262,27 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
             )
 
 
-def count_head(member: MemberSpec, dim: int) -> tuple[int, int, bool]:
-    """Return how many values a member's head trains, its width, and whether the member is linear.
+class HeadSize(NamedTuple):
+    """How large the head of a run is.
 
-    Linear is a member that trains a linear layer and nothing else. The head is built without memory
-    for its values.
+    Attributes:
+        n_values: how many values it trains.
+        width: of h.
+        linear: whether the run trains a linear layer and nothing else.
     """
+
+    n_values: int
+    width: int
+    linear: bool
+
+
+def size_head(member: MemberSpec, dim: int) -> HeadSize:
+    """Return the size of a member's head, which is built without memory for its values."""
     with torch.device("meta"):
         empty = member.head.build(member.layers, dim, torch.Generator("cpu"))
     n_values = count_parameters(empty)
     linear = isinstance(member.decoder, Linear) and (member.freeze_head or n_values == 0)
-    return n_values, empty.width, linear
+    return HeadSize(n_values, empty.width, linear)
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -176,9 +177,9 @@ class _Sweep:
         out = self.job.out
         found: dict[TrainSpec, Run] = {}
         for opened, specs in grouped(plan, opened_by).items():
-            # one after the other: few are held open
-            splits = open_once(self.job.sweep, opened, self.job.location)
-            found |= {spec: resolve(spec, splits) for spec in specs}
+            # no name here holds the splits: `open_once` lets go of all but the last two
+            open_splits_of = partial(open_once, self.job.sweep, opened, self.job.location)
+            found |= {spec: resolve(spec, open_splits_of()) for spec in specs}
         found = {spec: found[spec] for spec in plan}
         runs: dict[str, Run] = {}
         for run in found.values():  # two specs may be one run

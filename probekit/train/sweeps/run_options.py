@@ -10,7 +10,7 @@ from probekit.base.kinds import POOLED
 from probekit.base.registry import choose, option
 from probekit.base.selection import FIXED, PUBLISHED, SEARCHED, Selection
 from probekit.errors import OptionError
-from probekit.train.option_groups import Descent, Group, Steps, check_range, check_whole
+from probekit.train.option_groups import BELOW_ZERO, Descent, Group, Steps, check_range, check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +114,7 @@ class Sample(Group):
             raise OptionError("--shots and --fraction were both given; choose one.")
         for name in ("shots", "seed"):
             check_whole(name, getattr(self, name), least=0)
-        least, most = math.nextafter(0, -1), 1 + 1e-12
-        check_range("fraction", self.fraction, least, most, "a number from 0 to 1")
+        check_range("fraction", self.fraction, BELOW_ZERO, 1 + 1e-12, "a number from 0 to 1")
         check_range("hold_out", self.hold_out, 0, 1, "a number between 0 and 1")
 
     @property

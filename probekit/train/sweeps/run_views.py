@@ -5,9 +5,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Int64
 
-from probekit.base.kinds import KINDS
 from probekit.base.selection import HELD_OUT, Selection
-from probekit.errors import OptionError
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.probe.fitters import SOLVERS
 from probekit.train.sampling import count_classes, draw, held_out, hold_out
@@ -58,13 +56,8 @@ def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
     """Return the positions of the train sentences that a run sees, ascending.
 
     Raises:
-        OptionError: more shots than there are sentences, or shots of labels without classes.
+        OptionError: more shots than there are sentences.
     """
-    if spec.shots is not None and KINDS[splits.kind].targets != "classes":
-        raise OptionError(
-            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
-            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
-        )
     # Of train sentences 0..5 the third has no labels, and --hold-out keeps 0 and 4: the pool is
     # 1, 3, 5. Drawn are places in it: 0 and 2 are the sentences 1 and 5.
     pool, _ = part(spec, splits)

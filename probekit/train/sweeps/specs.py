@@ -190,8 +190,9 @@ def product(base: TrainSpec, options: Mapping[str, Any]) -> list[TrainSpec]:
         "seed" if name == "seeds" else name: parse_seeds(values) if name == "seeds" else [*values]
         for name, values in options.items()
     }
+    known = {one.name for one in fields(TrainSpec)}
     for name, values in choices.items():
-        if name not in TrainSpec.__dataclass_fields__:
+        if name not in known:
             raise OptionError(f"unknown training option {name!r}.")
         if not values:
             raise OptionError(f"{flag(name)} names no value.")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train.sweeps.resolve import Run, count_head
+from probekit.train.sweeps.resolve import Run, size_head
 from probekit.train.sweeps.run_groups import (
     MOST_COST,
     cost,
@@ -114,7 +114,7 @@ def test_what_trains_a_linear_layer_alone(head, decoder, frozen, expected):
     member = member_spec(
         head=HEADS[head](), decoder=DECODERS[decoder](), layers=(1, 2), lr=1e-3, freeze_head=frozen
     )
-    assert count_head(member, 16)[2] == expected
+    assert size_head(member, 16).linear == expected
 
 
 def test_what_a_run_scores_costs_a_third_of_training_on_it():
@@ -135,4 +135,4 @@ def test_a_head_is_counted_without_its_memory(head, expected):
     spec = HEADS[head]()
     layers = (24,) if head == "last" else tuple(range(1, 25))
     member = member_spec(head=spec, decoder=DECODERS["linear"](), layers=layers, lr=1e-3)
-    assert count_head(member, 1024)[0] == expected
+    assert size_head(member, 1024).n_values == expected

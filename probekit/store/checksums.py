@@ -63,8 +63,8 @@ def verify_files(path: Path) -> list[str]:
     manifest = read_manifest(path)
     places = places_of(path, manifest)
     found = other_files(path, places.values())
-    written = (path / MANIFEST).read_bytes() if (path / MANIFEST).is_file() else b""
-    wrong = [] if written == manifest.to_json().encode() else [_odd(path / MANIFEST)]
+    written = (path / MANIFEST).read_text("utf-8")
+    wrong = [] if written == manifest.to_json() else [_odd(path / MANIFEST)]
     for name in sorted({*manifest.files, *found}):
         if name not in manifest.files:
             wrong.append(f"{path / name} is no file of the entry")

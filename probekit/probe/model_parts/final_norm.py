@@ -11,10 +11,10 @@ from typing import Literal, cast
 import torch
 from jaxtyping import Float
 from safetensors import safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from probekit.errors import EXTRACT_AGAIN, EntryError
+from probekit.probe.model_parts.tensor_file import tensor_file
 
 FILE = "final_norm.safetensors"
 NormKind = Literal["layernorm", "rmsnorm"]
@@ -48,7 +48,7 @@ class FinalNorm:
         """Return the content of the safetensors file."""
         bias = torch.zeros_like(self.weight) if self.bias is None else self.bias
         tensors = {"weight": self.weight, "bias": bias}
-        return save(tensors, metadata={"kind": self.kind, "eps": str(self.eps)})
+        return tensor_file(tensors, {"kind": self.kind, "eps": str(self.eps)})
 
     @classmethod
     def from_file(cls, path: Path) -> "FinalNorm | None":

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from jaxtyping import Float, Float32
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 from torch.nn import functional
 
 from probekit.errors import EXTRACT_AGAIN, EntryError
+from probekit.probe.model_parts.tensor_file import tensor_file
 
 FILE = "output_head.safetensors"
 HEAD_KINDS = ("masked", "causal", "tied-input")
@@ -82,7 +82,7 @@ class OutputHead:
         tensors = {name: value for name, value in values.items() if value is not None}
         about = {"kind": self.kind, "activation": self.activation, "eps": self.eps}
         metadata = {name: str(value) for name, value in about.items() if value is not None}
-        return save(tensors, metadata=metadata)
+        return tensor_file(tensors, metadata)
 
     @classmethod
     def from_file(cls, path: Path) -> "OutputHead":

@@ -47,7 +47,6 @@ class Checkpoint:
         weights: the weight files, in the order in which they are read.
         adapter: configuration and weights of the PEFT adapter that lies beside them, if any.
         revision: the commit of a Hub repository, else None.
-        gguf_file: the name of the GGUF file inside ``folder``; None for the other kinds.
     """
 
     name: str
@@ -56,7 +55,11 @@ class Checkpoint:
     weights: tuple[WeightFile, ...]
     adapter: tuple[WeightFile, ...] = ()
     revision: str | None = None
-    gguf_file: str | None = None
+
+    @property
+    def gguf_file(self) -> str | None:
+        """The name of the GGUF file inside ``folder``; None for the other kinds."""
+        return self.weights[0].name if self.kind == "gguf" else None
 
     def fetch(self, *, listed: bool = True) -> None:
         """Download the weights and adapter of a Hub repository that are not yet on this disk.
@@ -149,7 +152,6 @@ def _gguf(model: str, path: Path) -> Checkpoint:
         kind="gguf",
         folder=path.parent,
         weights=(WeightFile(name=path.name, path=path),),
-        gguf_file=path.name,
     )
 
 

@@ -115,6 +115,11 @@ class Backbone:
                 )
         return states
 
+    @property
+    def compute_dtype_name(self) -> str:
+        """The compute dtype as options and manifests write it ("bfloat16")."""
+        return str(self.compute_dtype).removeprefix("torch.")
+
     def config_json(self) -> dict[str, Any]:
         """Return transformers' configuration as JSON values."""
         return plain_config(self._model.config)

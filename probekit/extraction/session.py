@@ -179,7 +179,7 @@ class Session:
             "request": dict(place.request),
             "backend": place.request["format"],
             "limit": split.limit,
-            "compute_dtype": str(self.backbone.compute_dtype).removeprefix("torch."),
+            "compute_dtype": self.backbone.compute_dtype_name,
             "arrays": [array.to_json() for array in plan.arrays.values()],
             "units": [[unit.start, unit.stop] for unit in plan.units],
         }

@@ -147,7 +147,7 @@ def make_manifest(
         kind=task.kind,
         backend=place.request["format"],
         dtype=plan.dtype,
-        compute_dtype=str(backbone.compute_dtype).removeprefix("torch."),
+        compute_dtype=backbone.compute_dtype_name,
         pooling=plan.pooling,
         arrays=tuple(plan.arrays.values()),
         n_blocks=info.n_blocks,

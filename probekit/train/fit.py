@@ -8,6 +8,7 @@ import torch
 
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import interrupts_held, keep_few_kernels, keep_free_memory
+from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.train.member import Member
@@ -15,7 +16,7 @@ from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
-from probekit.train.stream import Report, Stream, StreamSpec
+from probekit.train.stream import Stream, StreamSpec
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ class Optimizer:
             probes: on their device, their frozen values marked.
             descent: what all of them have in common.
         """
-        self._descent = descent
+        self._descent, self._decay = descent, descent.decay
         self._by_rate: dict[float, list[tuple[Tensor, ...]]] = {}  # values of one rate go together
         parts = [part for probe in probes for part in (probe.head, probe.decoder)]
         groups = chain.from_iterable(part.parameter_groups().items() for part in parts)
@@ -49,7 +49,7 @@ class Optimizer:
         Args:
             remaining: the share of the run that is left, in (0, 1].
         """
-        decay, share = self._descent.decay, self._descent.share(remaining)
+        share = self._descent.share(remaining)
         for rate, group in self._by_rate.items():
             states = [state for state in group if state[0].grad is not None]
             if not states:
@@ -67,10 +67,10 @@ class Optimizer:
                 beta1=_BETA1,
                 beta2=_BETA2,
                 lr=rate * share,
-                weight_decay=decay or 0.0,
+                weight_decay=self._decay or 0.0,
                 eps=_EPS,
                 maximize=False,
-                decoupled_weight_decay=decay is not None,
+                decoupled_weight_decay=self._decay is not None,
             )
             for value in values:
                 value.grad = None

@@ -119,7 +119,7 @@ def confusion_of(split: ScoredSplit, predicted: np.ndarray) -> dict[str, Any] | 
         None without classes, and with more than ``MOST_CLASSES``.
     """
     types = type_names(split.view.all_names)
-    gold = gold_of(split.view, split.metric)
+    gold = split.scorer.gold
     if not isinstance(gold, Gold) or not 0 < len(set(types)) <= MOST_CLASSES:
         return None
     rows, columns, counts = confusion(gold, predicted, types)

@@ -1,9 +1,10 @@
 """A stream: the members that share a sample, an order and therefore every batch."""
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.probe.fitters import SOLVERS
 from probekit.probe.heads.contract import Reads
@@ -13,9 +14,6 @@ from probekit.train.order import batches
 from probekit.train.source import Inputs, Source
 from probekit.train.steps import Stepper, steps_of
 from probekit.train.stopwatch import Stopwatch
-
-Report = Callable[[int | str], None]
-"""Receives the steps that were just done, or in words what is being fitted, with its score."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,8 +122,9 @@ class Stream:
         """Train every member up to ``step``."""
         for member in self.members:
             member.probe.train()
+        total = self.spec.total_steps
         while self.step < step:
-            remaining = 1 - self.step / self.spec.total_steps
+            remaining = 1 - self.step / total
             for read, reading, steppers in self._parts:
                 with reading.running():
                     inputs = next(read)

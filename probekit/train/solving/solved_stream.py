@@ -6,6 +6,7 @@ other, so that one pass over the disk serves all of them.
 
 from collections.abc import Mapping, Sequence
 
+from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member
@@ -16,7 +17,7 @@ from probekit.train.solving.solved_fits import LinearFit, MixtureFit
 from probekit.train.solving.split_rows import SplitName
 from probekit.train.source import Source
 from probekit.train.stopwatch import Stopwatch
-from probekit.train.stream import Report, StreamSpec, union
+from probekit.train.stream import StreamSpec, union
 
 SOLVER_STEPS = 100
 """What a solved member counts on a progress bar."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
+from probekit.engines import Report
 from probekit.errors import DataError
 from probekit.features import FeatureView, Location, Splits
 from probekit.metrics import METRICS
@@ -16,7 +17,7 @@ from probekit.results.claims import Claims
 from probekit.train.fit import Interrupted, fit_group
 from probekit.train.option_groups import Steps
 from probekit.train.result import FitResult
-from probekit.train.stream import Report, StreamSpec
+from probekit.train.stream import StreamSpec
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import fit_key, grouped, stream_key

@@ -47,6 +47,10 @@ class Predicted:
         predicted: one number per row: int64 indices into ``names``, or float64.
         gold: likewise what is true; None for losses, which need it no more.
         names: the classes, then the labels that only the gold side has.
+        texts: the text of each sentence, or its words; empty in a file of an earlier version.
+        probabilities: of the classes that were kept, float16, shape (rows, kept), of classes alone.
+        kept: number of the class of each probability in the same shape, the most probable first,
+            where there are too many classes to keep all; None where all are, in their order.
     """
 
     ids: tuple[str, ...]
@@ -55,6 +59,9 @@ class Predicted:
     predicted: np.ndarray
     gold: np.ndarray | None
     names: tuple[str, ...] = ()
+    texts: tuple[str | tuple[str, ...], ...] = ()
+    probabilities: np.ndarray | None = None
+    kept: np.ndarray | None = None
 
 
 def write_predicted(path: Path, about: About, splits: Mapping[str, Predicted]) -> None:

@@ -73,6 +73,14 @@ class Record:
         weights: weight of each layer, by layer number; empty for a head that has none.
         raw_weights: the same before the softmax; None when the head has no such values.
         class_weights: mean weight of each layer over the dev rows of each gold class, by name.
+        initial_weights: mean weight of each layer over the dev rows before anything was trained;
+            empty for a head that gives all rows the same weights.
+        shares: share of each layer in the variance of the dev logits, which sum to 1 and may be
+            negative; empty where the logits are no sum over layers.
+        ablation: dev loss without a layer less that with all, by layer number; empty when not asked
+            for.
+        ablated: how a layer was left out: ``mean`` (its rows are their mean, nothing is fitted
+            again) or ``refit`` (fitted again on the other layers); None when not asked for.
         diverged: whether the loss or a trained value ceased to be finite. The best checkpoint is
             from before; where none was, the scores are arbitrary, and weights that are not finite
             are left out.
@@ -130,6 +138,10 @@ class Record:
     weights: Mapping[int, float] = field(default_factory=dict)
     raw_weights: Mapping[int, float] | None = None
     class_weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    initial_weights: Mapping[int, float] = field(default_factory=dict)
+    shares: Mapping[int, float] = field(default_factory=dict)
+    ablation: Mapping[int, float] = field(default_factory=dict)
+    ablated: str | None = None
     diverged: bool = False
     confusion: Mapping[str, Any] | None = None
     n_params: int
@@ -193,6 +205,9 @@ _OTHER: dict[str, Callable[[Any], Any]] = {
     "weights": plain.weights,
     "raw_weights": plain.optional(plain.weights),
     "class_weights": plain.class_weights,
+    "initial_weights": plain.weights,
+    "shares": plain.weights,
+    "ablation": plain.weights,
     "confusion": plain.optional(plain.confusion),
     "options": plain.settings,
     "diagnosis": plain.settings,
@@ -219,4 +234,5 @@ _REQUIRED = tuple(
 _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
+    "initial_weights", "shares", "ablation", "ablated",
 )  # fmt: skip

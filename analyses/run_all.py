@@ -1,0 +1,95 @@
+"""Run every analysis: extract what is missing, train what is missing, write tables and figures.
+
+    make analyses MODELS=models DATA=data
+
+Everything resumes: an entry that is whole is not extracted again, a run that is recorded is not
+trained again. Delete ``results/NAME.jsonl`` to train an analysis anew. Entries, saved heads and
+predictions lie in --cache and --work, and are not tracked.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from subjects import DECODER, ENCODERS, MODELS, SUBJECTS
+
+HERE = Path(__file__).parent
+SMALL, LARGER = ENCODERS
+
+Command = tuple[str, ...]
+
+
+def main() -> None:
+    """Run all commands in their order, and name those that failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=Path, default=Path("models"))
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--cache", type=Path, default=Path("cache"))
+    parser.add_argument("--work", type=Path, default=Path("runs"))
+    parser.add_argument("--workers", default="2")
+    parser.add_argument("--only", nargs="+", metavar="SCRIPT", help="such as depths.py")
+    args = parser.parse_args()
+    failed = []
+    commands = [*extractions(args.models, args.data), *programs(args)]
+    for command in commands:
+        if args.only and command[0].endswith(".py") and Path(command[0]).name not in args.only:
+            continue
+        print(f"== {' '.join(command)}", flush=True)
+        extracting = ("-m", "probekit") if command[0] == "extract" else ()
+        options = ("--cache", str(args.cache)) if command[0] != "interval_coverage.py" else ()
+        if subprocess.run([sys.executable, *extracting, *command, *options]).returncode != 0:
+            failed.append(" ".join(command))
+    if failed:
+        sys.exit("failed:\n" + "\n".join(failed))
+
+
+def extractions(models: Path, data: Path) -> Iterator[Command]:
+    """Yield the extraction of every model and task."""
+    for model in MODELS:
+        for task, subject in SUBJECTS.items():
+            yield (
+                "extract",
+                str(models / model),
+                task,
+                "--data",
+                str(data / subject.folder),
+                "--split",
+                subject.splits,
+                *subject.extract,
+            )
+    for language in ("de", "fr"):
+        task = f"wikiann/{language}"
+        yield (
+            *("extract", str(models / SMALL), task, "--data", str(data / task)),
+            *("--split", "train,dev,test", "--limit", "5000"),
+        )
+    yield (
+        *("extract", str(models / DECODER), "wikitext2", "--data", str(data / "wikitext2")),
+        *("--split", "dev,test", "--every", "8"),
+    )
+
+
+def programs(args: argparse.Namespace) -> Iterator[Command]:
+    """Yield the command of every analysis, the cheapest first."""
+    small, larger, decoder = (str(args.models / model) for model in MODELS)
+    workers = ("--workers", args.workers)
+    yield (_path("interval_coverage.py"),)
+    yield (_path("depths.py"), small, larger, decoder, *workers)
+    yield (_path("overthinking.py"), larger, decoder, *workers)
+    yield (_path("nine_tasks.py"), small, larger, decoder, "--large", small, *workers)
+    yield (_path("less_data.py"), small, larger, decoder, *workers)
+    yield (_path("selectivity.py"), small, *workers)
+    yield (_path("crf.py"), small, larger, "--large", small, *workers)
+    yield (_path("transfer_wikiann.py"), small, "--work", str(args.work), *workers)
+    yield (_path("wikitext_depth.py"), decoder, *workers)
+    yield (_path("fewshot_heads.py"), small, larger, *workers)
+
+
+def _path(name: str) -> str:
+    return str(HERE / name)
+
+
+if __name__ == "__main__":
+    main()

@@ -120,6 +120,14 @@ def compare(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help=_RUN_HELP)],
     run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Likewise.")],
     split: Annotated[str, typer.Option("--split", help="test, dev, or dev-mm of MNLI.")] = "test",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            help="loss, ece, brier, accuracy, ...",
+            show_default="the metric of the runs",
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 10_000,
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
     where: Annotated[
@@ -135,7 +143,7 @@ def compare(
     from probekit.results import comparison
 
     a, b = (comparison.choose_run(run, where or []) for run in (run_a, run_b))
-    found = comparison.compare(a, b, split=split, samples=samples, seed=seed)
+    found = comparison.compare(a, b, split=split, metric=metric, samples=samples, seed=seed)
     if json:
         print_json([asdict(found)])
     else:

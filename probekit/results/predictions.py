@@ -5,11 +5,11 @@ A row per sentence, with lists of an item per word (of one item, where the text 
 | column | |
 |---|---|
 | ``split``, ``id`` | which sentence |
-| ``words``; or ``text``, ``text_pair`` | its words that have a label; or its text, or both of a pair |
-| ``gold``, ``predicted`` | names of classes, or values; of language modelling ``gold`` alone, ids |
+| ``words``; or ``text``, ``text_pair`` | its words that have a label; or its text or texts |
+| ``gold``, ``predicted`` | class names, or values; of language modelling ``gold`` alone, ids |
 | ``loss``, ``confidence``, ``brier`` | of `metrics.ROW_SCORES`; of numbers there are none |
-| ``probabilities`` | float16, of every class in the order of `About.classes`, or of those in ``kept`` |
-| ``kept`` | the most probable classes, names or vocabulary ids, where there are too many to keep all |
+| ``probabilities`` | float16: of all classes, in the order of `About.classes`, or of ``kept`` |
+| ``kept`` | names or ids of the most probable classes, where there are too many to keep all |
 
 Files of earlier versions hold ``split``, ``id``, and ``gold`` and ``predicted``, or ``loss``.
 """
@@ -202,7 +202,9 @@ def _split(table: pa.Table, name: str, about: About | None) -> Predicted:
 
 def _classes(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:
     """Return what `Predicted` holds of rows with names of classes, of which these come first."""
-    others = {name for column in ("gold", "predicted") for name in rows[column].unique().to_pylist()}
+    others = {
+        name for column in ("gold", "predicted") for name in rows[column].unique().to_pylist()
+    }
     names = (*classes, *sorted(others.difference(classes)))
     gold, predicted = (_indices(rows[column], names) for column in ("gold", "predicted"))
     held: dict[str, Any] = {"probabilities": _matrix(rows, "probabilities")}

@@ -127,9 +127,7 @@ class Decoder(nn.Module, ABC):
     def predict(self, logits: Logits, offsets: Offsets = None) -> Targets:
         """Return one class id per row, or one number."""
 
-    def log_probabilities(
-        self, logits: Logits, offsets: Offsets = None
-    ) -> LogProbabilities | None:
+    def log_probabilities(self, logits: Logits, offsets: Offsets = None) -> LogProbabilities | None:
         """Return the logarithm of each class's probability in each row; None of numbers.
 
         In float64: their exponentials sum to 1 within 1e-12.

@@ -183,6 +183,7 @@ def _predicted(
     view: FeatureView, rows: np.ndarray, probabilities: RowProbabilities | None
 ) -> Predicted:
     content: Content
+    gold: np.ndarray | None
     if np.issubdtype(rows.dtype, np.integer):
         content, gold, names = "classes", view.targets, view.all_names
     elif np.issubdtype(view.targets.dtype, np.floating):

@@ -88,6 +88,12 @@ def table(
         typer.Option("--split", help="depth: dev, or test (the default where all have one)."),
     ] = None,
     raw: Raw = False,
+    also: Annotated[
+        str,
+        typer.Option(
+            "--also", help="scores: these too, on every split: loss,ece,brier,accuracy, test/loss."
+        ),
+    ] = "",
     style: Annotated[
         str,
         typer.Option("--style", help="text, markdown or jsonl (scores as in the records)."),
@@ -102,6 +108,7 @@ def table(
     for option, given, owner in (
         ("--split", split is not None, "depth"),
         ("--raw", raw, "weights"),
+        ("--also", bool(also), "scores"),
     ):
         if given and of != owner:
             raise OptionError(f"{option}: a table of {of} has no such option; leave it out.")
@@ -112,7 +119,7 @@ def table(
     elif of == "depth":
         text = depths_text(records, cast("Scored | None", split), layout)
     else:
-        text = scores_text(records, layout)
+        text = scores_text(records, layout, split_list(also))
     typer.echo(text, nl=False)
 
 

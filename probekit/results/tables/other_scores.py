@@ -56,9 +56,9 @@ def check_also(records: Sequence[Record], also: Sequence[str]) -> None:
             continue
         if name.rpartition("/")[2] in _HELD:
             raise OptionError(
-                f"--also {name}: no record holds it. Records of an earlier version hold no loss, "
-                "ece and brier, and those of numbers the loss alone; run the command that trained "
-                "them again, with another --out."
+                f"--also {name}: no record holds it. Regressions have a loss alone, and records of "
+                "an earlier version neither loss, ece nor brier; for those, run the command that "
+                "trained them again with another --out."
             )
         choices = dict.fromkeys(one.partition("/")[2] or one for one in held)
         raise OptionError(
@@ -74,11 +74,13 @@ def other_columns(rows: Sequence[Mapping[str, Interval]], also: Sequence[str]) -
         also: ``loss`` for that of every split, or ``test/loss`` for one.
     """
     held = dict.fromkeys(name for row in rows for name in row)
+    titles: dict[str, tuple[str, float, int]]
     titles = {name: (*BESIDE[name], 2) for name in BESIDE if name in held}
     for name in (one for asked in also for one in held if _answers(one, [asked])):
         split, _, score = name.partition("/")
         scale = scale_of(score)
-        titles.setdefault(name, (f"{split} {score}", scale.factor, scale.decimals))
+        title = f"{split} {score}" + " (%)" * scale.percent
+        titles.setdefault(name, (title, scale.factor, scale.decimals))
     for name, (title, factor, decimals) in titles.items():
         values = [row.get(name) for row in rows]
         cells = interval_cells([one and one.scaled(factor) for one in values], decimals)

@@ -66,19 +66,19 @@ def pair(a: RecordedRun, b: RecordedRun, split: str) -> Pairing:
     _check_runs(a, b)
     metric = a.records[0].metric
     choose("metric", metric, METRICS)
-    read = [[_read(run, record, split) for record in run.records] for run in (a, b)]
+    read = [[read_split(run, record, split) for record in run.records] for run in (a, b)]
     names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
-    sides = [[_renamed(one, names) for one in side] for side in read]
+    sides = [[renamed(one, names) for one in side] for side in read]
     reference = sides[0][0]
     origin = _origin(a, a.records[0])
     for run, side in zip((a, b), sides, strict=True):
         for record, predicted in zip(run.records, side, strict=True):
-            _check_same(reference, predicted, origin, _origin(run, record))
+            check_same(reference, predicted, origin, _origin(run, record))
     one, two = ([found.predicted for found in side] for side in sides)
-    scorer = METRICS[metric](_gold(reference))
+    scorer = METRICS[metric](prepare_gold(reference))
     pairing = Pairing(scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
     for run, scores in zip((a, b), pairing.scores(), strict=True):
-        _check_scores(run, scores, split)
+        check_scores(run, scores, split)
     return pairing
 
 
@@ -107,8 +107,13 @@ def _origin(run: RecordedRun, record: Record) -> str:
     return f"{run.text}, seed {record.seed}"
 
 
-def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
-    """Read what a record predicted for a split."""
+def read_split(run: RecordedRun, record: Record, split: str) -> Predicted:
+    """Read what a record predicted for a split.
+
+    Raises:
+        MissingFileError: its side file does not exist.
+        RecordError: it has none, or one of another run, split or kind of label.
+    """
     again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
     if record.predictions is None:
         raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {again}")
@@ -139,7 +144,7 @@ def _side_file(run: RecordedRun, recorded: str) -> Path:
     return beside if beside.is_file() and not path.is_file() else path
 
 
-def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None:
+def check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None:
     """Refuse predictions for other sentences, rows or gold labels."""
     if len(one.ids) != len(two.ids):
         raise RecordError(
@@ -173,7 +178,7 @@ def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None
         )
 
 
-def _renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
+def renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
     """Return predictions of classes as indices into ``names``; others as they are."""
     if found.content != "classes":
         return found
@@ -182,7 +187,8 @@ def _renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
     return replace(found, predicted=place[found.predicted], gold=gold, names=names)
 
 
-def _gold(found: Predicted) -> AnyGold:
+def prepare_gold(found: Predicted) -> AnyGold:
+    """Return the gold side of predictions, as metrics want it."""
     if found.gold is None:
         return LossGold(len(found.predicted), found.offsets)
     if found.content == "values":
@@ -190,7 +196,7 @@ def _gold(found: Predicted) -> AnyGold:
     return Gold(found.gold, found.offsets, found.names)
 
 
-def _check_scores(run: RecordedRun, scores: Sequence[float], split: str) -> None:
+def check_scores(run: RecordedRun, scores: Sequence[float], split: str) -> None:
     """Refuse side files that do not give the scores of their records."""
     for record, score in zip(run.records, scores, strict=True):
         other = record.scores.get(f"{split}/{record.metric}")

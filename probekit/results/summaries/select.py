@@ -15,7 +15,9 @@ _KEY_DIGITS = 8
 _BEGIN = re.compile(r"\s*\w+=")
 
 
-def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
+def select(
+    records: Sequence[Record], conditions: Sequence[str], *, refits: bool = False
+) -> list[Record]:
     """Return the records that meet every condition.
 
     Trials of a search, and runs that were fitted on resamples, only if one asks for them.
@@ -28,12 +30,17 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
             it, an entry by the digits that ``probekit cache ls`` prints. A value that holds a comma
             stands alone or in quotes. ``trial=yes`` is the trials, ``resample=3`` the runs that
             were fitted on a resample of that number.
+        refits: keep all runs that were fitted on resamples beside those that are chosen, for what
+            looks for the ones that it needs.
 
     Raises:
         OptionError: a condition is malformed.
         UnknownNameError: a name is no option of a record.
         RecordError: no record is left; the message lists the values that occur.
     """
+    if refits:
+        fitted = [record for record in records if record.resample is not None]
+        return [*select([one for one in records if one.resample is None], conditions), *fitted]
     separate = [one for text in conditions for one in _separate(text)]
     kept = list(records)
     if not any(one.startswith("trial=") for one in separate):

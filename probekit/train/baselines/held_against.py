@@ -138,8 +138,8 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
 
     Raises:
         OptionError: there are several label columns, or control labels, which are a baseline
-            themselves, resamples, or runs that train nothing, or whose rate is to be searched, or that go on
-            from heads with other labels.
+            themselves, or resamples, or runs that train nothing, or whose rate is to be searched,
+            or that go on from heads with other labels.
         MissingFileError: no saved head lies where a run should go on from one.
         RecordError: it is damaged.
     """

@@ -1,0 +1,180 @@
+"""What the two measurements say, as text for a terminal."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from probekit.metrics import scale_of
+from probekit.results.overthinking.chosen_depth import ChosenDepth
+from probekit.results.overthinking.early_exit import EarlyExit, ExitPoint
+from probekit.results.overthinking.estimates import Estimate
+from probekit.results.overthinking.examples import Example, ShownRow
+from probekit.results.overthinking.exit_rules import TEXTS
+from probekit.results.overthinking.expected_layer import ExpectedLayer
+from probekit.results.overthinking.measure import Overthinking
+from probekit.results.overthinking.shares import Share
+from probekit.results.summaries.text_layout import Column, text_table
+from probekit.results.summaries.wording import metric_text, model_text
+
+_INTERVALS = "in brackets: 95 % bootstrap intervals over sentences"
+
+
+def overthinking_text(
+    found: Sequence[Overthinking], layers: Mapping[str, ExpectedLayer] | None = None
+) -> str:
+    """Return the tables of shares, what follows from them, and the examples."""
+    blocks = [_shares_text(one) for one in found]
+    blocks += [_expected_text(name, one) for name, one in (layers or {}).items()]
+    return "\n".join(blocks)
+
+
+def _shares_text(found: Overthinking) -> str:
+    rows = "words" if found.n_rows != found.n_sentences else "texts"
+    columns = [
+        Column(
+            "", ["right at the last depth", *(share.name for share in found.shares)], words=True
+        ),
+        Column(f"% of {rows}", [found.right.text(100), *map(_own, found.shares)]),
+        Column("refits of the depths", ["", *(_plain(s, s.refitted) for s in found.shares)]),
+        Column("of the last (chance)", ["", *(_plain(s, s.chance) for s in found.shares)]),
+        Column("excess", ["", *map(_excess, found.shares)]),
+    ]
+    title = (
+        f"{found.name}: {model_text(found.model)}, {found.task}, {found.label}, {found.split}: "
+        f"{_counts_text(found)}, depths {found.depths[0]} to {found.depths[-1]}"
+    )
+    lines = [title, "", text_table(columns) + _parts_text(found), _chosen_text(found.chosen), "",
+             f"{_INTERVALS}; layers wasted: per wasteful row, not a share"]  # fmt: skip
+    examples = [_example_text(example) for example in found.examples]
+    return "\n".join([*lines, *examples]) + "\n"
+
+
+def _counts_text(found: Overthinking) -> str:
+    words = f" ({found.n_rows:,} words)" if found.n_rows != found.n_sentences else ""
+    seeds = "one seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds"
+    return f"{found.n_sentences:,} sentences{words}, {seeds}"
+
+
+def _factor(share: Share) -> float:
+    return 1.0 if share.name == "layers wasted" else 100.0
+
+
+def _own(share: Share) -> str:
+    return share.share.text(_factor(share))
+
+
+def _plain(share: Share, estimate: Estimate) -> str:
+    return f"{estimate.value * _factor(share):.1f}"
+
+
+def _excess(share: Share) -> str:
+    return share.excess.text(_factor(share), signed=True)
+
+
+def _parts_text(found: Overthinking) -> str:
+    """Return what wasteful and destructive rows are shares of."""
+    wasteful, destructive = (share.share.value for share in found.shares[:2])
+    right = found.right.value
+    parts = []
+    if right > 0:
+        parts.append(f"{wasteful / right:.0%} of what the last depth has right was right before it")
+    if right < 1:
+        parts.append(f"{destructive / (1 - right):.0%} of what it has wrong was right before it")
+    return "\n" + "; ".join(parts)
+
+
+def _chosen_text(chosen: ChosenDepth) -> str:
+    depths = " and ".join(map(str, chosen.depths))
+    how = f"chosen on {chosen.chosen_on}"
+    if chosen.chosen_on == "halves":
+        how = "each half of the sentences is judged by the depth chosen on the other"
+    low, high = min(chosen.p), max(chosen.p)
+    p = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g} over the seeds"
+    repairs, breaks = chosen.repairs.text(100), chosen.breaks.text(100)
+    return (
+        f"one earlier depth in place of the last: {depths} ({how}): repairs {repairs}, breaks "
+        f"{breaks}, net {chosen.net.text(100, signed=True)} %, McNemar's exact p = {p}"
+    )
+
+
+def _expected_text(name: str, found: ExpectedLayer) -> str:
+    factor = scale_of(found.metric).factor
+    total = found.total.text(factor, signed=True)
+    where = (
+        "undefined, as the interval of the total gain holds 0"
+        if found.layer is None
+        else found.layer.text(decimals=2)
+    )
+    columns = [
+        Column("depth", list(map(str, found.depths))),
+        Column(f"{found.split} {metric_text(found.metric)}",
+               [f"{score * factor:.2f}" for score in found.scores]),
+        Column("gain since the first",
+               [gain.text(factor, signed=True, decimals=2) for gain in found.gains]),
+    ]  # fmt: skip
+    return (
+        f"{name} up to each depth\n\n{text_table(columns)}\nexpected layer: {where}; total gain "
+        f"{total}\n"
+    )
+
+
+def _example_text(example: Example) -> str:
+    pair = [f"  {example.text_pair}"] if example.text_pair is not None else []
+    head = [f"\n{example.id} (seed {example.seed})", f"  {example.text}", *pair]
+    told = example.told or example.rows[:1]
+    return "\n".join([*head, *(_row_text(example, row) for row in told)])
+
+
+def _row_text(example: Example, row: ShownRow) -> str:
+    """Return what is predicted from depth to depth; equal neighbours are told together."""
+    # Predictions A A B of the depths 0, 1, 2 with 0.6, 0.7 and 0.9: "0-1 A (0.60-0.70), 2 B (0.90)"
+    places = groupby(range(len(row.predicted)), key=lambda place: row.predicted[place])
+    told = [_run_text(example.depths, row, list(run)) for _, run in places]
+    name = "" if row.word is None else f"{row.word}: "
+    return f"  {name}gold {row.gold}, {row.kind}: {', '.join(told)}"
+
+
+def _run_text(depths: Sequence[int], row: ShownRow, places: Sequence[int]) -> str:
+    first, last = depths[places[0]], depths[places[-1]]
+    among = str(first) if first == last else f"{first}-{last}"
+    known = [p for p in (row.probability[place] for place in places) if p is not None]
+    low_high = [f"{one:.2f}" for one in dict.fromkeys((min(known), max(known)))] if known else ["?"]
+    return f"{among} {row.predicted[places[0]]} ({'-'.join(low_high)})"
+
+
+def exit_text(found: Sequence[EarlyExit]) -> str:
+    """Return a table of rules per curve, and what was chosen how."""
+    return "\n".join(_exit_text(one) for one in found)
+
+
+def _exit_text(found: EarlyExit) -> str:
+    scale = scale_of(found.metric)
+    points = found.points
+    columns = [
+        Column("rule", [TEXTS[point.rule] for point in points], words=True),
+        Column("leaves at", [_thresholds(point) for point in points], words=True),
+        Column(f"{found.split} {metric_text(found.metric)}",
+               [point.score.text(scale.factor) for point in points]),
+        Column("loss", [point.loss.text(scale.factor, signed=True) for point in points]),
+        Column("mean layers", [point.layers.text(decimals=2) for point in points]),
+        Column("% saved", [point.saved.text(100) for point in points]),
+    ]  # fmt: skip
+    seeds = "one seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds"
+    title = (
+        f"{found.name}: {model_text(found.model)}, {found.task}, {found.label}, {found.split}: "
+        f"{found.n_sentences:,} sentences, {seeds}, depths {found.depths[0]} to {found.depths[-1]}"
+    )
+    how = (
+        f"each half of {found.split} has the thresholds of the other"
+        if found.chosen_on == "halves"
+        else f"thresholds are chosen on {found.chosen_on}"
+    )
+    note = (
+        f"{how}: the fewest layers for a loss of at most {found.tolerance * scale.factor:g} there; "
+        f"{_INTERVALS}"
+    )
+    return f"{title}\n\n{text_table(columns)}\n{note}\n"
+
+
+def _thresholds(point: ExitPoint) -> str:
+    shown = point.thresholds
+    return ", ".join(shown) if len(shown) < 4 else f"{shown[0]}, ... ({len(shown)})"

@@ -48,6 +48,16 @@ class DepthCurve:
         """The probes' records."""
         return [record for run in self.probes.values() for record in run.records]
 
+    @property
+    def runs(self) -> list[RecordedRun]:
+        """The probes and their refits."""
+        return [run for group in (self.probes, self.refits, self.chance) for run in group.values()]
+
+    @property
+    def all_records(self) -> list[Record]:
+        """The records of the probes and of their refits."""
+        return [record for run in self.runs for record in run.records]
+
 
 def resample_of(depth: int) -> int:
     """Return the number of the resample on which the probe of an earlier depth is fitted.

@@ -56,6 +56,11 @@ class DepthPredictions:
         """Sentences of the split."""
         return len(self.scorer.gold.offsets) - 1
 
+    @property
+    def unit(self) -> str:
+        """What has a prediction: words, or whole texts."""
+        return "words" if len(self.scorer.gold.ids) != self.n_sentences else "texts"
+
     @cached_property
     def lengths(self) -> Int64[np.ndarray, " sentences"]:
         """Rows of each sentence."""
@@ -99,7 +104,7 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
             f"{metric.name} scores {metric.consumes}; choose a task with classes."
         )
     groups = [curve.probes, curve.refits, curve.chance]
-    runs = [run for group in groups for run in group.values()]
+    runs = curve.runs
     read = _side_by_side(runs, split)
     probes, refits, chance = (
         [read[run.text] for run in group.values()] if group else None for group in groups

@@ -33,7 +33,8 @@ class Overthinking:
         split: the split that is reported.
         depths: ascending; the last is that of the whole model.
         n_sentences: sentences of the split, which the intervals are over.
-        n_rows: words of labels of words; elsewhere texts.
+        n_rows: what has a label in them.
+        unit: what that is: words or texts.
         n_seeds: seeds.
         right: rows that the last depth has right.
         shares: wasteful, destructive and cumulative, and the layers wasted.
@@ -49,6 +50,7 @@ class Overthinking:
     depths: tuple[int, ...]
     n_sentences: int
     n_rows: int
+    unit: str
     n_seeds: int
     right: Estimate
     shares: tuple[Share, ...]
@@ -99,6 +101,7 @@ def overthinking(
                 depths=reported.depths,
                 n_sentences=reported.n_sentences,
                 n_rows=len(reported.scorer.gold.ids),
+                unit=reported.unit,
                 n_seeds=len(reported.seeds),
                 right=right,
                 shares=tuple(shares(reported, bootstrap)),

@@ -17,6 +17,13 @@ from probekit.results.summaries.wording import metric_text, model_text
 
 _INTERVALS = "in brackets: 95 % bootstrap intervals over sentences"
 
+_LEGEND = (
+    "refitted: each earlier depth fitted on a resample of train; chance: the last depth fitted on\n"
+    "the same resamples in their place; guessing: refitted, but of another row; excess: refitted\n"
+    "less the level before it; layers wasted: per wasteful row, no share;\n"
+    f"{_INTERVALS}"
+)
+
 
 def overthinking_text(
     found: Sequence[Overthinking], layers: Mapping[str, ExpectedLayer] | None = None
@@ -28,30 +35,31 @@ def overthinking_text(
 
 
 def _shares_text(found: Overthinking) -> str:
-    rows = "words" if found.n_rows != found.n_sentences else "texts"
+    names = ["right at the last depth", *(share.name for share in found.shares)]
     columns = [
-        Column(
-            "", ["right at the last depth", *(share.name for share in found.shares)], words=True
-        ),
-        Column(f"% of {rows}", [found.right.text(100), *map(_own, found.shares)]),
-        Column("refits of the depths", ["", *(_plain(s, s.refitted) for s in found.shares)]),
-        Column("of the last (chance)", ["", *(_plain(s, s.chance) for s in found.shares)]),
-        Column("excess", ["", *map(_excess, found.shares)]),
+        Column("", names, words=True),
+        Column(f"% of {found.unit}", [found.right.text(100), *map(_own, found.shares)]),
+        Column("refitted", ["", *(_plain(one, one.refitted) for one in found.shares)]),
+        Column("chance", ["", *(_plain(one, one.chance) for one in found.shares)]),
+        Column("excess", ["", *(_signed(one, one.excess) for one in found.shares)]),
+        Column("guessing", ["", *(_plain(one, one.guessing) for one in found.shares)]),
+        Column("excess", ["", *(_signed(one, one.beyond_guessing) for one in found.shares)]),
     ]
-    title = (
-        f"{found.name}: {model_text(found.model)}, {found.task}, {found.label}, {found.split}: "
-        f"{_counts_text(found)}, depths {found.depths[0]} to {found.depths[-1]}"
-    )
-    lines = [title, "", text_table(columns) + _parts_text(found), _chosen_text(found.chosen), "",
-             f"{_INTERVALS}; layers wasted: per wasteful row, not a share"]  # fmt: skip
     examples = [_example_text(example) for example in found.examples]
-    return "\n".join([*lines, *examples]) + "\n"
+    lines = [_title_text(found), "", text_table(columns), *_part_texts(found)]
+    lines += [*_chosen_texts(found.chosen), "", _LEGEND, *examples]
+    return "\n".join(lines) + "\n"
 
 
-def _counts_text(found: Overthinking) -> str:
-    words = f" ({found.n_rows:,} words)" if found.n_rows != found.n_sentences else ""
+def _title_text(found: Overthinking | EarlyExit) -> str:
+    """Return what was measured on how much."""
     seeds = "one seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds"
-    return f"{found.n_sentences:,} sentences{words}, {seeds}"
+    said = [model_text(found.model), found.task, found.label, found.split]
+    counts = f"{found.n_sentences:,} sentences, {seeds}"
+    return (
+        f"{found.name} ({', '.join(said)}): {counts}, depths {found.depths[0]} to "
+        f"{found.depths[-1]}"
+    )
 
 
 def _factor(share: Share) -> float:
@@ -66,34 +74,36 @@ def _plain(share: Share, estimate: Estimate) -> str:
     return f"{estimate.value * _factor(share):.1f}"
 
 
-def _excess(share: Share) -> str:
-    return share.excess.text(_factor(share), signed=True)
+def _signed(share: Share, estimate: Estimate) -> str:
+    return estimate.text(_factor(share), signed=True)
 
 
-def _parts_text(found: Overthinking) -> str:
+def _part_texts(found: Overthinking) -> list[str]:
     """Return what wasteful and destructive rows are shares of."""
     wasteful, destructive = (share.share.value for share in found.shares[:2])
     right = found.right.value
-    parts = []
+    lines = []
     if right > 0:
-        parts.append(f"{wasteful / right:.0%} of what the last depth has right was right before it")
+        share = wasteful / right
+        lines.append(f"{share:.0%} of what the last depth has right was right at an earlier one")
     if right < 1:
-        parts.append(f"{destructive / (1 - right):.0%} of what it has wrong was right before it")
-    return "\n" + "; ".join(parts)
+        share = destructive / (1 - right)
+        lines.append(f"{share:.0%} of what the last depth has wrong was right at an earlier one")
+    return lines
 
 
-def _chosen_text(chosen: ChosenDepth) -> str:
+def _chosen_texts(chosen: ChosenDepth) -> list[str]:
     depths = " and ".join(map(str, chosen.depths))
     how = f"chosen on {chosen.chosen_on}"
     if chosen.chosen_on == "halves":
-        how = "each half of the sentences is judged by the depth chosen on the other"
+        how = "each half of the sentences has the depth that the other half chose"
     low, high = min(chosen.p), max(chosen.p)
     p = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g} over the seeds"
-    repairs, breaks = chosen.repairs.text(100), chosen.breaks.text(100)
-    return (
-        f"one earlier depth in place of the last: {depths} ({how}): repairs {repairs}, breaks "
-        f"{breaks}, net {chosen.net.text(100, signed=True)} %, McNemar's exact p = {p}"
-    )
+    return [
+        f"one earlier depth in place of the last: {depths} ({how})",
+        f"  repairs {chosen.repairs.text(100)} %, breaks {chosen.breaks.text(100)} %, net "
+        f"{chosen.net.text(100, signed=True)} %; McNemar's exact p = {p}",
+    ]
 
 
 def _expected_text(name: str, found: ExpectedLayer) -> str:
@@ -158,11 +168,6 @@ def _exit_text(found: EarlyExit) -> str:
         Column("mean layers", [point.layers.text(decimals=2) for point in points]),
         Column("% saved", [point.saved.text(100) for point in points]),
     ]  # fmt: skip
-    seeds = "one seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds"
-    title = (
-        f"{found.name}: {model_text(found.model)}, {found.task}, {found.label}, {found.split}: "
-        f"{found.n_sentences:,} sentences, {seeds}, depths {found.depths[0]} to {found.depths[-1]}"
-    )
     how = (
         f"each half of {found.split} has the thresholds of the other"
         if found.chosen_on == "halves"
@@ -172,7 +177,7 @@ def _exit_text(found: EarlyExit) -> str:
         f"{how}: the fewest layers for a loss of at most {found.tolerance * scale.factor:g} there; "
         f"{_INTERVALS}"
     )
-    return f"{title}\n\n{text_table(columns)}\n{note}\n"
+    return f"{_title_text(found)}\n\n{text_table(columns)}\n{note}\n"
 
 
 def _thresholds(point: ExitPoint) -> str:

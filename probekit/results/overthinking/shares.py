@@ -5,13 +5,18 @@ overthinks *wastefully* where an internal classifier was right as well, and *des
 one was right and the last is wrong; the *cumulative* accuracy counts what any of them has right.
 
 Among many classifiers one is nearly always right: of 30 that guess between two classes, all are
-wrong once in 2^30. So each share is held against chance: as many refits of the *last* depth as
-there are earlier depths, each on a bootstrap resample of train, take the place of the earlier
-depths, whose probes are fitted on the same resamples. The excess is the difference of the two, row
-by row. It says how much more the earlier depths know *beside* the last one than a second draw of
-train would have told its probe. Probes of different layers err more independently than refits of
-one do even where neither layer knows anything, so an excess of the cumulative share alone is no
-knowledge yet: whether one earlier depth is better is asked by `chosen_depth`.
+wrong once in 2^30. So each share is held against two levels of chance, row by row.
+
+*Chance*: as many refits of the *last* depth as there are earlier depths, each on a bootstrap
+resample of train, take the place of the earlier depths, whose probes are fitted on the same
+resamples. The excess is what the earlier depths have right beside the last one, beyond what another
+draw of train would have told its probe. Refits of one layer err together, though, and probes of
+different layers apart even where none of them knows anything, so that alone is no knowledge.
+
+*Guessing*: each row has the earlier depths' predictions of another row, any of the split with the
+same probability, which keeps how often they name each class, and how they depend on one another,
+and nothing that they know of the row. Earlier depths overthought only where the share is above
+both.
 """
 
 from collections.abc import Sequence
@@ -21,8 +26,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.contract import Counts, per_example, ratio
-from probekit.results.overthinking.depth_predictions import DepthPredictions, Right
+from probekit.results.overthinking.depth_predictions import Classes, DepthPredictions, Right
 from probekit.results.overthinking.estimates import Bootstrap, Estimate, Statistics
+
+Rows = Float64[np.ndarray, "seeds rows"]
 
 MEASURES = ("wasteful", "destructive", "cumulative")
 
@@ -38,6 +45,8 @@ class Share:
         refitted: by the earlier depths' refits.
         chance: by refits of the last depth in their place.
         excess: ``refitted`` less ``chance``.
+        guessing: by the earlier depths' refits, of another row.
+        beyond_guessing: ``refitted`` less ``guessing``.
     """
 
     name: str
@@ -45,6 +54,8 @@ class Share:
     refitted: Estimate
     chance: Estimate
     excess: Estimate
+    guessing: Estimate
+    beyond_guessing: Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,33 +83,57 @@ class SharesByDepth:
 def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
     """Return the shares of `MEASURES` and the layers wasted, with what they exceed chance by."""
     assert found.refits is not None and found.chance is not None, "read without refits"
-    right = found.right
-    last, depths = right[:, -1], np.array(found.depths)
-    sides = [right[:, :-1], found.hits(found.refits), found.hits(found.chance)]
-    sums = np.stack([_sums(found, last, side, depths) for side in sides])  # side, sentence, part
+    sides = [found.predicted[:, :-1], found.refits, found.chance]
+    sums = [_sums(found, *_earlier(found, found.hits(side))) for side in sides]
+    sums.append(_sums(found, *_of_another_row(found, found.refits)))
 
     def statistics(counts: Counts) -> Float64[np.ndarray, "samples k"]:
-        own, refitted, chance = (_ratios(counts @ parts) for parts in sums)
-        return np.hstack([own, refitted, chance, refitted - chance])
+        own, refitted, chance, guessing = (_ratios(counts @ parts) for parts in sums)
+        levels = [chance, refitted - chance, guessing, refitted - guessing]
+        return np.hstack([own, refitted, *levels])
 
     estimates = bootstrap.estimates(found.n_sentences, statistics)
     names = (*MEASURES, "layers wasted")
     columns = [estimates[n : n + len(names)] for n in range(0, len(estimates), len(names))]
     return [
-        Share(name=name, share=own, refitted=refitted, chance=chance, excess=excess)
-        for name, own, refitted, chance, excess in zip(names, *columns, strict=True)
+        Share(
+            name=name,
+            share=own,
+            refitted=refitted,
+            chance=chance,
+            excess=excess,
+            guessing=guessing,
+            beyond_guessing=beyond,
+        )
+        for name, own, refitted, chance, excess, guessing, beyond in zip(
+            names, *columns, strict=True
+        )
     ]
 
 
-def _sums(
-    found: DepthPredictions, last: Right, earlier: Right, depths: np.ndarray
-) -> Float64[np.ndarray, "sentences parts"]:
+def _earlier(found: DepthPredictions, right: Right) -> tuple[Rows, Rows]:
+    """Return whether some earlier depth is right, and how many layers come after the first."""
+    # Depths 0, 1, 2 and 3, of which 1 is right: the earliest has place 1, and 3 - 1 = 2 layers
+    # come after it.
+    depths, some = np.array(found.depths), right.any(1)
+    return some.astype(np.float64), (depths[-1] - depths[right.argmax(1)]) * some
+
+
+def _of_another_row(found: DepthPredictions, predicted: Classes) -> tuple[Rows, Rows]:
+    """Return the same where the predictions are those of any row: means by the row's class."""
+    gold = found.scorer.gold.ids
+    some = np.zeros((len(predicted), len(gold)))
+    after = np.zeros_like(some)
+    for label in np.unique(gold):
+        for values, own in zip((some, after), _earlier(found, predicted == label), strict=True):
+            values[:, gold == label] = own.mean(1, keepdims=True)
+    return some, after
+
+
+def _sums(found: DepthPredictions, some: Rows, after: Rows) -> Float64[np.ndarray, "sentences k"]:
     """Return what each sentence adds: wasteful, destructive, cumulative, wasted layers, rows."""
-    # Depths 0, 1, 2 and 3 of a row that is right at 1 and 3: it is wasteful, the earliest right
-    # depth has place 1, and 3 - 1 = 2 layers are wasted.
-    some = earlier.any(1)
-    wasted = (depths[-1] - depths[earlier.argmax(1)]) * (last & some)
-    kinds = [last & some, ~last & some, last | some, wasted, np.ones_like(last)]
+    last = found.right[:, -1]
+    kinds = [last * some, ~last * some, last + ~last * some, last * after, np.ones_like(some)]
     rows = np.stack([kind.mean(0) for kind in kinds], axis=1)
     return per_example(rows, found.scorer.gold.offsets)
 

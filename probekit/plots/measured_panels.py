@@ -1,5 +1,6 @@
 """Panels of what was measured from predictions, one per head and task, with a legend below them."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from probekit.errors import OptionError
-from probekit.plots.naming import diverged_text, seeds_text, text_width, title_text, wrap_phrases
+from probekit.plots.naming import diverged_text, seeds_text, text_width, title_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, new_figure, refuse_many
 from probekit.results.overthinking import DepthCurve
 from probekit.results.overthinking.estimates import Estimate
@@ -123,7 +124,7 @@ class MeasuredPanels:
         troubles = marks(records)
         wrong = f"; some runs: {', '.join(troubles)}" if troubles else ""
         what = f"95 % intervals over sentences; {seeds}{diverged_text(records)}{wrong}"
-        return wrap_phrases(what, int(_width(len(self.curves)) / 0.062))
+        return textwrap.fill(what, int(_width(len(self.curves)) / 0.062))
 
 
 def _columns(count: int) -> int:

@@ -16,20 +16,22 @@ from probekit.results.overthinking.shares import SharesByDepth, shares_by_depth
 from probekit.results.record import Record
 
 _BLACK, _BLUE, _RED = "#000000", "#0072B2", "#D55E00"
-_CHANCE = (0, (4, 1.5))
 _MARKED = {"markeredgecolor": "white", "markeredgewidth": 0.4, "linewidth": 1.2}
 
 _LINES: Mapping[str, Line] = {
-    "right": {"color": _BLACK, "marker": "o", "markersize": 3.8, "label": "right at this depth"},
-    "cumulative": {"color": _BLUE, "marker": "s", "markersize": 3.5,
-                   "label": "cumulative: right at this depth or before"},
-    "cumulative_chance": {"color": _BLUE, "linestyle": _CHANCE,
-                          "label": "chance: as many refits of the last depth"},
-    "destructive": {"color": _RED, "marker": "^", "markersize": 4.6,
-                    "label": "destructive: the same, and the last depth is wrong"},
-    "destructive_chance": {"color": _RED, "linestyle": _CHANCE,
-                           "label": "chance: as many refits of the last depth"},
-}  # fmt: skip
+    "right": {"color": _BLACK, "marker": "o", "markersize": 3.8},
+    "cumulative": {"color": _BLUE, "marker": "s", "markersize": 3.5},
+    "destructive": {"color": _RED, "marker": "^", "markersize": 4.6},
+}
+_LABELS = {
+    "right": "right at this depth",
+    "cumulative": "cumulative: right at this depth or before",
+    "destructive": "destructive: likewise, and wrong at the last",
+}
+_LEVELS: Mapping[str, Line] = {
+    "chance": {"linestyle": (0, (4, 1.5)), "label": "chance: as many refits of the last depth"},
+    "guessing": {"linestyle": (0, (1.3, 1.1)), "label": "guessing: predictions of another row"},
+}
 
 
 @matplotlib.rc_context(RC)
@@ -38,9 +40,10 @@ def plot_overthinking(
 ) -> Figure:
     """Draw the shares of rows that grow with the depths that take part, beside their chance.
 
-    Each earlier depth takes part by its refit on a bootstrap resample; the dashed line has as many
-    refits of the last depth, on the same resamples, so that the distance between the two is the
-    excess over chance (`results.overthinking.shares`). Bands are 95 % bootstrap intervals.
+    Each earlier depth takes part by its refit on a bootstrap resample; a dashed line has as many
+    refits of the last depth, on the same resamples, and a dotted one the depths' predictions of
+    another row, so that the distances are the excess over the two levels of chance
+    (`results.overthinking.shares`). Bands are 95 % bootstrap intervals.
 
     Args:
         records: of ``probekit overthinking``, refits included.
@@ -53,7 +56,8 @@ def plot_overthinking(
         OptionError: more or fewer axes than panels.
     """
     curves = depth_curves(records, refits=True)
-    entries = [_MARKED | dict(line) for line in _LINES.values()]
+    entries = [_MARKED | dict(line) | {"label": _LABELS[name]} for name, line in _LINES.items()]
+    entries += [{"color": "#666666", "linewidth": 1.0, **level} for level in _LEVELS.values()]
     panels = MeasuredPanels(curves, entries, ax)
     figure, axes = panels.open()
     for one, curve in zip(axes, curves, strict=True):
@@ -65,8 +69,16 @@ def plot_overthinking(
 
 
 def _draw(axes: Axes, found: SharesByDepth) -> None:
+    shares = {"right": found.right, "cumulative": found.cumulative.refitted,
+              "destructive": found.destructive.refitted}  # fmt: skip
     for name, line in _LINES.items():
-        estimates = getattr(found, name)
-        draw_estimates(axes, found.depths[: len(estimates)], estimates, _MARKED | dict(line))
+        places = found.depths[: len(shares[name])]
+        draw_estimates(axes, places, shares[name], _MARKED | dict(line))
+    for name, growing in (("cumulative", found.cumulative), ("destructive", found.destructive)):
+        levels = {"chance": growing.chance, "guessing": growing.guessing}
+        for level, estimates in levels.items():
+            values = [100 * one.value for one in estimates]
+            style = {"color": _LINES[name]["color"], "linewidth": 1.0, **_LEVELS[level]}
+            axes.plot(found.depths[: len(values)], values, **style)
     layer_axis(axes, found.depths)
     axes.set_ylim(0, 102)

@@ -66,19 +66,19 @@ def pair(a: RecordedRun, b: RecordedRun, split: str) -> Pairing:
     _check_runs(a, b)
     metric = a.records[0].metric
     choose("metric", metric, METRICS)
-    read = [[read_split(run, record, split) for record in run.records] for run in (a, b)]
+    read = [[_read(run, record, split) for record in run.records] for run in (a, b)]
     names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
-    sides = [[renamed(one, names) for one in side] for side in read]
+    sides = [[_renamed(one, names) for one in side] for side in read]
     reference = sides[0][0]
     origin = _origin(a, a.records[0])
     for run, side in zip((a, b), sides, strict=True):
         for record, predicted in zip(run.records, side, strict=True):
-            check_same(reference, predicted, origin, _origin(run, record))
+            _check_same(reference, predicted, origin, _origin(run, record))
     one, two = ([found.predicted for found in side] for side in sides)
-    scorer = METRICS[metric](prepare_gold(reference))
+    scorer = METRICS[metric](_gold(reference))
     pairing = Pairing(scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
     for run, scores in zip((a, b), pairing.scores(), strict=True):
-        check_scores(run, scores, split)
+        _check_scores(run, scores, split)
     return pairing
 
 
@@ -99,6 +99,36 @@ def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
             )
 
 
+def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]:
+    """Read what several runs predicted of the classes of the same rows.
+
+    Args:
+        runs: each with a record per seed; all of one metric of classes.
+        split: what they were scored on.
+
+    Returns:
+        By run, what each seed predicted: class numbers of all are of the same names.
+
+    Raises:
+        MissingFileError: a side file does not exist.
+        RecordError: runs predicted other sentences, rows or labels, or a record has no side file
+            that gives its score.
+    """
+    read = [[_read(run, record, split) for record in run.records] for run in runs]
+    names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
+    sides = [[_renamed(one, names) for one in side] for side in read]
+    reference, first = sides[0][0], runs[0]
+    assert reference.gold is not None, "classes have a gold side"
+    gold = Gold(reference.gold, reference.offsets, reference.names)
+    scorer = METRICS[first.records[0].metric](gold)
+    for run, side in zip(runs, sides, strict=True):
+        for record, one in zip(run.records, side, strict=True):
+            _check_same(reference, one, _origin(first, first.records[0]), _origin(run, record))
+        scores = [scorer.score(one.predicted)[scorer.name] for one in side]
+        _check_scores(run, scores, split)
+    return sides
+
+
 def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 
@@ -107,13 +137,8 @@ def _origin(run: RecordedRun, record: Record) -> str:
     return f"{run.text}, seed {record.seed}"
 
 
-def read_split(run: RecordedRun, record: Record, split: str) -> Predicted:
-    """Read what a record predicted for a split.
-
-    Raises:
-        MissingFileError: its side file does not exist.
-        RecordError: it has none, or one of another run, split or kind of label.
-    """
+def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
+    """Read what a record predicted for a split."""
     again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
     if record.predictions is None:
         raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {again}")
@@ -144,7 +169,7 @@ def _side_file(run: RecordedRun, recorded: str) -> Path:
     return beside if beside.is_file() and not path.is_file() else path
 
 
-def check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None:
+def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None:
     """Refuse predictions for other sentences, rows or gold labels."""
     if len(one.ids) != len(two.ids):
         raise RecordError(
@@ -178,7 +203,7 @@ def check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None:
         )
 
 
-def renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
+def _renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
     """Return predictions of classes as indices into ``names``; others as they are."""
     if found.content != "classes":
         return found
@@ -187,8 +212,7 @@ def renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
     return replace(found, predicted=place[found.predicted], gold=gold, names=names)
 
 
-def prepare_gold(found: Predicted) -> AnyGold:
-    """Return the gold side of predictions, as metrics want it."""
+def _gold(found: Predicted) -> AnyGold:
     if found.gold is None:
         return LossGold(len(found.predicted), found.offsets)
     if found.content == "values":
@@ -196,7 +220,7 @@ def prepare_gold(found: Predicted) -> AnyGold:
     return Gold(found.gold, found.offsets, found.names)
 
 
-def check_scores(run: RecordedRun, scores: Sequence[float], split: str) -> None:
+def _check_scores(run: RecordedRun, scores: Sequence[float], split: str) -> None:
     """Refuse side files that do not give the scores of their records."""
     for record, score in zip(run.records, scores, strict=True):
         other = record.scores.get(f"{split}/{record.metric}")

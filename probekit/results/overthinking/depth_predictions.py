@@ -1,6 +1,6 @@
 """What the probes of every depth predicted of one split, side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,16 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
 from probekit.errors import RecordError
-from probekit.metrics import METRICS
+from probekit.metrics import METRICS, Gold
 from probekit.metrics.contract import ClassMetric
-from probekit.results.comparison.pairing import (
-    check_same,
-    check_scores,
-    prepare_gold,
-    read_split,
-    renamed,
-)
-from probekit.results.comparison.runs import RecordedRun
+from probekit.results.comparison.pairing import read_alike
 from probekit.results.overthinking.depth_curves import DepthCurve
 from probekit.results.predictions import Predicted
 
@@ -103,42 +96,25 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
             f"{curve.name}: a prediction is right or wrong where labels are classes, and "
             f"{metric.name} scores {metric.consumes}; choose a task with classes."
         )
-    groups = [curve.probes, curve.refits, curve.chance]
     runs = curve.runs
-    read = _side_by_side(runs, split)
+    sides = dict(zip((run.text for run in runs), read_alike(runs, split), strict=True))
     probes, refits, chance = (
-        [read[run.text] for run in group.values()] if group else None for group in groups
+        [sides[run.text] for run in group.values()]
+        for group in (curve.probes, curve.refits, curve.chance)
     )
-    assert probes is not None
-    scorer = metric(prepare_gold(probes[0][0]))
-    for run, group in zip(curve.probes.values(), probes, strict=True):
-        scores = [scorer.score(one.predicted)[metric.name] for one in group]
-        check_scores(run, scores, split)
+    reference = probes[0][0]
+    assert reference.gold is not None, "classes have a gold side"
     return DepthPredictions(
         curve=curve,
         split=split,
         depths=curve.depths,
         seeds=tuple(runs[0].seeds),
-        scorer=scorer,
+        scorer=metric(Gold(reference.gold, reference.offsets, reference.names)),
         predicted=_stacked(probes),
-        refits=None if refits is None else _stacked(refits),
-        chance=None if chance is None else _stacked(chance),
+        refits=_stacked(refits) if refits else None,
+        chance=_stacked(chance) if chance else None,
         found=probes,
     )
-
-
-def _side_by_side(runs: Sequence[RecordedRun], split: str) -> Mapping[str, list[Predicted]]:
-    """Read what every seed of some runs predicted, with one numbering of the classes."""
-    read = {run.text: [read_split(run, one, split) for one in run.records] for run in runs}
-    reference, first = read[runs[0].text][0], runs[0]
-    names = tuple(dict.fromkeys(n for group in read.values() for one in group for n in one.names))
-    reference = renamed(reference, names)
-    for run in runs:
-        read[run.text] = [renamed(one, names) for one in read[run.text]]
-        for seed, one in zip(run.seeds, read[run.text], strict=True):
-            about = f"{run.text}, seed {seed}"
-            check_same(reference, one, f"{first.text}, seed {first.seeds[0]}", about)
-    return read
 
 
 def _stacked(groups: Sequence[Sequence[Predicted]]) -> Classes:

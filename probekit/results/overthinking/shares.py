@@ -59,25 +59,36 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Growing:
+    """A share that grows with the depths that take part, by depth.
+
+    Attributes:
+        refitted: by the refits of the depths up to this one.
+        chance: by as many refits of the last depth.
+        guessing: by the refits of the depths, of another row.
+    """
+
+    refitted: Sequence[Estimate]
+    chance: Sequence[Estimate]
+    guessing: Sequence[Estimate]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SharesByDepth:
-    """Shares of all rows that grow with the depths that take part, for a figure.
+    """Shares of all rows by depth, for a figure.
 
     Attributes:
         depths: ascending; the last is that of the whole model.
-        right: by depth, the rows that its probe has right.
-        cumulative: the rows that a refit up to this depth has right (at the last, its probe).
-        destructive: the rows that the last depth has wrong and a refit up to this depth right;
-            without the last depth.
-        cumulative_chance: the same with as many refits of the last depth.
-        destructive_chance: likewise.
+        right: the rows that the probe of a depth has right.
+        cumulative: the rows that a depth up to this one has right; at the last its probe.
+        destructive: the rows that the last depth has wrong and one up to this right, without the
+            last.
     """
 
     depths: tuple[int, ...]
     right: Sequence[Estimate]
-    cumulative: Sequence[Estimate]
-    destructive: Sequence[Estimate]
-    cumulative_chance: Sequence[Estimate]
-    destructive_chance: Sequence[Estimate]
+    cumulative: Growing
+    destructive: Growing
 
 
 def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
@@ -148,27 +159,33 @@ def _ratios(sums: Float64[np.ndarray, "samples parts"]) -> Float64[np.ndarray, "
 def shares_by_depth(found: DepthPredictions, bootstrap: Bootstrap) -> SharesByDepth:
     """Return how the shares grow from depth to depth."""
     assert found.refits is not None and found.chance is not None, "read without refits"
-    right = found.right
-    last = right[:, -1:]
-    groups = [right]
-    for side in (found.hits(found.refits), found.hits(found.chance)):
-        up_to = np.logical_or.accumulate(side, axis=1)
-        every = np.concatenate([up_to, up_to[:, -1:] | last], axis=1)
-        groups += [every, up_to & ~last]
-    sizes = np.cumsum([group.shape[1] for group in groups])[:-1]
-    stacked = np.concatenate(groups, axis=1).mean(0).T  # rows, statistics
+    earlier = len(found.depths) - 1
+    last = found.right[:, -1:]
+    some = [
+        np.logical_or.accumulate(found.hits(found.refits), axis=1),
+        np.logical_or.accumulate(found.hits(found.chance), axis=1),
+        np.stack([_of_another_row(found, found.refits[:, : n + 1])[0] for n in range(earlier)], 1),
+    ]
+    rows = [found.right]
+    for up_to in some:
+        destructive = ~last * up_to
+        rows += [destructive + last * up_to, destructive[:, -1:] + last, destructive]
+    stacked = np.concatenate(rows, axis=1).mean(0).T  # rows, statistics
     estimates = bootstrap.estimates(found.n_sentences, mean_of_rows(found, stacked))
-    own, cumulative, destructive, by_chance, broken = (
-        [estimates[n] for n in part] for part in np.split(np.arange(len(estimates)), sizes)
-    )
+    # The depths 0 to 3 are 4 numbers; each level then has 3 + 1 cumulative ones and 3 destructive.
+    each = 2 * earlier + 1
+    levels = [estimates[earlier + 1 + n * each :][:each] for n in range(3)]
     return SharesByDepth(
         depths=found.depths,
-        right=own,
-        cumulative=cumulative,
-        destructive=destructive,
-        cumulative_chance=by_chance,
-        destructive_chance=broken,
+        right=estimates[: earlier + 1],
+        cumulative=_growing([one[: earlier + 1] for one in levels]),
+        destructive=_growing([one[earlier + 1 :] for one in levels]),
     )
+
+
+def _growing(levels: Sequence[Sequence[Estimate]]) -> Growing:
+    refitted, chance, guessing = levels
+    return Growing(refitted=refitted, chance=chance, guessing=guessing)
 
 
 def mean_of_rows(found: DepthPredictions, rows: Float64[np.ndarray, "rows k"]) -> Statistics:

@@ -107,7 +107,8 @@ def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]
         split: what they were scored on.
 
     Returns:
-        By run, what each seed predicted: class numbers of all are of the same names.
+        By run, what each seed predicted: class numbers of all are of the same names, while
+        probabilities stay in the order of each run's own classes.
 
     Raises:
         MissingFileError: a side file does not exist.
@@ -116,7 +117,13 @@ def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]
     """
     read = [[_read(run, record, split) for record in run.records] for run in runs]
     names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
-    sides = [[_renamed(one, names) for one in side] for side in read]
+    sides = [
+        [
+            replace(_renamed(one, names), probabilities=one.probabilities, kept=one.kept)
+            for one in side
+        ]
+        for side in read
+    ]
     reference, first = sides[0][0], runs[0]
     assert reference.gold is not None, "classes have a gold side"
     gold = Gold(reference.gold, reference.offsets, reference.names)

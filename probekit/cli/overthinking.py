@@ -9,7 +9,7 @@ import typer
 
 from probekit.base.registry import flag
 from probekit.cli import arguments
-from probekit.cli.output import print_json, progress_wanted
+from probekit.cli.output import print_json, progress_wanted, visible
 from probekit.cli.run_list import first_label, make_plan
 from probekit.cli.spread import spread
 from probekit.cli.train import parse_bytes, say_where
@@ -113,7 +113,7 @@ def overthinking(
         rows += [{"kind": "expected layer", "name": n, **asdict(one)} for n, one in layers.items()]
         print_json(rows)
     else:
-        typer.echo(overthinking_text(found, layers), nl=False)
+        _print(overthinking_text(found, layers))
 
 
 @spread
@@ -152,7 +152,7 @@ def exit_early(
     if shared.json:
         print_json([asdict(one) for one in found])
     else:
-        typer.echo(exit_text(found), nl=False)
+        _print(exit_text(found))
 
 
 def _mixes(given: _Asked) -> _Asked:
@@ -220,6 +220,12 @@ def _check_nothing_to_train(path: Path, given: _Asked) -> None:
             f"{flag(typed[0])}: {path} is a records file, from which nothing is trained; choose "
             "among its runs with --where, or give MODEL and TASK."
         )
+
+
+def _print(text: str) -> None:
+    """Print a text, in which examples may hold what a terminal would obey."""
+    for line in text.splitlines():
+        typer.echo(visible(line))
 
 
 def _draw(kind: str, records: "list[Record]", split: str | None, output: Path) -> None:

@@ -52,7 +52,7 @@ def plot_exit(records: Sequence[Record], split: str | None = None, *, ax: Given 
     """
     curves = depth_curves([one for one in records if one.resample is None])
     entries = [_COMMON | {"label": TEXTS[name]} | dict(line) for name, line in _LINES.items()]
-    ring = {"color": "#666666", "label": "chosen for a loss of 0.01"} | _CHOSEN
+    ring = {"color": "#666666", "label": "chosen threshold"} | _CHOSEN
     panels = MeasuredPanels(curves, [*entries, ring], ax)
     figure, axes = panels.open()
     for one, curve in zip(axes, curves, strict=True):
@@ -72,7 +72,7 @@ def _draw(axes: Axes, found: EarlyExit) -> None:
         style = dict(_LINES[point.rule])
         x, y = point.layers.value, factor * point.score.value
         kind = style if point.rule in ("last", "oracle") else {"color": style["color"]} | _CHOSEN
-        axes.plot([x], [y], zorder=4, **kind)
+        axes.plot([x], [y], zorder=4, clip_on=False, **kind)
         bars = {"color": style["color"], "linewidth": 0.8, "alpha": 0.6, "zorder": 2}
         axes.plot([x, x], [factor * point.score.low, factor * point.score.high], **bars)
         axes.plot([point.layers.low, point.layers.high], [y, y], **bars)

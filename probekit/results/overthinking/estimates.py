@@ -40,7 +40,7 @@ class Estimate:
         value, low, high = (
             f"{one * factor:{plus}.{decimals}f}" for one in (self.value, self.low, self.high)
         )
-        return f"{value} ({low} to {high})"
+        return value if self.low == self.high else f"{value} ({low} to {high})"
 
 
 @dataclass(frozen=True, kw_only=True)

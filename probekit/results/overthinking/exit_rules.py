@@ -115,7 +115,7 @@ class Patience(ExitRule):
         return np.append(np.arange(1.0, len(depths)), np.inf)
 
     def _word(self, threshold: float) -> str:
-        return f"{threshold:g} depths"
+        return f"{threshold:g} unchanged"
 
 
 class Fixed(ExitRule):

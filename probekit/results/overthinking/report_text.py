@@ -17,6 +17,8 @@ from probekit.results.summaries.wording import metric_text, model_text
 
 _INTERVALS = "in brackets: 95 % bootstrap intervals over sentences"
 
+_LEAST_P = 1e-16
+
 _LEGEND = (
     "refitted: each earlier depth fitted on a resample of train; chance: the last depth fitted on\n"
     "the same resamples in their place; guessing: refitted, but of another row; excess: refitted\n"
@@ -97,13 +99,17 @@ def _chosen_texts(chosen: ChosenDepth) -> list[str]:
     how = f"chosen on {chosen.chosen_on}"
     if chosen.chosen_on == "halves":
         how = "each half of the sentences has the depth that the other half chose"
-    low, high = min(chosen.p), max(chosen.p)
-    p = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g} over the seeds"
+    low, high = (_p_text(one) for one in (min(chosen.p), max(chosen.p)))
+    p = low if low == high else f"{low} to {high} over the seeds"
     return [
         f"one earlier depth in place of the last: {depths} ({how})",
         f"  repairs {chosen.repairs.text(100)} %, breaks {chosen.breaks.text(100)} %, net "
         f"{chosen.net.text(100, signed=True)} %; McNemar's exact p = {p}",
     ]
+
+
+def _p_text(p: float) -> str:
+    return f"{p:.2g}" if p >= _LEAST_P else f"below {_LEAST_P:g}"
 
 
 def _expected_text(name: str, found: ExpectedLayer) -> str:

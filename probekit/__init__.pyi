@@ -8,7 +8,9 @@ from .plots.attention import plot_attention as plot_attention
 from .plots.classes import plot_classes as plot_classes
 from .plots.confusion import plot_confusion as plot_confusion
 from .plots.depth import plot_depth as plot_depth
+from .plots.exit_curves import plot_exit as plot_exit
 from .plots.learning import plot_learning as plot_learning
+from .plots.overthinking_shares import plot_overthinking as plot_overthinking
 from .plots.style import save_figure as save_figure
 from .plots.weights import plot_weights as plot_weights
 from .probe.decoders import DECODERS as DECODERS
@@ -17,9 +19,13 @@ from .results import Record as Record
 from .results import load_records as load_records
 from .results.comparison import choose_run as choose_run
 from .results.comparison import compare as compare
+from .results.overthinking import early_exit as early_exit
+from .results.overthinking import expected_layers as expected_layers
+from .results.overthinking import overthinking as overthinking
 from .train.baselines import run_baselines as run_baselines
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.predict import predict as predict
+from .train.sweeps.depth_probes import sweep_depths as sweep_depths
 from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS
 from .train.sweeps.run import fit as fit
 from .train.sweeps.run import sweep as sweep

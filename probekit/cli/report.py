@@ -11,7 +11,7 @@ from probekit.base.registry import choose
 from probekit.cli.arguments import split_list
 from probekit.cli.output import depths_text, print_json, scores_text, weights_text
 from probekit.errors import OptionError
-from probekit.plots import PLOTS
+from probekit.plots import OF_REFITS, PLOTS
 
 if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
@@ -49,8 +49,8 @@ def plot(
         str | None,
         typer.Option(
             "--split",
-            help="depth, fewshot, fraction: dev, or test (the default where all have one); "
-            "classes: dev (the default) or test.",
+            help="depth, fewshot, fraction, overthinking, exit: dev, or test (the default where "
+            "all have one); classes: dev (the default) or test.",
         ),
     ] = None,
     classes: Annotated[
@@ -73,7 +73,8 @@ def plot(
                 "Leave it out."
             )
     path = output or Path(f"{kind}.png")
-    save_figure(draw(select(load_records(runs), where or []), **options), path)
+    records = select(load_records(runs), where or [], refits=kind in OF_REFITS)
+    save_figure(draw(records, **options), path)
     typer.echo(str(path))
 
 

@@ -156,7 +156,7 @@ def _sweep(
     from probekit.train.sweeps.run import sweep
 
     records = sweep(plan, out=out, save=save, **_where(target, shared), **ways)
-    _say_where(out, save)
+    say_where(out, save)
     return records
 
 
@@ -175,7 +175,7 @@ def _with_baselines(
         found = run_baselines(plan, out=out, save=save, **_where(target, shared), **ways)
     finally:  # the heads may be there although a baseline failed
         if out.is_file():
-            _say_where(out, save)
+            say_where(out, save)
     for note in found.notes:
         logger.info("%s", note)
     return [*found.guesses, *found.heads, *found.random]
@@ -191,7 +191,7 @@ def _where(target: Target, shared: TrainingOptions) -> dict[str, Any]:
     }
 
 
-def _say_where(out: Path, save: Path | None) -> None:
+def say_where(out: Path, save: Path | None = None) -> None:
     """Say where the records are, and the saved heads, if any."""
     logger.info("records: %s", out)
     if save is not None and save.exists():

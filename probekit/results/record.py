@@ -44,6 +44,8 @@ class Record:
         shots: K of the few-shot protocol; None elsewhere.
         fraction: share of the training split, in 0..1; None elsewhere.
         seed: seed of the sample and of the initialisation.
+        resample: number of the bootstrap resample of the drawn sentences that was fitted on, which
+            tables and figures leave out; None of a run on the sentences themselves.
         fitter: name of the fitter (``adam``, ``lbfgs``, ``ridge``); ``none`` of a baseline.
         select: what chose strength, checkpoint or rate: ``dev``, ``cv:5``, ``hold-out:0.1``; None
             where nothing was chosen.
@@ -61,8 +63,9 @@ class Record:
         diagnosis: how the fit went, by name: see ``results.diagnosis``.
         environment: device, dtypes and versions of what computed; no part of the key.
         seen: ``examples`` and ``rows`` that were fitted on, ``of_examples`` and ``of_rows`` that
-            the cache holds of that split, ``dtype`` and ``format`` in which it is stored, and
-            ``limit``, where the cache was limited.
+            the cache holds of that split, ``dtype`` and ``format`` in which it is stored,
+            ``blocks``, the number of the backbone's layers, and ``limit``, where the cache was
+            limited.
         metric: name of the metric that all scores below are in.
         eval_score: best dev score: in 0..1 for most metrics, from 1 on for perplexity.
         eval_last: dev score after the last step.
@@ -114,6 +117,7 @@ class Record:
     shots: int | None = None
     fraction: float | None = None
     seed: int
+    resample: int | None = None
     fitter: str = "adam"
     select: str | None = None
     l2: float | None = None
@@ -234,5 +238,5 @@ _REQUIRED = tuple(
 _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
-    "initial_weights", "shares", "ablation", "ablated",
+    "initial_weights", "shares", "ablation", "ablated", "resample",
 )  # fmt: skip

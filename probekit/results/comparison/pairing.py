@@ -169,6 +169,43 @@ def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
             )
 
 
+def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]:
+    """Read what several runs predicted of the classes of the same rows.
+
+    Args:
+        runs: each with a record per seed; all of one metric of classes.
+        split: what they were scored on.
+
+    Returns:
+        By run, what each seed predicted: class numbers of all are of the same names, while
+        probabilities stay in the order of each run's own classes.
+
+    Raises:
+        MissingFileError: a side file does not exist.
+        RecordError: runs predicted other sentences, rows or labels, or a record has no side file
+            that gives its score.
+    """
+    read = [[_read(run, record, split) for record in run.records] for run in runs]
+    names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
+    sides = [
+        [
+            replace(_renamed(one, names), probabilities=one.probabilities, kept=one.kept)
+            for one in side
+        ]
+        for side in read
+    ]
+    reference, first = sides[0][0], runs[0]
+    assert reference.gold is not None, "classes have a gold side"
+    gold = Gold(reference.gold, reference.offsets, reference.names)
+    scorer = METRICS[first.records[0].metric](gold)
+    for run, side in zip(runs, sides, strict=True):
+        for record, one in zip(run.records, side, strict=True):
+            _check_same(reference, one, _origin(first, first.records[0]), _origin(run, record))
+        scores = [scorer.score(one.predicted)[scorer.name] for one in side]
+        _check_scores(run, scores, split)
+    return sides
+
+
 def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 

@@ -15,8 +15,12 @@ _KEY_DIGITS = 8
 _BEGIN = re.compile(r"\s*\w+=")
 
 
-def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
-    """Return the records that meet every condition; trials of a search only if one asks for them.
+def select(
+    records: Sequence[Record], conditions: Sequence[str], *, refits: bool = False
+) -> list[Record]:
+    """Return the records that meet every condition.
+
+    Trials of a search, and runs that were fitted on resamples, only if one asks for them.
 
     Args:
         records: any records.
@@ -24,17 +28,25 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
             between them; a value is written as tables print it (``all`` or ``none`` for an option
             that was not set), a number in any notation, a model by its name or the last part of
             it, an entry by the digits that ``probekit cache ls`` prints. A value that holds a comma
-            stands alone or in quotes. ``trial=yes`` is the trials.
+            stands alone or in quotes. ``trial=yes`` is the trials, ``resample=3`` the runs that
+            were fitted on a resample of that number.
+        refits: keep all runs that were fitted on resamples beside those that are chosen, for what
+            looks for the ones that it needs.
 
     Raises:
         OptionError: a condition is malformed.
         UnknownNameError: a name is no option of a record.
         RecordError: no record is left; the message lists the values that occur.
     """
+    if refits:
+        fitted = [record for record in records if record.resample is not None]
+        return [*select([one for one in records if one.resample is None], conditions), *fitted]
     separate = [one for text in conditions for one in _separate(text)]
     kept = list(records)
     if not any(one.startswith("trial=") for one in separate):
         kept = _without_trials(kept)
+    if not any(one.startswith("resample=") for one in separate):
+        kept = _without_resamples(kept)
     for condition in separate:
         name, equals, values = condition.partition("=")
         if not equals or not values:
@@ -53,6 +65,16 @@ def _without_trials(records: Sequence[Record]) -> list[Record]:
         raise RecordError(
             "all records are trials of a search that was not finished; run it again, or choose "
             "them with --where trial=yes."
+        )
+    return kept
+
+
+def _without_resamples(records: Sequence[Record]) -> list[Record]:
+    kept = [record for record in records if record.resample is None]
+    if records and not kept:
+        raise RecordError(
+            "all records are of runs that were fitted on resamples of their sentences, as "
+            "`probekit overthinking` does; choose some with --where resample=1."
         )
     return kept
 

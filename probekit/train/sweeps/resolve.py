@@ -71,7 +71,8 @@ class Run:
     def same_for_all_seeds(self) -> bool:
         """Whether no seed differs from another: a solver on all of train draws nothing."""
         spec = self.spec
-        return spec.fit in SOLVERS and not spec.shots and spec.fraction in (None, 1)
+        drawn = spec.shots or spec.fraction not in (None, 1) or spec.resample is not None
+        return spec.fit in SOLVERS and not drawn
 
     @property
     def steps(self) -> int:

@@ -31,7 +31,7 @@ _APART = ("head", "seed", "trial", "rate_from")
 
 _AS_ASKED = (
     *("depth", "normalize", "pooling", "protocol", "shots", "fraction", "seed", "l2", "epochs"),
-    *("lr", "rate_from", "trial", "batch_size"),
+    *("lr", "rate_from", "trial", "batch_size", "resample"),
 )
 """What a record says as the settled spec does."""
 
@@ -90,6 +90,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "examples": run.n_sentences,
         "of_examples": len(splits.drawable),
         "of_rows": splits.n_rows("train"),
+        "blocks": manifest.n_blocks,
         "dtype": manifest.dtype,
         "format": manifest.backend,
     }

@@ -87,6 +87,11 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
                 f"{flag(self.searched[0])} search: nothing is trained, so no value is better "
                 "than another; leave it out."
             )
+        if self.untrained and self.resample is not None:
+            raise OptionError(
+                f"resample={self.resample} draws from the sentences that are fitted on, and "
+                "nothing is trained; leave it out."
+            )
         if self.untrained and self.init_from is None:
             option = "--fraction" if self.shots is None else "--shots"
             raise OptionError(

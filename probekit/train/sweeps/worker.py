@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
 from probekit.engines import Report
@@ -170,6 +172,7 @@ def make_streams(
     # of seed 0, with the runs 0 and 2, and one of seed 1; the positions are [0, 2, 1, 3].
     places = grouped(range(len(runs)), lambda place: stream_key(runs[place]))
     full = train_view(splits, runs[0].spec.pooling)
+    every = np.arange(full.n_examples)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
     streams = []
     for members in places.values():
@@ -177,7 +180,7 @@ def make_streams(
         fitted, judging = fitted_and_judging(spec, sample(spec, splits))
         for drawn in (fitted, judging):
             if drawn is not None and drawn.tobytes() not in views:
-                whole = len(drawn) == full.n_examples
+                whole = np.array_equal(drawn, every)  # a resample is as long, and is not
                 views[drawn.tobytes()] = full if whole else full.take(drawn)
         judge = held if spec.select == HELD_OUT else None
         streams.append(

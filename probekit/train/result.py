@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from probekit.features import FeatureView
+from probekit.results.record import BY_MEAN
 from probekit.train.attribution import Attribution
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
@@ -147,7 +148,7 @@ def freeze(
         initial_weights=_if_finite(counted.initial),
         shares=_if_finite(counted.shares),
         ablation=counted.ablation or {},
-        ablated=None if counted.ablation is None else "mean",
+        ablated=None if counted.ablation is None else BY_MEAN,
         diverged=member.diverged or not finite,
         diagnosis=diagnose(member, stream, dev.view),
         confusion=confusion_of(dev, best.predicted),

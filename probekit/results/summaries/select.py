@@ -9,14 +9,18 @@ from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
 
-_NAMES = dict.fromkeys((*OPTIONS, "seed", "trial"))
+_BESIDE = ("seed", "trial", "left_out")
+_NAMES = dict.fromkeys((*OPTIONS, *_BESIDE))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
 _KEY_DIGITS = 8
 _BEGIN = re.compile(r"\s*\w+=")
 
 
 def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
-    """Return the records that meet every condition; trials of a search only if one asks for them.
+    """Return the records that meet every condition.
+
+    Trials of a search, and runs without a layer of another run, are left out unless a condition
+    asks for them: ``trial=yes``, ``left_out=3``.
 
     Args:
         records: any records.
@@ -24,7 +28,7 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
             between them; a value is written as tables print it (``all`` or ``none`` for an option
             that was not set), a number in any notation, a model by its name or the last part of
             it, an entry by the digits that ``probekit cache ls`` prints. A value that holds a comma
-            stands alone or in quotes. ``trial=yes`` is the trials.
+            stands alone or in quotes.
 
     Raises:
         OptionError: a condition is malformed.
@@ -35,6 +39,8 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
     kept = list(records)
     if not any(one.startswith("trial=") for one in separate):
         kept = _without_trials(kept)
+    if not any(one.startswith("left_out=") for one in separate):
+        kept = _without_refits(kept)
     for condition in separate:
         name, equals, values = condition.partition("=")
         if not equals or not values:
@@ -53,6 +59,16 @@ def _without_trials(records: Sequence[Record]) -> list[Record]:
         raise RecordError(
             "all records are trials of a search that was not finished; run it again, or choose "
             "them with --where trial=yes."
+        )
+    return kept
+
+
+def _without_refits(records: Sequence[Record]) -> list[Record]:
+    kept = [record for record in records if record.left_out is None]
+    if records and not kept:
+        raise RecordError(
+            "all records are of runs without a layer of another run, whose ablation was not "
+            "finished; run it again, or choose them with --where left_out=LAYER."
         )
     return kept
 
@@ -99,7 +115,8 @@ def _is(record: Record, name: str, wanted: str) -> bool:
 
 
 def _occurring(records: Sequence[Record], name: str) -> str:
-    if name in ("seed", "trial"):
-        values = sorted({getattr(record, name) for record in records})
-        return " or ".join(value_text(name, value) for value in values)
+    if name in _BESIDE:
+        found = {getattr(record, name) for record in records}
+        values = sorted(found, key=lambda value: (value is not None, value))
+        return " or ".join("none" if one is None else value_text(name, one) for one in values)
     return " or ".join(listed_text(name, value) for (value,) in grouped(records, [name]))

@@ -13,7 +13,7 @@ from probekit.errors import OptionError
 from probekit.metrics.gold import AnyGold, Gold, LossGold, Offsets, ValueGold
 
 T = TypeVar("T")
-Consumes = Literal["classes", "values", "losses"]
+Consumes = Literal["classes", "values", "losses", "probabilities"]
 
 Counts = Float64[np.ndarray, "samples examples"]
 """How often each example of a split occurs in each of some samples."""
@@ -22,7 +22,12 @@ Parts = Float64[np.ndarray, "examples parts"]
 Scores = Float64[np.ndarray, " samples"]
 Resampler = Callable[[Counts], Scores]
 
-_GOLD: dict[Consumes, type] = {"classes": Gold, "values": ValueGold, "losses": LossGold}
+_GOLD: dict[Consumes, type] = {
+    "classes": Gold,
+    "values": ValueGold,
+    "losses": LossGold,
+    "probabilities": LossGold,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +38,13 @@ class Scale:
         percent: whether they are printed times 100.
         greater_is_better: whether the best is the largest.
         lowest: the lowest that a score can be, before it is printed.
+        decimals: digits after the point that tables print.
     """
 
     percent: bool = True
     greater_is_better: bool = True
     lowest: float = 0.0
+    decimals: int = 2
 
     @property
     def factor(self) -> float:
@@ -81,8 +88,8 @@ class Metric(ABC):
         text: what axes and captions call it.
         summary: one line for people.
         scale: how its scores are shown, and which way is better.
-        consumes: what is scored: class ids against `Gold`, values against `ValueGold`, or the
-            losses of rows (`LossGold`).
+        consumes: what is scored: class ids against `Gold`, values against `ValueGold`, the losses
+            of rows (`LossGold`), or what their probabilities score (`ROW_SCORES`, `LossGold`).
         gold: the gold side of the split.
     """
 
@@ -111,7 +118,8 @@ class Metric(ABC):
         """Return finite scores; the main score comes first, under the metric's name.
 
         Args:
-            predicted: one class id, value or loss per row, as ``consumes`` says.
+            predicted: one class id, value, loss or item of `ROW_SCORES` per row, as ``consumes``
+                says.
 
         Raises:
             OptionError: another number of predictions than rows, or a class id outside

@@ -206,14 +206,15 @@ class _Group:
             if member.best is not None:  # a solver leaves nothing but its solution
                 member.probe.load_state_dict(member.best.state)
             member.probe.eval()
-        unscored = [member for spec, member in finished if spec.solved or spec.judge is not None]
-        for member, found in zip(unscored, dev.predict(unscored), strict=True):
-            member.settle(dev.scorer.score(found), dev.metric, found)
+        said = dev.assess(members, keep=keep)
+        for (spec, member), found in zip(finished, said, strict=True):
+            if spec.solved or spec.judge is not None:
+                member.settle(dev.scorer.score(found.predicted), dev.metric, found.predicted)
         counted = attribute(dev, members, self._mean_rows() if ablate else None)
-        predicted = {name: split.predict(members) for name, split in splits.items()}
+        assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
         results = {}
         for place, (spec, member) in enumerate(finished):
-            own = {name: found[place] for name, found in predicted.items()}
+            own = {"dev": said[place]} | {name: found[place] for name, found in assessed.items()}
             results[member] = freeze(member, spec, dev, counted[place], splits, own, keep=keep)
         return results
 

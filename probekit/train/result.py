@@ -13,8 +13,9 @@ from probekit.results.record import BY_MEAN
 from probekit.train.attribution import Attribution
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
+from probekit.train.row_probabilities import RowProbabilities
 from probekit.train.sampling import class_counts, type_names
-from probekit.train.scoring import ScoredSplit, confusion_of, weights_by_class
+from probekit.train.scoring import Assessed, ScoredSplit, confusion_of, weights_by_class
 from probekit.train.stream import StreamSpec
 
 _FALLING = 0.99
@@ -35,7 +36,8 @@ class FitResult:
         best_step: step of the best dev score.
         best_epoch: the same in epochs; a fraction inside an epoch.
         test_score: test score of the best checkpoint; ``None`` without a test split.
-        scores: the metric's other scores by the best checkpoint, as ``dev/NAME``, ``test/NAME``.
+        scores: all scores of the best checkpoint, as ``dev/NAME``, ``test/NAME``: the metric's, and
+            ``loss``, ``ece`` and ``brier`` of probabilities, or the ``loss`` of numbers.
         curve: (step, mean training loss since the last point, dev score).
         weights: weight of each layer by the best checkpoint, after softmax where there is one;
             the mean over the dev rows where rows differ.
@@ -60,6 +62,7 @@ class FitResult:
             linear probes that step together share their time equally.
         predictions: class number, value or loss of each row by the best checkpoint, by split name,
             on request.
+        probabilities: what the probabilities of these rows say, likewise; none of numbers.
     """
 
     state: Mapping[str, Tensor] = field(repr=False)
@@ -86,6 +89,7 @@ class FitResult:
     n_head_params: int
     train_seconds: float
     predictions: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    probabilities: Mapping[str, RowProbabilities] = field(default_factory=dict, repr=False)
 
 
 def freeze(
@@ -94,7 +98,7 @@ def freeze(
     dev: ScoredSplit,
     counted: Attribution,
     others: Mapping[str, ScoredSplit],
-    predicted: Mapping[str, np.ndarray],
+    assessed: Mapping[str, Assessed],
     *,
     keep: bool,
 ) -> FitResult:
@@ -106,12 +110,16 @@ def freeze(
         dev: the dev split.
         counted: what its layers count there.
         others: other splits, by name.
-        predicted: what it predicts of each of them.
-        keep: keep what it predicts.
+        assessed: what it says of dev and of each of them.
+        keep: keep what it says.
     """
     best, metric = member.best, dev.metric.name
     assert best is not None, "no checkpoint was scored"
+    predicted = {name: assessed[name].predicted for name in others}
     scores = {name: others[name].scorer.judge(rows) for name, rows in predicted.items()}
+    of_probabilities = {
+        name: split.scores(assessed[name]) for name, split in {"dev": dev, **others}.items()
+    }
     normalization = member.normalization.cut(member.spec.layers)
     head = member.probe.head
     parts = {"head": head, "decoder": member.probe.decoder, "normalization": normalization}
@@ -138,7 +146,7 @@ def freeze(
         scores={
             f"{split}/{name}": score
             for split, own in {"dev": best.scores, **scores}.items()
-            for name, score in own.items()
+            for name, score in (of_probabilities[split] | own).items()
         },
         curve=tuple(member.curve),
         # huge values may be finite, and what is computed from them not
@@ -156,6 +164,11 @@ def freeze(
         n_head_params=count_parameters(head),
         train_seconds=member.reading.seconds + member.stepping.seconds,
         predictions={"dev": best.predicted, **predicted} if keep else {},
+        probabilities={
+            name: found.probabilities
+            for name, found in assessed.items()
+            if keep and found.probabilities is not None
+        },
     )
 
 

@@ -1,6 +1,7 @@
 """Score many members on one split in one pass: each row is read and normalised once for all."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,37 @@ import torch
 from torch import Tensor
 
 from probekit.features import FeatureView
-from probekit.metrics import AnyGold, Gold, LossGold, Metric, ValueGold, confusion
+from probekit.metrics import (
+    OF_PROBABILITIES,
+    AnyGold,
+    Gold,
+    LossGold,
+    Metric,
+    SquaredError,
+    ValueGold,
+    confusion,
+)
 from probekit.probe.heads.contract import HeadInput, LayerWeights, Reads
 from probekit.train.member import Member
+from probekit.train.row_probabilities import Block, RowProbabilities, assess
 from probekit.train.sampling import type_names
 from probekit.train.source import Inputs, Source
 
 MOST_CLASSES = 200
 """Of more, no record should hold a confusion."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Assessed:
+    """What a member says of the rows of a split.
+
+    Attributes:
+        predicted: what the metric consumes: a class, value or loss per row.
+        probabilities: what its probabilities say; None of numbers.
+    """
+
+    predicted: np.ndarray
+    probabilities: RowProbabilities | None
 
 
 class ScoredSplit:
@@ -45,8 +69,63 @@ class ScoredSplit:
                 found: Tensor = member.probe.row_losses(z, inputs.targets, inputs.offsets)
             else:
                 found = member.probe.predict(z, inputs.offsets)
-            parts[member].append(found.double() if found.is_floating_point() else found)
-        return [torch.cat(parts[member]).cpu().numpy() for member in members]
+            parts[member].append(found)
+        return [_joined(parts[member]) for member in members]
+
+    def assess(self, members: Sequence[Member], *, keep: bool) -> list[Assessed]:
+        """Return what `predict` does of each member, and what its probabilities say.
+
+        They say nothing of numbers, nor of classes that are scored by their losses alone.
+
+        Args:
+            members: in evaluation mode.
+            keep: keep the probabilities of every row.
+        """
+        parts: dict[Member, list[Tensor]] = {member: [] for member in members}
+        blocks: dict[Member, list[Block]] = {member: [] for member in members}
+        for member, z, inputs in self.visit(members):
+            found, block = self._assess_block(member, z, inputs, keep=keep)
+            parts[member].append(found)
+            blocks[member] += [] if block is None else [block]
+        return [
+            Assessed(
+                predicted=_joined(parts[member]),
+                probabilities=RowProbabilities.joined(own) if (own := blocks[member]) else None,
+            )
+            for member in members
+        ]
+
+    @torch.no_grad()
+    def _assess_block(
+        self, member: Member, z: HeadInput, inputs: Inputs, *, keep: bool
+    ) -> tuple[Tensor, Block | None]:
+        probe, targets, offsets = member.probe, inputs.targets, inputs.offsets
+        decoder = probe.decoder
+        if self.metric.consumes != "losses":
+            logits = probe.evaluated(z)
+            found = decoder.predict(logits, offsets)
+            if self.metric.consumes == "values":
+                return found, None
+            return found, assess(decoder, logits, targets, offsets, predicted=found, kept=keep)
+        logits = probe.logits(z)
+        losses = decoder.row_losses(logits, targets, offsets)
+        if len(self.view.labels):
+            return losses, None
+        return losses, assess(decoder, logits, targets, offsets, predicted=None, kept=keep)
+
+    def scores(self, assessed: Assessed) -> dict[str, float]:
+        """Return loss, calibration error and Brier score, as far as they are defined."""
+        if self.metric.consumes == "values":
+            (error,) = SquaredError(self.scorer.gold).score(assessed.predicted).values()
+            return {"loss": error}
+        if assessed.probabilities is None:
+            return {}
+        rows, gold = assessed.probabilities.scores, LossGold(len(self.view))
+        return {
+            name: score
+            for metric in OF_PROBABILITIES
+            for name, score in metric(gold).score(rows).items()
+        }
 
     def visit(self, members: Sequence[Member]) -> Iterator[tuple[Member, HeadInput, Inputs]]:
         """Yield each block of rows for each member, as it reads them and as they came."""
@@ -55,6 +134,12 @@ class ScoredSplit:
             for inputs in source.blocks() if chosen else ():
                 for member in chosen:
                     yield member, inputs.of(member.normalization, member.spec.layers), inputs
+
+
+def _joined(parts: Sequence[Tensor]) -> np.ndarray:
+    """Return what was found of every block, numbers in float64."""
+    found = torch.cat(list(parts)).cpu()
+    return (found.double() if found.is_floating_point() else found).numpy()
 
 
 def gold_of(view: FeatureView, metric: type[Metric]) -> AnyGold:

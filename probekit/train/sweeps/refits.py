@@ -1,10 +1,10 @@
 """Runs without one of their layers, fitted again: what each layer has that the others have not."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from probekit.errors import OptionError
+from probekit.metrics.perplexity import ENDLESS
 from probekit.results import Record
 from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.train.sweeps.resolve import Run
@@ -61,7 +61,10 @@ def with_refits(record: Record, refitted: Mapping[int, Record]) -> Record:
     Args:
         record: of the run with all layers.
         refitted: of the runs without one, by layer.
+
+    Returns:
+        No numbers where a loss is not finite.
     """
     found = {layer: one.scores[LOSS] - record.scores[LOSS] for layer, one in refitted.items()}
-    finite = all(map(math.isfinite, found.values()))
+    finite = all(abs(one) < ENDLESS / 2 for one in found.values())
     return replace(record, ablated=BY_REFIT, ablation=found if finite else {})

@@ -58,7 +58,10 @@ def test_weights_and_conditions(few):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--of", "layers"), "unknown table 'layers'. Choose from: depth, scores, weights."),
+        (
+            ("--of", "layers"),
+            "unknown table 'layers'. Choose from: ablation, depth, scores, shares, weights.",
+        ),
         (
             ("--style", "latex"),
             "unknown table style 'latex'. Did you mean 'text'? Choose from: jsonl",

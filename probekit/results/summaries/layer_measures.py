@@ -27,6 +27,7 @@ class LayerMeasure:
         absent: what is said where no record holds any, after how many there are.
         text: what the numbers of some records are, in a line.
         distances: lines on how far the numbers of some columns lie apart.
+        before: a record to the same numbers before anything was trained, where that is known.
         way: how the numbers of a record came about, where there are several ways.
         decimals: digits behind the point.
     """
@@ -35,6 +36,7 @@ class LayerMeasure:
     absent: str
     text: Callable[[Sequence[Record]], str]
     distances: Callable[[Mapping[str, Sequence[Record]]], list[str]] = lambda columns: []
+    before: Callable[[Record], Mapping[int, float]] = lambda record: {}
     way: Callable[[Record], str | None] = lambda record: None
     decimals: int = 3
 
@@ -77,6 +79,10 @@ class LayerMeasure:
         """
         return dict(sorted(mean_values(members, self.values, what).items()))
 
+    def means_before(self, members: Sequence[Record], what: str) -> dict[int, Interval]:
+        """Return the same of what there was before training; nothing where that is not known."""
+        return mean_values(members, self.before, what)
+
 
 def _weights_line(held: Sequence[Record], raw: bool) -> str:
     parts = [f"weight of each layer {weights_text(held, raw)}", caution_text(held)]
@@ -100,6 +106,7 @@ WEIGHTS = LayerMeasure(
     "--head attention-fusion.",
     partial(_weights_line, raw=False),
     distances_text,
+    before=lambda record: record.initial_weights,
 )
 RAW_WEIGHTS = LayerMeasure(
     lambda record: layer_weights(record, raw=True),

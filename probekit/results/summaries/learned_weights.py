@@ -91,7 +91,7 @@ def _distances(members: Sequence[Record]) -> str:
         mean = interval(moved)
         half = "" if mean.half is None else f" ± {mean.half:.3f}"
         parts.append(f"weights {mean.mean:.3f}{half} from those before training")
-    if apart is not None and len(members[0].weights) > 1:
+    if apart:  # neither a single seed, nor seeds that decide nothing
         earlier = "" if before is None else f" (before training {before:.3f})"
         parts.append(f"seeds {apart:.3f} from each other{earlier}")
     return ", ".join(parts)

@@ -34,9 +34,10 @@ NEAR = "~"
 
 @dataclass(frozen=True)
 class _Layers:
-    """One column: values by layer, the troubles of their runs, and the best depth, if any."""
+    """One column: values by layer, also before training, their runs' troubles, the best depth."""
 
     values: Mapping[int, Interval]
+    before: Mapping[int, Interval] = field(default_factory=dict)
     factor: float = 1.0
     troubles: Mapping[int, Sequence[str]] = field(default_factory=dict)
     best: BestDepth | None = None
@@ -49,6 +50,8 @@ class _Layers:
     def to_json(self, layer: int) -> dict[str, Any]:
         """Return a cell, its value as in the records."""
         said: dict[str, Any] = {"marks": list(self.troubles.get(layer, ()))}
+        if self.before:
+            said["before_training"] = self.before[layer].mean
         if self.best is not None:
             said |= {"best": layer == self.best.best, "within_noise": layer in self.best.within}
         return asdict(self.values[layer]) | said
@@ -159,7 +162,11 @@ def measure_table(records: Sequence[Record], measure: LayerMeasure, style: Style
     columns = {}
     for name, members in measure.columns(measure.held(records)).items():
         values = measure.means(members, name)
-        columns[name] = _Layers(values, troubles=dict.fromkeys(values, marks(members)))
+        columns[name] = _Layers(
+            values,
+            before=measure.means_before(members, name),
+            troubles=dict.fromkeys(values, marks(members)),
+        )
     return _layer_table(columns, style, decimals=measure.decimals)
 
 

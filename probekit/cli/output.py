@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from probekit.extraction import Forecast
     from probekit.extraction.maintenance import RowErrors
     from probekit.results import Record
+    from probekit.results.summaries.layer_measures import LayerMeasure
     from probekit.results.summaries.scored import Scored
     from probekit.results.tables import Style
     from probekit.store.entry import Entry
@@ -195,12 +196,21 @@ def depths_text(
 
 def weights_text(records: "Sequence[Record]", *, raw: bool = False, style: "Style" = "text") -> str:
     """Return the table of layer weights, and below it what they are; JSON lines stand alone."""
-    from probekit.results.summaries.learned_weights import with_weights
-    from probekit.results.tables import footnotes, weights_caption, weights_table
+    from probekit.results.summaries.layer_measures import RAW_WEIGHTS, WEIGHTS
 
-    text = weights_table(records, raw, style)
-    notes = footnotes(with_weights(records, raw), style)
-    return _captioned(text, notes, weights_caption(records, raw), style)
+    return measure_text(records, RAW_WEIGHTS if raw else WEIGHTS, style)
+
+
+def measure_text(
+    records: "Sequence[Record]", measure: "LayerMeasure", style: "Style" = "text"
+) -> str:
+    """Return the table of a number of each layer, and below it what it is."""
+    from probekit.results.tables import footnotes, measure_caption, measure_table
+
+    text = measure_table(records, measure, style)
+    held = measure.held(records)
+    notes = footnotes(held, style, more=measure.distances(measure.columns(held)))
+    return _captioned(text, notes, measure_caption(records, measure), style)
 
 
 def _captioned(table: str, footnotes: str, caption: str, style: "Style") -> str:

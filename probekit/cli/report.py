@@ -9,7 +9,7 @@ import typer
 
 from probekit.base.registry import choose
 from probekit.cli.arguments import split_list
-from probekit.cli.output import depths_text, print_json, scores_text, weights_text
+from probekit.cli.output import depths_text, measure_text, print_json, scores_text, weights_text
 from probekit.errors import OptionError
 from probekit.plots import OF_REFITS, PLOTS
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
 
 *_FIRST, _LAST = PLOTS
-_TABLES = ("scores", "depth", "weights")
+_TABLES = ("scores", "depth", "weights", "shares", "ablation")
 _RUN_HELP = (
     "A records file; where it holds several settings, with conditions that leave one of them, "
     "such as #head=p32#shots=128 (or #head=p32,shots=128), or with #KEY of a record."
@@ -81,7 +81,12 @@ def plot(
 def table(
     runs: Runs,
     of: Annotated[
-        str, typer.Option("--of", help="scores; or depth or weights, with a row per layer.")
+        str,
+        typer.Option(
+            "--of",
+            help="scores; or with a row per layer: depth, weights, shares (of the logits), "
+            "ablation (the loss without a layer).",
+        ),
     ] = "scores",
     where: Where = None,
     split: Annotated[
@@ -102,6 +107,7 @@ def table(
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
     from probekit.results import load_records
+    from probekit.results.summaries.layer_measures import MEASURES
     from probekit.results.summaries.select import select
     from probekit.results.tables import STYLES
 
@@ -117,6 +123,8 @@ def table(
     records = select(load_records(runs), where or [])
     if of == "weights":
         text = weights_text(records, raw=raw, style=layout)
+    elif of in MEASURES:
+        text = measure_text(records, MEASURES[of], layout)
     elif of == "depth":
         text = depths_text(records, cast("Scored | None", split), layout)
     else:

@@ -32,6 +32,14 @@ Predictions = Annotated[
         help="Write dev and test predictions beside the records; depths are compared by them.",
     ),
 ]
+Ablate = Annotated[
+    str | None,
+    typer.Option(
+        "--ablate",
+        help="Leave each layer out in turn and record what the dev loss gains: mean (its rows are "
+        "their train mean, nothing is fitted again) or refit (fitted again on the other layers).",
+    ),
+]
 Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
 Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
 
@@ -56,6 +64,7 @@ def train(
     asked: Asked,
     save: Save = None,
     predictions: Predictions = False,
+    ablate: Ablate = None,
     baselines: Annotated[
         bool,
         typer.Option("--baselines", help="Train what to hold it against, in the same table."),
@@ -70,7 +79,8 @@ def train(
     plan = make_plan(target, shared, asked, head=head, depths=[depth])
     out = shared.out or target.default_out(first_label(asked))
     start = _with_baselines if baselines else _sweep
-    records = start(plan, out, target, shared, save, predictions=predictions, workers=workers)
+    ways = {"predictions": predictions, "ablate": ablate, "workers": workers}
+    records = start(plan, out, target, shared, save, **ways)
     print_records(records, json=shared.json)
 
 
@@ -91,6 +101,7 @@ def sweep(
     asked: Asked,
     save: Save = None,
     predictions: Predictions = False,
+    ablate: Ablate = None,
     workers: Workers = 1,
     engine: Engine = "local",
     own: arguments.OwnData,
@@ -103,7 +114,7 @@ def sweep(
     target = Target.of(model, task, own, shared)
     plan = make_plan(target, shared, asked, head=head, depths=each(depth, int, "--depth"))
     out = shared.out or target.default_out(first_label(asked))
-    ways = {"predictions": predictions, "workers": workers, "engine": engine}
+    ways = {"predictions": predictions, "ablate": ablate, "workers": workers, "engine": engine}
     records = _sweep(plan, out, target, shared, save, **ways)
     print_records(records, json=shared.json)
 

@@ -11,6 +11,9 @@ from probekit.results import plain
 
 logger = logging.getLogger(__name__)
 
+BY_MEAN, BY_REFIT = "mean", "refit"
+"""How a layer is left out: its rows are their mean, or the head is fitted again on the others."""
+
 CurvePoint = Sequence[float]
 """One evaluation during training: step, mean training loss since the last one, dev score."""
 
@@ -58,6 +61,8 @@ class Record:
         rate_from: where the rates are from: ``published`` (of a protocol), ``fixed`` (by default or
             by the user) or ``searched``; None of what has no rate.
         trial: whether the run is a trial of a search, which tables and figures leave out.
+        left_out: layer of another run that this one leaves out, for the ablation of that one;
+            tables and figures leave it out as well. None of any other run.
         batch_size: sentences per step.
         optimizer: name of the optimizer.
         diagnosis: how the fit went, by name: see ``results.diagnosis``.
@@ -127,6 +132,7 @@ class Record:
     rates: Mapping[str, float] = field(default_factory=dict)
     rate_from: str | None = None
     trial: bool = False
+    left_out: int | None = None
     batch_size: int | None = None
     optimizer: str
     diagnosis: Mapping[str, Any] = field(default_factory=dict)
@@ -238,5 +244,5 @@ _REQUIRED = tuple(
 _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
-    "initial_weights", "shares", "ablation", "ablated", "resample",
+    "initial_weights", "shares", "ablation", "ablated", "left_out", "resample",
 )  # fmt: skip

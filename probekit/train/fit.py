@@ -5,18 +5,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 
 import torch
+from torch import Tensor
 
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import interrupts_held, keep_few_kernels, keep_free_memory
 from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.metrics import Metric
+from probekit.train.ablation import MeanRows, mean_rows
+from probekit.train.attribution import attribute
 from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
-from probekit.train.stream import Stream, StreamSpec
+from probekit.train.stream import Stream, StreamSpec, union
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +47,7 @@ def fit_group(
     device: str = "cpu",
     memory: int | None = None,
     predictions: bool = False,
+    ablate: bool = False,
     report: Report = lambda news: None,
 ) -> list[tuple[FitResult, ...]]:
     """Train the members of all streams and score them on dev and on other splits.
@@ -64,6 +68,7 @@ def fit_group(
         memory: bytes that rows may take; more are streamed from disk. ``None`` is half of what is
             free.
         predictions: keep the predictions of the best checkpoints.
+        ablate: find the loss on dev when the rows of each layer are their mean over train.
         report: receives the number of steps done, counted over members, and which member was
             scored last, in words.
 
@@ -86,7 +91,8 @@ def fit_group(
         interrupt = group.train()
         try:
             with nullcontext() if interrupt else interrupts_held():
-                found = group.finish(others or {}, metrics or {}, keep=predictions)
+                ways = {"keep": predictions, "ablate": ablate}
+                found = group.finish(others or {}, metrics or {}, **ways)
         except KeyboardInterrupt as late:  # held until all was found, or the second one
             interrupt = late
     if interrupt:
@@ -183,7 +189,12 @@ class _Group:
                     stream.scored_at = stream.step
 
     def finish(
-        self, others: Mapping[str, FeatureView], metrics: Mapping[str, type[Metric]], *, keep: bool
+        self,
+        others: Mapping[str, FeatureView],
+        metrics: Mapping[str, type[Metric]],
+        *,
+        keep: bool,
+        ablate: bool,
     ) -> dict[Member, FitResult]:
         """Return members to their best checkpoint, weigh their layers, score the other splits."""
         finished, dev, splits = self._finished(), self._dev, dict[str, ScoredSplit]()
@@ -199,10 +210,21 @@ class _Group:
         for (spec, member), found in zip(finished, said, strict=True):
             if spec.solved or spec.judge is not None:
                 member.settle(dev.scorer.score(found.predicted), dev.metric, found.predicted)
-        weights = dev.weigh(members)
+        counted = attribute(dev, members, self._mean_rows() if ablate else None)
         assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
         results = {}
         for place, (spec, member) in enumerate(finished):
             own = {"dev": said[place]} | {name: found[place] for name, found in assessed.items()}
-            results[member] = freeze(member, spec, dev, weights[place], splits, own, keep=keep)
+            results[member] = freeze(member, spec, dev, counted[place], splits, own, keep=keep)
         return results
+
+    def _mean_rows(self) -> MeanRows:
+        """Return the mean row of each layer over what the finished members were fitted on."""
+        found: dict[Member, Tensor] = {}
+        for stream in self.running:
+            members = [one for one in stream.finished if len(one.spec.layers) > 1]
+            if members:
+                layers = union([stream.spec])["rows"]
+                source = self._residency.source(stream.spec.train, "rows", layers, once=True)
+                found.update(mean_rows(source, members))
+        return found

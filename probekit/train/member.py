@@ -16,7 +16,7 @@ from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.metrics.perplexity import ENDLESS
 from probekit.probe.decoders import DecoderSpec
-from probekit.probe.heads.contract import HeadSpec
+from probekit.probe.heads.contract import FusionHead, HeadSpec
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent
@@ -103,15 +103,13 @@ class Member:
         """Initialise the modules from the seed and the names of head and decoder alone."""
         self.spec, self.name = spec, f"{spec.head.name} seed {seed}"
         self.normalization = normalization
-        head = spec.head.build(
-            spec.layers, train.array.dim, torch_generator(seed, "head", spec.head.name)
-        )
+        self._seed, self._dim = seed, train.array.dim
+        head = self.fresh_head()
         decoder = spec.decoder.build(
             head.width, train.n_outputs, torch_generator(seed, "decoder", spec.decoder.name)
         )
         decoder.fit_targets(torch.from_numpy(train.targets))
         if spec.start is not None:
-            start_from("head.", spec.start, head)
             start_from("decoder.", spec.start, decoder)
         head.requires_grad_(not spec.freeze_head)
         self.probe = Probe(head, decoder).to(device)
@@ -125,6 +123,18 @@ class Member:
         self.reading, self.stepping = Stopwatch(device), Stopwatch(device)
         self._loss = torch.zeros((), device=device)
         self._steps = 0
+
+    def fresh_head(self) -> FusionHead:
+        """Return the head as it is before anything is trained, on the CPU; the same each time.
+
+        A saved head that the run starts from is that saved head.
+        """
+        head = self.spec.head.build(
+            self.spec.layers, self._dim, torch_generator(self._seed, "head", self.spec.head.name)
+        )
+        if self.spec.start is not None:
+            start_from("head.", self.spec.start, head)
+        return head
 
     def count(self, loss: Tensor) -> None:
         """Note the loss of one step, a number without a graph."""

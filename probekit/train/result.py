@@ -9,7 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from probekit.features import FeatureView
-from probekit.probe.heads.contract import LayerWeights
+from probekit.results.record import BY_MEAN
+from probekit.train.attribution import Attribution
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
 from probekit.train.row_probabilities import RowProbabilities
@@ -43,6 +44,12 @@ class FitResult:
         raw_weights: the same before softmax; ``None`` for a head without one.
         class_weights: weight of each layer, averaged over the dev rows of each gold class; empty
             for a head that gives all rows the same weights.
+        initial_weights: mean weight of each layer over the dev rows before anything was trained;
+            empty for a head that gives all rows the same weights.
+        shares: share of each layer in the variance of the dev logits; empty where the logits are no
+            sum over layers, or do not vary.
+        ablation: dev loss of a row without a layer less that with all, by layer, on request.
+        ablated: ``mean`` where that was found, by the mean of a layer's rows in their place.
         diverged: whether the loss or a trained value ceased to be finite. The best checkpoint is
             from before; where none was, the scores are arbitrary, and weights that are not finite
             are left out.
@@ -71,6 +78,10 @@ class FitResult:
     weights: Mapping[int, float]
     raw_weights: Mapping[int, float] | None
     class_weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    initial_weights: Mapping[int, float] = field(default_factory=dict)
+    shares: Mapping[int, float] = field(default_factory=dict)
+    ablation: Mapping[int, float] = field(default_factory=dict)
+    ablated: str | None = None
     diverged: bool = False
     diagnosis: Mapping[str, Any] = field(default_factory=dict)
     confusion: Mapping[str, Any] | None = None
@@ -85,7 +96,7 @@ def freeze(
     member: Member,
     stream: StreamSpec,
     dev: ScoredSplit,
-    weighed: LayerWeights,
+    counted: Attribution,
     others: Mapping[str, ScoredSplit],
     assessed: Mapping[str, Assessed],
     *,
@@ -97,7 +108,7 @@ def freeze(
         member: trained, and scored on dev.
         stream: what it was trained on.
         dev: the dev split.
-        weighed: the layer weights of its dev rows.
+        counted: what its layers count there.
         others: other splits, by name.
         assessed: what it says of dev and of each of them.
         keep: keep what it says.
@@ -112,6 +123,7 @@ def freeze(
     normalization = member.normalization.cut(member.spec.layers)
     head = member.probe.head
     parts = {"head": head, "decoder": member.probe.decoder, "normalization": normalization}
+    weighed = counted.weights
     weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
     finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
     return FitResult(
@@ -141,6 +153,10 @@ def freeze(
         weights=weights if finite else {},
         raw_weights=raw_weights if finite else None,
         class_weights=weights_by_class(weighed, dev.view) if finite else {},
+        initial_weights=_if_finite(counted.initial),
+        shares=_if_finite(counted.shares),
+        ablation=counted.ablation or {},
+        ablated=None if counted.ablation is None else BY_MEAN,
         diverged=member.diverged or not finite,
         diagnosis=diagnose(member, stream, dev.view),
         confusion=confusion_of(dev, best.predicted),
@@ -154,6 +170,11 @@ def freeze(
             if keep and found.probabilities is not None
         },
     )
+
+
+def _if_finite(values: Mapping[int, float]) -> Mapping[int, float]:
+    """Return values, or nothing where one is not finite."""
+    return values if all(map(math.isfinite, values.values())) else {}
 
 
 def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from probekit.metrics import (
     confusion,
 )
 from probekit.probe.heads.contract import HeadInput, LayerWeights, Reads
-from probekit.train.contributions import Contributions
 from probekit.train.member import Member
 from probekit.train.row_probabilities import Block, RowProbabilities, assess
 from probekit.train.sampling import type_names
@@ -65,7 +64,7 @@ class ScoredSplit:
     def predict(self, members: Sequence[Member]) -> list[np.ndarray]:
         """Return what the metric consumes of each member: a class, value or loss per row."""
         parts: dict[Member, list[Tensor]] = {member: [] for member in members}
-        for member, z, inputs in self._visit(members):
+        for member, z, inputs in self.visit(members):
             if self.metric.consumes == "losses":
                 found: Tensor = member.probe.row_losses(z, inputs.targets, inputs.offsets)
             else:
@@ -84,7 +83,7 @@ class ScoredSplit:
         """
         parts: dict[Member, list[Tensor]] = {member: [] for member in members}
         blocks: dict[Member, list[Block]] = {member: [] for member in members}
-        for member, z, inputs in self._visit(members):
+        for member, z, inputs in self.visit(members):
             found, block = self._assess_block(member, z, inputs, keep=keep)
             parts[member].append(found)
             blocks[member] += [] if block is None else [block]
@@ -128,31 +127,7 @@ class ScoredSplit:
             for name, score in metric(gold).score(rows).items()
         }
 
-    def weigh(self, members: Sequence[Member]) -> list[LayerWeights]:
-        """Return each member's layer weights, one vector, or one per row where they differ.
-
-        Those of a sum of maps (``concat``) are what its layers contribute: see `Contributions`.
-        """
-        parts: dict[Member, list[LayerWeights]] = {member: [] for member in members}
-        sums = {  # members whose h is a sum of maps of its layers
-            member: Contributions(member.probe)
-            for member in members
-            if member.probe.head.layer_maps() is not None
-        }
-        read = [one for one in members if one in sums or one.probe.head.per_row]
-        for member, z, _ in self._visit(read):
-            if member not in sums:
-                parts[member].append(member.probe.head.layer_weights(z))
-            elif isinstance(z, Tensor):
-                sums[member].add(z)
-        for member in members:
-            if member in sums:
-                parts[member].append(sums[member].weights())
-            elif not member.probe.head.per_row:
-                parts[member].append(member.probe.head.layer_weights(None))
-        return [LayerWeights.concatenate(parts[member]) for member in members]
-
-    def _visit(self, members: Sequence[Member]) -> Iterator[tuple[Member, HeadInput, Inputs]]:
+    def visit(self, members: Sequence[Member]) -> Iterator[tuple[Member, HeadInput, Inputs]]:
         """Yield each block of rows for each member, as it reads them and as they came."""
         for reads, source in self.sources.items():
             chosen = [member for member in members if member.spec.head.reads == reads]

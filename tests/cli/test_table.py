@@ -49,7 +49,12 @@ def test_depths_have_a_row_each(few, split, score):
 def test_weights_and_conditions(few):
     records = [record for record in load_records(few) if record.head == "p32"]
     printed = done("table", *few, "--of", "weights", "--where", "head=p32").out
-    assert printed == weights_table(records) + "\n" + weights_caption(records) + "\n"
+    first, second = (record.weights for record in records)
+    gap = sum(abs(first[layer] - second[layer]) for layer in first) / 2
+    apart = f"p32: seeds {gap:.3f} from each other\n"
+    meaning = "(distances are half the sum of absolute differences: 0 the same, 1 disjoint)\n"
+    expected = weights_table(records) + "\n" + apart + meaning + weights_caption(records) + "\n"
+    assert printed == expected
     assert " weight of each layer after the softmax; mean ± half width of the 95 %" in printed
     raw = done("table", *few, "--of", "weights", "--where", "head=p32", "--raw").out
     assert raw.startswith(weights_table(records, raw=True)) and "before the softmax" in raw
@@ -58,7 +63,10 @@ def test_weights_and_conditions(few):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--of", "layers"), "unknown table 'layers'. Choose from: depth, scores, weights."),
+        (
+            ("--of", "layers"),
+            "unknown table 'layers'. Choose from: ablation, depth, scores, shares, weights.",
+        ),
         (
             ("--style", "latex"),
             "unknown table style 'latex'. Did you mean 'text'? Choose from: jsonl",

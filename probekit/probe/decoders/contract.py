@@ -85,6 +85,11 @@ class Decoder(nn.Module, ABC):
         """
         return None
 
+    @property
+    def logit_weight(self) -> Float[Tensor, "classes width"] | None:
+        """Weight of the map from h to the logits in evaluation mode, if that is affine."""
+        return None if self.affine is None else self.affine[0]
+
     def fit_targets(self, targets: Targets) -> None:
         """Learn what the decoder must know of the train targets before the first step.
 

@@ -1,11 +1,13 @@
 """The weight that heads gave each layer, over seeds."""
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from probekit.errors import RecordError
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import full_depth
-from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import mean_values
 
 _MIXTURES = ("p32", "scalar-mix")
@@ -54,6 +56,51 @@ def caution_text(records: Sequence[Record]) -> str:
         for record in records
     )
     return "raw layers: L2 favours large ones" if favoured else ""
+
+
+def distance(weights: Mapping[int, float], others: Mapping[int, float]) -> float:
+    """Return how far apart two sets of weights are: half the sum of absolute differences.
+
+    That is their total variation distance: 0 of the same weights, 1 of two layers' vertices.
+    """
+    return math.fsum(abs(weights[layer] - others[layer]) for layer in weights) / 2
+
+
+def distances_text(columns: Mapping[str, Sequence[Record]]) -> list[str]:
+    """Return a line on each column of weights: how far they moved, and how far seeds lie apart.
+
+    Of heads that weigh each row by itself, and start from weights that the data and the first
+    values of their parameters give, the weights that were there before training are told from what
+    training made of them.
+
+    Args:
+        columns: records that differ in their seed alone, by name.
+    """
+    lines = {name: _distances(members) for name, members in columns.items()}
+    found = [f"{name}: {line}" for name, line in lines.items() if line]
+    meaning = "(distances are half the sum of absolute differences: 0 the same, 1 disjoint)"
+    return [*found, meaning] if found else []
+
+
+def _distances(members: Sequence[Record]) -> str:
+    moved = [distance(one.weights, one.initial_weights) for one in members if one.initial_weights]
+    apart = _apart([one.weights for one in members])
+    before = _apart([one.initial_weights for one in members if one.initial_weights])
+    parts = []
+    if moved:
+        mean = interval(moved)
+        half = "" if mean.half is None else f" ± {mean.half:.3f}"
+        parts.append(f"weights {mean.mean:.3f}{half} from those before training")
+    if apart:  # neither a single seed, nor seeds that decide nothing
+        earlier = "" if before is None else f" (before training {before:.3f})"
+        parts.append(f"seeds {apart:.3f} from each other{earlier}")
+    return ", ".join(parts)
+
+
+def _apart(found: Sequence[Mapping[int, float]]) -> float | None:
+    """Return the mean distance of all pairs; None where there is no pair."""
+    pairs = [distance(*pair) for pair in combinations(found, 2)]
+    return math.fsum(pairs) / len(pairs) if pairs else None
 
 
 def lost_weights(records: Sequence[Record], held: Sequence[Record]) -> list[Record]:

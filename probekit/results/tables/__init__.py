@@ -2,8 +2,14 @@
 
 from probekit.results.summaries.scored import Score
 from probekit.results.summaries.text_layout import STYLES, Style
-from probekit.results.tables.by_layer import depth_table, weights_table
-from probekit.results.tables.captions import caption, footnotes, weights_caption
+from probekit.results.tables.by_layer import (
+    ablation_table,
+    depth_table,
+    measure_table,
+    shares_table,
+    weights_table,
+)
+from probekit.results.tables.captions import caption, footnotes, measure_caption, weights_caption
 from probekit.results.tables.scores import ScoreRow, summarise, table
 
 __all__ = [
@@ -11,9 +17,13 @@ __all__ = [
     "Score",
     "ScoreRow",
     "Style",
+    "ablation_table",
     "caption",
     "depth_table",
     "footnotes",
+    "measure_caption",
+    "measure_table",
+    "shares_table",
     "summarise",
     "table",
     "weights_caption",

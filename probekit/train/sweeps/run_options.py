@@ -201,11 +201,13 @@ class Origin(Group):
         rate_from: where the rates are from: ``published``, ``fixed`` or ``searched``; ``None``
             is ``fixed``.
         trial: whether the run is one of a search, which tables leave out.
+        left_out: layer of another run that this one leaves out, for the ablation of that one.
     """
 
     as_published: bool = False
     rate_from: str | None = None
     trial: bool = False
+    left_out: int | None = None
 
     def __post_init__(self) -> None:
         """Check the origin of the rates."""

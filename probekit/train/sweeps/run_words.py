@@ -26,12 +26,12 @@ from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.version import __version__
 
-_APART = ("head", "seed", "trial", "rate_from")
+_APART = ("head", "seed", "trial", "rate_from", "left_out")
 """What is said of every run, and what follows from the rest."""
 
 _AS_ASKED = (
     *("depth", "normalize", "pooling", "protocol", "shots", "fraction", "seed", "l2", "epochs"),
-    *("lr", "rate_from", "trial", "batch_size", "resample"),
+    *("lr", "rate_from", "trial", "left_out", "batch_size", "resample"),
 )
 """What a record says as the settled spec does."""
 
@@ -143,10 +143,14 @@ def run_names(plan: Sequence[TrainSpec]) -> dict[TrainSpec, str]:
     names: dict[TrainSpec, str] = {}
     for spec in plan:
         options = {name: getattr(spec, name) for name in varied}
+        if spec.left_out is not None:
+            options.pop("layers", None)
         if "rates" in options:
             options["rates"] = rates_text(dict(spec.rates)) or None
         told = [option_text(name, value) for name, value in options.items()]
         head = f"trial of {spec.head}" if spec.trial else spec.head
+        if spec.left_out is not None:
+            head = f"{head} without layer {spec.left_out}"
         names[spec] = ", ".join([head, f"seed {spec.seed}", *told])
     return names
 

@@ -20,7 +20,7 @@ from probekit.train.fit import Interrupted, fit_group
 from probekit.train.option_groups import Steps
 from probekit.train.result import FitResult
 from probekit.train.stream import StreamSpec
-from probekit.train.sweeps.outputs import Outputs
+from probekit.train.sweeps.outputs import Outputs, carried_over
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import fit_key, grouped, stream_key
 from probekit.train.sweeps.run_views import (
@@ -97,6 +97,7 @@ class GroupJob:
                 device=self.device,
                 memory=self.memory,
                 predictions=bool(self.outputs.predictions),
+                ablate=bool(self.outputs.ablated),
                 report=report,
             )
             for place, result in results:
@@ -105,6 +106,7 @@ class GroupJob:
                 record = make_record(run, result, splits, self.outputs, self.device)
                 note = self.notes.get(run.options.key)
                 record = record if note is None else note.on(record)
+                record = carried_over(record, known.get(run.options.key))
                 yield record if claims.record(record) else record.key
 
 
@@ -115,6 +117,7 @@ def fit_runs(
     device: str,
     memory: int | None,
     predictions: bool,
+    ablate: bool = False,
     report: Report,
 ) -> Iterator[tuple[int, FitResult]]:
     """Train runs of the same data side by side; yield each result with the place of its run.
@@ -140,6 +143,7 @@ def fit_runs(
             device=device,
             memory=memory,
             predictions=predictions,
+            ablate=ablate,
             report=report,
         )
         flat: list[FitResult | None] = [result for group in groups for result in group]

@@ -61,6 +61,7 @@ OTHER = {
     "as_published": True,
     "rate_from": "searched",
     "trial": True,
+    "left_out": 2,
 }
 """Another value of every option than its default."""
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from probekit.cli import cache, catalogue, demo, extract, predict, report, train
+from probekit.cli import cache, catalogue, demo, extract, geometry, predict, report, train
 from probekit.cli.messages import end_messages, start_messages
 from probekit.cli.output import visible
 from probekit.errors import ProbekitError
@@ -109,7 +109,8 @@ def _configure(
 
 for _command in (
     *(extract.extract, train.train, train.sweep, train.depth, predict.predict),
-    *(report.plot, report.table, report.compare, catalogue.tasks, catalogue.heads, demo.demo),
+    *(report.plot, report.table, report.compare, geometry.geometry),
+    *(catalogue.tasks, catalogue.heads, demo.demo),
 ):
     app.command()(_command)
 app.add_typer(cache.app, name="cache")

@@ -64,12 +64,12 @@ def _find(model: str | Path, task: str | None, split: str | None, location: Loca
         if split in (None, entry.manifest.split):
             return entry
         manifest = entry.manifest
-        wanted = Location(
+        place = Location(
             cache=entry.path.resolve().parents[2],
             entry=str(entry.path),
             identity=manifest.request["model"],
         )
-        return _find(manifest.model, manifest.task, split, wanted)
+        return _find(manifest.model, manifest.task, split, place)
     wanted = location.wanted(str(model), location.task(task), location.typed)
     return find_entries(Path(location.cache), wanted, split or "train", location.entry)
 
@@ -86,7 +86,7 @@ def measure(
         LayerGeometry(
             layer=layer,
             effective_rank=_defined(alike.effective_rank[place]),
-            anisotropy=_defined(sums.anisotropy[place]),
+            anisotropy=_defined(float(sums.anisotropy[place])),
             intrinsic_dimension=_defined(intrinsic_dimension(rows.sample(layer, sample, seed))),
             norm=float(sums.norm[place]),
             norm_deviation=float(sums.norm_deviation[place]),

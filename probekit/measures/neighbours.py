@@ -23,8 +23,8 @@ def intrinsic_dimension(rows: Float64[np.ndarray, "n dim"]) -> float:
     Of mu = r2 / r1, the distances of a row to its second and first neighbour, -log(1 - F(mu)) is d
     log(mu), whatever the density: d is the slope of the line through the origin that fits the
     smallest 90 % (Facco et al. 2017, "Estimating the intrinsic dimension of datasets by a minimal
-    neighborhood information", equations 5 and 6). Equal rows count as one, since their distance says
-    nothing.
+    neighborhood information", equations 5 and 6). Equal rows count as one, as their distance
+    says nothing.
 
     Returns:
         NaN where too few rows differ, or all are as far from their second neighbour as from their

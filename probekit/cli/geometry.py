@@ -128,10 +128,11 @@ def _massive_text(layer: "LayerGeometry") -> str:
 def _caption(found: "Geometry") -> str:
     """Return what was measured, and what the columns are."""
     of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
+    few = " Fewer rows than channels: the rank is too low, CKA too high." * (found.rows < found.dim)
     return (
         f"{found.model}, {found.task} {found.split}: {found.rows:,}{of} rows of {found.array}, "
         f"{found.dim} wide; dimension by TwoNN from {found.sample:,} rows; massive: over 100 and "
-        "1,000 times the layer's median magnitude."
+        f"1,000 times the layer's median magnitude.{few}"
     )
 
 

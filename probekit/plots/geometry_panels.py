@@ -29,12 +29,13 @@ _HEIGHT, _LEGEND_LINE = 1.25, 0.15  # of a row of panels and of a line of the le
 _COLOUR = "#0072B2"
 _TICK = 4  # layers between labels of the heatmap, at most about as many labels as that
 SCORE = "score"
+_NORM = "row norm (mean ± SD)"
 
 _CURVES: Mapping[str, tuple[str, Callable[[LayerGeometry], float | None]]] = {
     "rank": ("effective rank", lambda layer: layer.effective_rank),
     "anisotropy": ("anisotropy (mean cosine)", lambda layer: layer.anisotropy),
     "dimension": ("intrinsic dimension", lambda layer: layer.intrinsic_dimension),
-    "norm": ("row norm (mean ± SD)", lambda layer: layer.norm),
+    "norm": (_NORM, lambda layer: layer.norm),
 }
 PANELS = ("cka", *_CURVES, SCORE)
 """Names of the panels, in their order; the last one needs records."""
@@ -148,16 +149,15 @@ def _draw_curve(
     values = [value(layer) for layer in found.layers]
     gaps = [math.nan if one is None else one for one in values]
     axes.plot(numbers, gaps, color=_COLOUR, linewidth=1.2, marker="o", markersize=2.6)
-    if label.startswith("row norm"):
+    if label == _NORM:
         low, high = (
             [layer.norm + sign * layer.norm_deviation for layer in found.layers] for sign in (-1, 1)
         )
         axes.fill_between(numbers, low, high, color=_COLOUR, alpha=0.16, linewidth=0)
         massive = [layer for layer in found.layers if layer.massive]
         places, norms = [one.layer for one in massive], [one.norm for one in massive]
-        axes.plot(places, norms, "*", color="#D55E00", markersize=5, label="massive activations")
-        if massive:
-            axes.legend(frameon=False, fontsize=6, loc="upper left", handlelength=0.8)
+        axes.plot(places, norms, "*", color="#D55E00", markersize=5)
+        label = "row norm ± SD (\u2605 massive)" if massive else label
     _title(axes, label)
     axes.grid(axis="y")
     layer_axis(axes, numbers)

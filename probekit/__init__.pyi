@@ -2,6 +2,7 @@ from .extraction import ExtractOptions as ExtractOptions
 from .extraction import extract as extract
 from .features import Location as Location
 from .features import open_features as open_features
+from .measures.measuring import geometry as geometry
 from .plots.amount import plot_fewshot as plot_fewshot
 from .plots.amount import plot_fraction as plot_fraction
 from .plots.attention import plot_attention as plot_attention
@@ -9,6 +10,7 @@ from .plots.classes import plot_classes as plot_classes
 from .plots.confusion import plot_confusion as plot_confusion
 from .plots.depth import plot_depth as plot_depth
 from .plots.exit_curves import plot_exit as plot_exit
+from .plots.geometry_panels import plot_geometry as plot_geometry
 from .plots.learning import plot_learning as plot_learning
 from .plots.overthinking_shares import plot_overthinking as plot_overthinking
 from .plots.style import save_figure as save_figure
@@ -22,6 +24,8 @@ from .results.comparison import compare as compare
 from .results.overthinking import early_exit as early_exit
 from .results.overthinking import expected_layers as expected_layers
 from .results.overthinking import overthinking as overthinking
+from .results.layer_geometry import Geometry as Geometry
+from .results.layer_geometry import load_geometry as load_geometry
 from .train.baselines import run_baselines as run_baselines
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.predict import predict as predict

@@ -11,7 +11,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from probekit.cli import cache, catalogue, demo, extract, overthinking, predict, report, train
+from probekit.cli import (
+    cache,
+    catalogue,
+    demo,
+    extract,
+    geometry,
+    overthinking,
+    predict,
+    report,
+    train,
+)
 from probekit.cli.messages import end_messages, start_messages
 from probekit.cli.output import visible
 from probekit.errors import ProbekitError
@@ -109,7 +119,7 @@ def _configure(
 
 for _command in (
     *(extract.extract, train.train, train.sweep, train.depth, predict.predict),
-    *(report.plot, report.table, report.compare, overthinking.overthinking),
+    *(report.plot, report.table, report.compare, geometry.geometry, overthinking.overthinking),
 ):
     app.command()(_command)
 app.command("exit")(overthinking.exit_early)

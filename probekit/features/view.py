@@ -38,6 +38,7 @@ class FeatureView:
         n_outputs: numbers that a decoder gives per row: classes, 1 for a regression, or V.
         ids: id of each example.
         positions: position in the entry of each example.
+        groups: number of the group of each example; None where there are no groups.
         facts: what of the model a normalisation may want to know.
     """
 
@@ -52,6 +53,7 @@ class FeatureView:
     n_outputs: int
     ids: tuple[str, ...]
     positions: Int64[np.ndarray, " examples"]
+    groups: Int64[np.ndarray, " examples"] | None = None
     facts: RowFacts = field(default_factory=RowFacts)
 
     def __len__(self) -> int:
@@ -112,6 +114,7 @@ class FeatureView:
             targets=self.targets[places],
             ids=tuple(self.ids[example] for example in examples),
             positions=self.positions[examples],
+            groups=None if self.groups is None else self.groups[examples],
         )
 
     def places(self, examples: Int64[np.ndarray, " taken"]) -> Int64[np.ndarray, " places"]:

@@ -54,6 +54,16 @@ class RowProbabilities:
     probabilities: Float16[np.ndarray, "rows kept"] | None = None
     kept: Int32[np.ndarray, "rows kept"] | None = None
 
+    def overwrite(self, rows: Bool[np.ndarray, " rows"], other: "RowProbabilities") -> None:
+        """Take what another one says of some rows."""
+        for mine, its in (
+            (self.scores, other.scores),
+            (self.probabilities, other.probabilities),
+            (self.kept, other.kept),
+        ):
+            if mine is not None and its is not None:
+                mine[rows] = its[rows]
+
     @classmethod
     def joined(cls, blocks: Sequence["Block"]) -> "RowProbabilities":
         """Return blocks of rows as one, on the host."""

@@ -72,7 +72,7 @@ def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
 
 
 def fitted_and_judging(
-    spec: TrainSpec, drawn: Int64[np.ndarray, " drawn"]
+    spec: TrainSpec, splits: Splits, drawn: Int64[np.ndarray, " drawn"]
 ) -> tuple[Int64[np.ndarray, " fitted"], Int64[np.ndarray, " judging"] | None]:
     """Return the drawn positions to fit on, and those that choose a checkpoint, if some do.
 
@@ -84,7 +84,8 @@ def fitted_and_judging(
     select = None if spec.select is None else Selection.parse(spec.select)
     fitted, judging = drawn, None
     if spec.fit not in SOLVERS and select is not None and select.kind == "hold-out":
-        held = held_out(len(drawn), select.share)
+        groups = splits.example_groups("train")
+        held = held_out(len(drawn), select.share, None if groups is None else groups[drawn])
         fitted, judging = np.delete(drawn, held), drawn[held]
     if spec.resample is not None:
         fitted = bootstrap_sample(fitted, number=spec.resample, seed=spec.seed)
@@ -98,8 +99,18 @@ def part(
     pool = splits.drawable
     if spec.hold_out is None:
         return pool, pool[:0]
-    kept, held = hold_out(len(pool), spec.hold_out)
+    groups = splits.example_groups("train")
+    kept, held = hold_out(len(pool), spec.hold_out, None if groups is None else groups[pool])
     return pool[kept], pool[held]
+
+
+def count_units(splits: Splits, split: str, examples: Int64[np.ndarray, " examples"]) -> int:
+    """Return how many units some examples of a split are, of which parts are made.
+
+    These are groups where there are any, else the examples.
+    """
+    groups = splits.example_groups(split)
+    return len(examples) if groups is None else len(np.unique(groups[examples]))
 
 
 def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:

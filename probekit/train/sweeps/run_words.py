@@ -112,12 +112,20 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "init": run.init,
         "freeze": spec.freeze_fusion,
         "fitter": spec.fit,
-        "select": None if member.select is None else member.select.asked,
+        "select": _select_text(run),
         "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,
         "rates": dict(spec.rates),
         "optimizer": spec.optimizer_text if spec.fit == "adam" else solver,
         "metric": options.metric,
     }
+
+
+def _select_text(run: Run) -> str | None:
+    """Return what chose, such as ``cv:5 by prompt``; None where nothing was chosen."""
+    select = run.member.select
+    if select is None:
+        return None
+    return f"{select.asked} by {run.spec.group}" if select.cuts and run.spec.group else select.asked
 
 
 def _changed_settings(spec: TrainSpec) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def make_streams(
     streams = []
     for members in places.values():
         spec = runs[members[0]].spec
-        fitted, judging = fitted_and_judging(spec, sample(spec, splits))
+        fitted, judging = fitted_and_judging(spec, splits, sample(spec, splits))
         for drawn in (fitted, judging):
             if drawn is not None and drawn.tobytes() not in views:
                 whole = np.array_equal(drawn, every)  # a resample is as long, and is not

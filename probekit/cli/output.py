@@ -168,12 +168,14 @@ def print_records(
     typer.echo(depths_text(records) if by_depth else scores_text(records), nl=False)
 
 
-def scores_text(records: "Sequence[Record]", style: "Style" = "text") -> str:
+def scores_text(
+    records: "Sequence[Record]", style: "Style" = "text", also: Sequence[str] = ()
+) -> str:
     """Return the table of scores, and below it what they are; JSON lines stand alone."""
     from probekit.results.tables import caption, footnotes, summarise, table
 
-    rows = summarise(records)
-    return _captioned(table(rows, style), footnotes(records, style), caption(rows), style)
+    rows = summarise(records, also=also)
+    return _captioned(table(rows, style, also), footnotes(records, style), caption(rows), style)
 
 
 def depths_text(

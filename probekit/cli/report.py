@@ -93,6 +93,12 @@ def table(
         typer.Option("--split", help="depth: dev, or test (the default where all have one)."),
     ] = None,
     raw: Raw = False,
+    also: Annotated[
+        str,
+        typer.Option(
+            "--also", help="scores: these too, on every split: loss,ece,brier,accuracy, test/loss."
+        ),
+    ] = "",
     style: Annotated[
         str,
         typer.Option("--style", help="text, markdown or jsonl (scores as in the records)."),
@@ -108,6 +114,7 @@ def table(
     for option, given, owner in (
         ("--split", split is not None, "depth"),
         ("--raw", raw, "weights"),
+        ("--also", bool(also), "scores"),
     ):
         if given and of != owner:
             raise OptionError(f"{option}: a table of {of} has no such option; leave it out.")
@@ -120,7 +127,7 @@ def table(
     elif of == "depth":
         text = depths_text(records, cast("Scored | None", split), layout)
     else:
-        text = scores_text(records, layout)
+        text = scores_text(records, layout, split_list(also))
     typer.echo(text, nl=False)
 
 
@@ -128,6 +135,14 @@ def compare(
     run_a: Annotated[str, typer.Argument(metavar="RUN_A", help=_RUN_HELP)],
     run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Likewise.")],
     split: Annotated[str, typer.Option("--split", help="test, dev, or dev-mm of MNLI.")] = "test",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            help="loss, ece, brier, accuracy, ...",
+            show_default="the metric of the runs",
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 10_000,
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
     where: Annotated[
@@ -143,7 +158,7 @@ def compare(
     from probekit.results import comparison
 
     a, b = (comparison.choose_run(run, where or []) for run in (run_a, run_b))
-    found = comparison.compare(a, b, split=split, samples=samples, seed=seed)
+    found = comparison.compare(a, b, split=split, metric=metric, samples=samples, seed=seed)
     if json:
         print_json([asdict(found)])
     else:

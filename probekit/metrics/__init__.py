@@ -16,7 +16,7 @@ from probekit.metrics.gold import (
     confusion,
     encode_gold,
 )
-from probekit.metrics.log_loss import LogLoss
+from probekit.metrics.log_loss import UNSEEN, LogLoss
 from probekit.metrics.matthews import Matthews
 from probekit.metrics.perplexity import Perplexity
 from probekit.metrics.row_scores import ROW_SCORES
@@ -47,7 +47,7 @@ COMPRESSION = "compression"
 
 def scale_of(metric: str) -> Scale:
     """Return the scale of a metric; of one that is unknown (a newer version's), percent."""
-    if metric == COMPRESSION:
+    if metric in (COMPRESSION, UNSEEN):
         return Scale(percent=False)
     return METRICS[metric].scale if metric in METRICS else Scale()
 

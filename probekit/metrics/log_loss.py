@@ -9,6 +9,9 @@ from probekit.metrics.contract import Scale, Scores, ratio
 from probekit.metrics.perplexity import ENDLESS
 from probekit.metrics.row_scores import ProbabilityMetric, RowScores
 
+UNSEEN = "unseen rows"
+"""Number of rows that the loss leaves out, since train did not have their class."""
+
 
 class LogLoss(ProbabilityMetric):
     """Mean of -log p(gold class) over rows, in nats; smaller is better (Good 1952).
@@ -44,4 +47,4 @@ class LogLoss(ProbabilityMetric):
         unseen = int(np.isnan(predicted["loss"]).sum())
         if unseen == len(predicted):
             found = {self.name: self.worst}
-        return found | ({"unseen rows": float(unseen)} if unseen else {})
+        return found | ({UNSEEN: float(unseen)} if unseen else {})

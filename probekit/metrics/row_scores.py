@@ -58,10 +58,10 @@ class ProbabilityMetric(AdditiveMetric):
 
     def resampler(self, predicted: RowScores) -> Resampler:
         """Return the function from samples to their scores; of no numbers, the worst."""
-        parts = self.parts(predicted)
-        if not np.isfinite(parts).all():
+        check_count(predicted, self.gold.n_rows, "row")
+        if not np.isfinite(self.terms(predicted)).all():
             return lambda counts: np.full(len(counts), self.worst)
-        return lambda counts: self.combine(counts @ parts)
+        return super().resampler(predicted)
 
     def score(self, predicted: RowScores) -> dict[str, float]:
         """Return the score of all rows, under the metric's name."""

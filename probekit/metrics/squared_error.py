@@ -5,8 +5,16 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float64
 
-from probekit.metrics.contract import AdditiveMetric, Consumes, Parts, Resampler, Scale, Scores
-from probekit.metrics.contract import per_example, ratio
+from probekit.metrics.contract import (
+    AdditiveMetric,
+    Consumes,
+    Parts,
+    Resampler,
+    Scale,
+    Scores,
+    per_example,
+    ratio,
+)
 from probekit.metrics.gold import ValueGold, Values, check_count
 from probekit.metrics.perplexity import ENDLESS
 

@@ -146,7 +146,7 @@ def freeze(
         scores={
             f"{split}/{name}": score
             for split, own in {"dev": best.scores, **scores}.items()
-            for name, score in (of_probabilities[split] | own).items()
+            for name, score in {**of_probabilities[split], **own}.items()
         },
         curve=tuple(member.curve),
         # huge values may be finite, and what is computed from them not

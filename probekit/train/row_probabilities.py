@@ -33,6 +33,12 @@ class Kept:
     values: Float[Tensor, "rows kept"]
     classes: Int64[Tensor, "rows kept"] | None = None
 
+    def ordered(self) -> "Kept":
+        """Return the same with the most probable class first, and the class of each."""
+        if self.classes is not None:
+            return self
+        return Kept(*self.values.sort(dim=1, descending=True, stable=True))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowProbabilities:

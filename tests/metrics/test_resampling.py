@@ -10,6 +10,7 @@ from sklearn import metrics as sklearn
 
 from probekit.metrics import METRICS, Gold, LossGold, ValueGold
 from probekit.results.comparison.bootstrap import counts, draws
+from tests.metrics.cases import random_row_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -19,12 +20,37 @@ N_ROWS = int(OFFSETS[-1])
 NAMES = {"f1": ("0", "1"), "span-f1": TAGS}
 
 
+def calibration_error(rows):
+    """The calibration error, bin after bin."""
+    bins = np.digitize(rows["confidence"].astype(float), np.arange(1, 15) / 15, right=True)
+    gaps = [
+        abs(rows["confidence"][bins == b].astype(float).sum() - rows["right"][bins == b].sum())
+        for b in range(15)
+    ]
+    return sum(gaps) / len(rows)
+
+
 def _case(name, seed):
     """Gold labels and predictions of a split, and an outside judge of some of its rows."""
     random = np.random.default_rng(seed)
     if METRICS[name].consumes == "losses":
         losses = random.exponential(2, N_ROWS)
         return LossGold(N_ROWS, OFFSETS), losses, lambda rows, _: math.exp(losses[rows].mean())
+    if METRICS[name].consumes == "probabilities":
+        found = random_row_scores(N_ROWS, seed)
+        judge = {
+            "loss": lambda rows, _: np.nanmean(found["loss"][rows].astype(float)),
+            "brier": lambda rows, _: found["brier"][rows].astype(float).mean(),
+            "ece": lambda rows, _: calibration_error(found[rows]),
+        }
+        return LossGold(N_ROWS, OFFSETS), found, judge[name]
+    if name == "squared-error":
+        one, two = random.normal(size=(2, N_ROWS))
+        return (
+            ValueGold(one, OFFSETS),
+            two,
+            lambda rows, _: sklearn.mean_squared_error(one[rows], two[rows]),
+        )
     if METRICS[name].consumes == "values":
         values = random.integers(0, 6, (2, N_ROWS)) / 2.0  # ties
         values[1] += values[0] * random.random()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from probekit.metrics import scale_of
+from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.bootstrap import bootstrap
 from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.runs import RecordedRun, differing, run_names
@@ -56,7 +56,13 @@ class Comparison:
 
 
 def compare(
-    a: RecordedRun, b: RecordedRun, *, split: str = "test", samples: int = 10_000, seed: int = 0
+    a: RecordedRun,
+    b: RecordedRun,
+    *,
+    split: str = "test",
+    metric: str | None = None,
+    samples: int = 10_000,
+    seed: int = 0,
 ) -> Comparison:
     """Compare two runs by what they predicted for the same sentences: a paired bootstrap.
 
@@ -67,6 +73,8 @@ def compare(
         a: the first run.
         b: the second run; of the same seeds, or both of one seed.
         split: ``test``, ``dev``, or another that was predicted (``dev-mm`` of MNLI).
+        metric: a name of ``METRICS``, such as ``loss``, ``ece`` or ``brier``; None is the metric of
+            the runs' records.
         samples: bootstrap samples.
         seed: of the samples.
 
@@ -75,7 +83,7 @@ def compare(
         MissingFileError: a side file of predictions does not exist.
         RecordError: the runs cannot be paired, or predicted no such split; the message says why.
     """
-    pairing = pair(a, b, split)
+    pairing = pair(a, b, split, metric)
     found = bootstrap(pairing.n_sentences, pairing.resampler(), samples=samples, seed=seed)
     one, two = pairing.scores()
     over_seeds = interval(x - y for x, y in zip(one, two, strict=True))
@@ -107,29 +115,34 @@ def comparison_table(found: Comparison) -> str:
     columns = [
         Column("", [found.a, found.b, "difference"], words=True),
         Column(
-            f"{found.split} {metric_text(found.metric)}",
-            [f"{score * scale.factor:.2f}" for score in scores],
+            f"{found.split} {metric_text(found.metric)}" + _way_text(scale),
+            [f"{score * scale.factor:.{scale.decimals}f}" for score in scores],
         ),
     ]
     pairs = [
         f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
         for name, (one, two) in found.differing.items()
     ]
-    low, high = (f"{end * scale.factor:+.2f}" for end in (found.low, found.high))
+    low, high = (f"{end * scale.factor:+.{scale.decimals}f}" for end in (found.low, found.high))
     lines = [
         f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
         f"{found.samples:,} samples of {found.n_sentences:,} sentences)",
-        _seeds_text(found.over_seeds.scaled(scale.factor)),
+        _seeds_text(found.over_seeds.scaled(scale.factor), scale.decimals),
     ]
     if pairs:
         lines.append(f"the runs differ in {', '.join(pairs)}")
     return text_table(columns) + "\n" + "\n".join(lines)
 
 
-def _seeds_text(over: Interval) -> str:
+def _way_text(scale: Scale) -> str:
+    return "" if scale.greater_is_better else ", smaller is better"
+
+
+def _seeds_text(over: Interval, decimals: int) -> str:
     if over.half is None:
         return "one seed each: how much another seed would change is not known"
     return (
-        f"over {over.n} paired seeds: {over.mean:+.2f} ± {over.half:.2f} "
+        f"over {over.n} paired seeds: {over.mean:+.{decimals}f} ± "
+        f"{over.half:.{decimals}f} "
         "(95 % interval, Student's t)"
     )

@@ -21,20 +21,10 @@ from probekit.results.summaries.text_layout import (
     marked,
 )
 from probekit.results.summaries.wording import OPTIONS, options_text, value_text
+from probekit.results.tables.other_scores import check_also, other_columns, other_scores
 
 ALWAYS = ("head", "shots")
 """Options that every row is named by."""
-
-BESIDE = {
-    "dev-mm/accuracy": ("dev-mm", 100),
-    "accuracy": ("accuracy", 100),
-    "control/accuracy": ("control accuracy", 100),
-    "selectivity": ("selectivity", 100),
-    "bits per label": ("bits per label", 1),
-    "compression": ("compression", 1),
-}
-"""Other scores of a record, such as MNLI's mismatched dev and what baselines add: title of the
-column, and factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +44,7 @@ class ScoreRow:
         two_scores: whether best and last dev score are two things in some of the runs.
         marks: what is wrong with any of the runs, in words.
         rate_from: where their rates are from; None where they have none, or do not say.
-        beside: other scores that all the records hold, such as ``selectivity``.
+        beside: other scores that all the records hold, such as ``selectivity`` or ``test/loss``.
     """
 
     options: Mapping[str, Any]
@@ -77,30 +67,34 @@ class ScoreRow:
         return len(self.seeds)
 
 
-def summarise(records: Sequence[Record], by: Sequence[str] | None = None) -> list[ScoreRow]:
+def summarise(
+    records: Sequence[Record], by: Sequence[str] | None = None, also: Sequence[str] = ()
+) -> list[ScoreRow]:
     """Group records over seeds.
 
     Args:
         records: any records.
         by: options that make a row; all of them when None.
+        also: other scores that a table is to show, such as ``loss`` or ``test/loss``.
 
     Returns:
         One row per combination of values, in a fixed order (baselines first, shots ascending).
 
     Raises:
         RecordError: there are no records, or a row would average over more than seeds.
-        OptionError: ``by`` names no option of a record.
+        OptionError: ``by`` names no option of a record, or ``also`` no score.
     """
     if not records:
         raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
+    check_also(records, also)
     names = tuple(OPTIONS if by is None else by)
     return [
-        _row(group, dict(zip(names, key, strict=True)))
+        _row(group, dict(zip(names, key, strict=True)), also)
         for key, group in grouped(records, names).items()
     ]
 
 
-def _row(group: Sequence[Record], options: dict[str, Any]) -> ScoreRow:
+def _row(group: Sequence[Record], options: dict[str, Any], also: Sequence[str]) -> ScoreRow:
     what = options_text({name: options[name] for name in ALWAYS if name in options})
     what = what or "all records"
     if len(metrics := sorted({record.metric for record in group})) > 1:
@@ -120,15 +114,11 @@ def _row(group: Sequence[Record], options: dict[str, Any]) -> ScoreRow:
         two_scores=has_two_scores(group),
         marks=marks(group),
         rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
-        beside={
-            name: interval(record.scores[name] for record in group)
-            for name in BESIDE
-            if all(name in record.scores for record in group)
-        },
+        beside=other_scores(group, also),
     )
 
 
-def table(rows: Sequence[ScoreRow], style: Style = "text") -> str:
+def table(rows: Sequence[ScoreRow], style: Style = "text", also: Sequence[str] = ()) -> str:
     """Return rows as a table: the options that differ, seeds, scores, parameters and seconds.
 
     Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds; an
@@ -138,11 +128,13 @@ def table(rows: Sequence[ScoreRow], style: Style = "text") -> str:
         rows: what ``summarise`` returned.
         style: ``text`` (aligned for a terminal), ``markdown``, or ``jsonl`` (one JSON object per
             row, scores as in the records).
+        also: other scores that have a column, as for ``summarise``.
 
     Raises:
         UnknownNameError: there is no such style.
     """
-    return laid_out([*_option_columns(rows), *_result_columns(rows)], map(asdict, rows), style)
+    columns = [*_option_columns(rows), *_result_columns(rows, also)]
+    return laid_out(columns, map(asdict, rows), style)
 
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
@@ -188,7 +180,7 @@ def _option_cell(name: str, options: Mapping[str, Any]) -> str:
     return NOTHING if by_the_other else value_text(name, options[name])
 
 
-def _result_columns(rows: Sequence[ScoreRow]) -> Iterator[Column]:
+def _result_columns(rows: Sequence[ScoreRow], also: Sequence[str]) -> Iterator[Column]:
     """Yield seeds, scores, parameters and seconds; of what no row has, there is no column."""
     yield Column("seeds", [str(row.n) for row in rows])
     two = any(row.two_scores for row in rows)
@@ -196,10 +188,7 @@ def _result_columns(rows: Sequence[ScoreRow]) -> Iterator[Column]:
     if two:
         yield Column("dev last", _scores(rows, [row.eval_last for row in rows]))
     yield Column("test", _scores(rows, [row.test_score for row in rows]))
-    for name, (title, factor) in BESIDE.items():
-        values = [row.beside.get(name) for row in rows]
-        if any(values):
-            yield Column(title, interval_cells([one and one.scaled(factor) for one in values], 2))
+    yield from other_columns([row.beside for row in rows], also)
     if any(row.diverged for row in rows):
         yield Column("diverged", [f"{row.diverged} of {row.n}" for row in rows])
     yield Column("params", [f"{row.n_params:,}" for row in rows])

@@ -14,6 +14,7 @@ from probekit.results.predictions import About, Content, Predicted, write_predic
 from probekit.results.record import BY_MEAN
 from probekit.tasks.task import slugify
 from probekit.train.result import FitResult
+from probekit.train.row_probabilities import RowProbabilities
 from probekit.train.saved.folder import (
     HeadFeatures,
     SavedHead,
@@ -103,6 +104,7 @@ class Outputs:
                 self.predictions[key],
                 result.predictions,
                 scored_views(run.spec, splits),
+                probabilities=result.probabilities,
                 key=key,
                 metric=run.options.metric,
                 labels_fingerprint=run.options.labels_fingerprint,
@@ -192,6 +194,7 @@ def write_predictions(
     predictions: Mapping[str, np.ndarray],
     views: Mapping[str, FeatureView],
     *,
+    probabilities: Mapping[str, RowProbabilities] | None = None,
     key: str,
     metric: str,
     labels_fingerprint: str,
@@ -203,6 +206,7 @@ def write_predictions(
         predictions: by split, for each row: its class number; its value, where targets are
             values; or its loss, where targets are classes too many to name.
         views: the rows that were predicted, by split.
+        probabilities: what the probabilities of these rows say, by split; none of numbers.
         key: key of the run's record.
         metric: name of the metric that scores the run.
         labels_fingerprint: as in the record.
@@ -210,7 +214,11 @@ def write_predictions(
     Raises:
         StorageError: the file cannot be written.
     """
-    splits = {split: _predicted(views[split], rows) for split, rows in predictions.items()}
+    said = probabilities or {}
+    splits = {
+        split: _predicted(views[split], rows, said.get(split))
+        for split, rows in predictions.items()
+    }
     by_class = any(split.content == "classes" for split in splits.values())
     about = About(
         key=key,
@@ -221,30 +229,52 @@ def write_predictions(
     write_predicted(path, about, splits)
 
 
-def _predicted(view: FeatureView, rows: np.ndarray) -> Predicted:
+def _predicted(
+    view: FeatureView, rows: np.ndarray, probabilities: RowProbabilities | None
+) -> Predicted:
     content: Content
+    gold: np.ndarray | None
     if np.issubdtype(rows.dtype, np.integer):
         content, gold, names = "classes", view.targets, view.all_names
     elif np.issubdtype(view.targets.dtype, np.floating):
         content, gold, names = "values", view.targets, ()
     else:
-        content, gold, names = "losses", None, ()
-    ids, offsets = _whole_texts(view) if content == "losses" else (view.ids, view.offsets)
+        content, gold, names = "losses", None if probabilities is None else view.targets, ()
+    ids, offsets, texts = view.ids, view.offsets, view.texts
+    if content == "losses":
+        first = _first_passages(view)
+        ids = tuple(_names_of_texts(view)[first].tolist())
+        offsets = np.append(view.offsets[first], view.offsets[-1])
+        texts = [texts[place] for place in first]
+    said = probabilities
     return Predicted(
-        ids=ids, offsets=offsets, content=content, predicted=rows, gold=gold, names=names
+        ids=ids,
+        offsets=offsets,
+        content=content,
+        predicted=rows,
+        gold=gold,
+        names=names,
+        texts=tuple(texts),
+        probabilities=None if said is None else said.probabilities,
+        kept=None if said is None else said.kept,
+        row_scores=None if said is None else said.scores,
     )
 
 
-def _whole_texts(view: FeatureView) -> tuple[tuple[str, ...], np.ndarray]:
-    """Join the passages of each text, and its readings under other masks (``ID#PASS``).
+def _names_of_texts(view: FeatureView) -> np.ndarray:
+    """Return the text of each passage, whichever its reading under other masks (``ID#PASS``)."""
+    masking = view.entry.manifest.request["masking"] or {}
+    read_again = masking.get("passes", 1) > 1
+    return np.array([name.rpartition("#")[0] if read_again else name for name in view.ids])
+
+
+def _first_passages(view: FeatureView) -> np.ndarray:
+    """Return the place of each text's first passage, its readings under other masks joined.
 
     They depend on one another, so a bootstrap must draw them together.
     """
     # The passages a#0, a#0, a#1, b#0 with offsets 0, 2, 3, 7, 9, where texts are read twice: the
     # names are a, a, a, b, the first passages 0 and 3, so the offsets of a and b are 0, 7, 9. Where
     # they are read once, a#0 is a name of its own: a#0, a#1, b#0 with 0, 3, 7, 9.
-    masking = view.entry.manifest.request["masking"] or {}
-    read_again = masking.get("passes", 1) > 1
-    names = np.array([name.rpartition("#")[0] if read_again else name for name in view.ids])
-    first = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
-    return tuple(names[first].tolist()), np.append(view.offsets[first], view.offsets[-1])
+    names = _names_of_texts(view)
+    return np.flatnonzero(np.append(True, names[1:] != names[:-1]))

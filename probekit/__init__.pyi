@@ -21,11 +21,11 @@ from .results import Record as Record
 from .results import load_records as load_records
 from .results.comparison import choose_run as choose_run
 from .results.comparison import compare as compare
+from .results.layer_geometry import Geometry as Geometry
+from .results.layer_geometry import load_geometry as load_geometry
 from .results.overthinking import early_exit as early_exit
 from .results.overthinking import expected_layers as expected_layers
 from .results.overthinking import overthinking as overthinking
-from .results.layer_geometry import Geometry as Geometry
-from .results.layer_geometry import load_geometry as load_geometry
 from .train.baselines import run_baselines as run_baselines
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.predict import predict as predict

@@ -167,7 +167,7 @@ def _sweep(
     from probekit.train.sweeps.run import sweep
 
     records = sweep(plan, out=out, save=save, **_where(target, shared), **ways)
-    say_where(out, save)
+    say_where(out, save, ways.get("ablate"))
     return records
 
 
@@ -186,7 +186,7 @@ def _with_baselines(
         found = run_baselines(plan, out=out, save=save, **_where(target, shared), **ways)
     finally:  # the heads may be there although a baseline failed
         if out.is_file():
-            say_where(out, save)
+            say_where(out, save, ways.get("ablate"))
     for note in found.notes:
         logger.info("%s", note)
     return [*found.guesses, *found.heads, *found.random]
@@ -202,9 +202,11 @@ def _where(target: Target, shared: TrainingOptions) -> dict[str, Any]:
     }
 
 
-def say_where(out: Path, save: Path | None = None) -> None:
-    """Say where the records are, and the saved heads, if any."""
+def say_where(out: Path, save: Path | None = None, ablate: str | None = None) -> None:
+    """Say where the records are, the losses without a layer and the saved heads, if any."""
     logger.info("records: %s", out)
+    if ablate is not None:
+        logger.info("losses without a layer: probekit table %s --of ablation", out)
     if save is not None and save.exists():
         logger.info("saved heads: %s", save)
 

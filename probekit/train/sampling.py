@@ -125,6 +125,8 @@ def bootstrap_sample(
     """
     places = numpy_generator(seed, "resample", number).integers(len(examples), size=len(examples))
     return examples[np.sort(places)]
+
+
 def _units(n_examples: int, groups: Groups) -> tuple[int, Int64[np.ndarray, " examples"]]:
     """Return how many units there are to choose from, and the unit of each example."""
     # examples of the groups 4 7 4: two units, and they are 0 1 0

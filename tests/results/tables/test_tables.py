@@ -9,6 +9,7 @@ from scipy import stats
 from probekit.errors import RecordError, UnknownNameError
 from probekit.results.comparison import Comparison, comparison_table
 from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.layer_measures import WEIGHTS
 from probekit.results.summaries.select import select
 from probekit.results.tables import (
     caption,
@@ -291,6 +292,27 @@ def test_weights_table():
         "1        0.250  0.000 ± 0.000",
         "2        0.750  0.500 ± 6.353",
     ]
+
+
+def test_how_far_weights_moved_and_seeds_lie_apart():
+    """Two seeds start at the vertices of two layers, and go half and a quarter of the way."""
+    starts = ({1: 1.0, 2: 0.0}, {1: 0.0, 2: 1.0})
+    records = [
+        make_record("dwatt", seed, initial_weights=start, weights={1: 0.5, 2: 0.5})
+        for seed, start in enumerate(starts)
+    ]
+    records[1] = replace(records[1], weights={1: 0.25, 2: 0.75})
+    assert WEIGHTS.distances(WEIGHTS.columns(records)) == [
+        "dwatt: weights 0.375 ± 1.588 from those before training, seeds 0.250 from each other "
+        "(before training 1.000)",
+        "(distances are half the sum of absolute differences: 0 the same, 1 disjoint)",
+    ]
+    assert (
+        WEIGHTS.distances({"mean": [make_record("mean", s, weights={1: 1.0}) for s in (0, 1)]})
+        == []
+    )
+    cells = [json.loads(line) for line in weights_table(records, style="jsonl").splitlines()]
+    assert [cell["before_training"] for cell in cells] == [0.5, 0.5]
 
 
 def test_weights_before_the_softmax():

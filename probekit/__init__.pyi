@@ -17,6 +17,7 @@ from .results import Record as Record
 from .results import load_records as load_records
 from .results.comparison import choose_run as choose_run
 from .results.comparison import compare as compare
+from .results.predictions import read_predicted as read_predicted
 from .train.baselines import run_baselines as run_baselines
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.predict import predict as predict

@@ -26,6 +26,7 @@ from .results.layer_geometry import load_geometry as load_geometry
 from .results.overthinking import early_exit as early_exit
 from .results.overthinking import expected_layers as expected_layers
 from .results.overthinking import overthinking as overthinking
+from .results.predictions import read_predicted as read_predicted
 from .train.baselines import run_baselines as run_baselines
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.predict import predict as predict

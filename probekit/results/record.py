@@ -76,7 +76,8 @@ class Record:
         eval_last: dev score after the last step.
         best_epoch: epoch of the best dev score; a fraction when an epoch has several evaluations.
         test_score: test score of the best checkpoint; None when not scored.
-        scores: other scores by name.
+        scores: all scores by name, as ``dev/loss``; ``loss``, ``ece`` and ``brier`` are those of
+            ``metrics.OF_PROBABILITIES``, of a regression ``loss`` is the mean squared error.
         curve: points (step, loss, dev score), in order of steps.
         weights: weight of each layer, by layer number; empty for a head that has none.
         raw_weights: the same before the softmax; None when the head has no such values.

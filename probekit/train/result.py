@@ -115,10 +115,10 @@ def freeze(
     """
     best, metric = member.best, dev.metric.name
     assert best is not None, "no checkpoint was scored"
-    predicted = {name: assessed[name].predicted for name in others}
-    scores = {name: others[name].scorer.judge(rows) for name, rows in predicted.items()}
-    of_probabilities = {
-        name: split.scores(assessed[name]) for name, split in {"dev": dev, **others}.items()
+    scores = {
+        name: split.scores(assessed[name])
+        | (dict(best.scores) if split is dev else split.scorer.judge(assessed[name].predicted))
+        for name, split in {"dev": dev, **others}.items()
     }
     normalization = member.normalization.cut(member.spec.layers)
     head = member.probe.head
@@ -144,9 +144,7 @@ def freeze(
         best_epoch=best.step / max(stream.steps_per_epoch, 1),
         test_score=scores.get("test", {}).get(metric),
         scores={
-            f"{split}/{name}": score
-            for split, own in {"dev": best.scores, **scores}.items()
-            for name, score in {**of_probabilities[split], **own}.items()
+            f"{split}/{name}": one for split, own in scores.items() for name, one in own.items()
         },
         curve=tuple(member.curve),
         # huge values may be finite, and what is computed from them not
@@ -163,7 +161,10 @@ def freeze(
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),
         train_seconds=member.reading.seconds + member.stepping.seconds,
-        predictions={"dev": best.predicted, **predicted} if keep else {},
+        # of dev those that gave its score: on a GPU another pass may move the last bits
+        predictions={n: one.predicted for n, one in assessed.items()} | {"dev": best.predicted}
+        if keep
+        else {},
         probabilities={
             name: found.probabilities
             for name, found in assessed.items()

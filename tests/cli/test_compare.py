@@ -29,6 +29,8 @@ def test_runs_of_a_sweep(entries, bert, corpus, here):
     assert row["score_b"] == pytest.approx(sum(scores["last"]) / 2)
     assert row["low"] <= row["difference"] <= row["high"]
     assert (row["n_seeds"], row["split"], row["samples"]) == (2, "dev", 200)
+    outcome = done(*words[:-1], "--metric", "loss", "--samples", "200").out
+    assert outcome.splitlines()[0].strip() == "dev loss (nats), smaller is better"
 
 
 def test_a_table_and_two_lines(file):
@@ -54,6 +56,13 @@ def test_conditions_hold_for_both(file):
         ("#head=p32", "#head=mean", (), "FILE#head=p32 has seeds 0, 1, FILE#head=mean has 0: "),
         ("#head=p32", "#head=mean", ("--where", "seed=0"), "FILE#head=mean, seed 0: its predict"),
         ("#head=p32", "#head=last", ("--samples", "3"), "--samples 3: an interval needs at least"),
+        (
+            "#head=p32",
+            "#head=last",
+            ("--metric", "brier"),
+            "FILE#head=p32, seed 0: brier is a score of probabilities, and its predictions hold ",
+        ),
+        ("#head=p32", "#head=last", ("--metric", "los"), "unknown metric 'los'. Did you mean 'lo"),
         ("#hed=p32", "#head=last", (), "unknown option 'hed'. Did you mean 'head'?"),
         ("#12ab", "#head=last", (), "FILE#12ab: no record has a key that starts with '12ab'."),
         (".old", "#head=last", (), "FILE.old: no such file; run `probekit train`"),

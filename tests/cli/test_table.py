@@ -37,6 +37,25 @@ def test_scores_are_those_of_the_library(few):
     assert [json.loads(line)["seeds"] for line in lines] == [[0, 1]] * 4
 
 
+def test_other_scores_on_request(here):
+    for seed, loss in ((0, 0.5), (1, 0.25)):
+        scores = {"dev/loss": loss, "dev/ece": 0.125, "test/loss": 2 * loss, "dev/f1/PER": 0.5}
+        append_record("r.jsonl", make_record("last", seed, shots=8, scores=scores))
+    append_record("r.jsonl", make_record("p32", 0, shots=8))
+    plain = done("table", "r.jsonl").out
+    assert "loss" not in plain
+    header, _, last, p32 = done("table", "r.jsonl", "--also", "loss,ece").out.splitlines()[:4]
+    titles = [title for title in header.split("  ") if title.strip()]
+    assert [title.strip() for title in titles[6:9]] == ["dev loss", "test loss", "dev ece (%)"]
+    assert "0.3750 ± 1.5883" in last and "0.7500 ± 3.1766" in last and "12.50 ± 0.00" in last
+    assert p32.split().count("-") == 3
+    one = done("table", "r.jsonl", "--also", "test/loss").out.splitlines()[0]
+    assert "test loss" in one and "dev loss" not in one
+    assert "dev f1/PER (%)" in done("table", "r.jsonl", "--also", "f1/PER").out
+    (row, _) = done("table", "r.jsonl", "--style", "jsonl").rows
+    assert row["beside"]["test/loss"]["mean"] == 0.75 and "dev/f1/PER" not in row["beside"]
+
+
 @pytest.mark.parametrize(("split", "score"), [("dev", "eval_score"), ("test", "test_score")])
 def test_depths_have_a_row_each(few, split, score):
     records = load_records(few)
@@ -81,6 +100,19 @@ def test_weights_and_conditions(few):
 )
 def test_what_cannot_be_printed(few, words, message):
     assert refused("table", *few, *words).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--also", "ece"), "--also ece: no record holds it. Regressions have a loss alone, and "),
+        (("--also", "los"), "--also los: no record has such a score; choose from: f1/PER."),
+        (("--of", "depth", "--also", "loss"), "--also: a table of depth has no such option; "),
+    ],
+)
+def test_scores_that_no_record_holds(here, words, message):
+    append_record("r.jsonl", make_record("last", depth=1, scores={"dev/f1/PER": 0.5}))
+    assert refused("table", "r.jsonl", *words).startswith(message)
 
 
 def test_depths_without_test_scores(here):

@@ -1,10 +1,11 @@
 """Side files of predictions: classes, values and losses survive; others are refused."""
 
 import json
+import re
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
-import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +14,7 @@ from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import ROW_SCORES
 from probekit.results.predictions import About, Predicted, read_predicted, write_predicted
 
+README = Path(__file__).parent.parent.parent / "README.md"
 ABOUT = About(key="ab" * 32, metric="span-f1", labels_fingerprint="cd" * 32, classes=("O", "B-é"))
 OFFSETS = np.array([0, 2, 2, 5])
 IDS = ("dev-0", "dev-1", "dev-2")
@@ -127,14 +129,21 @@ def test_columns_are_names_that_people_can_read(tmp_path):
     assert rows[1]["gold"] == []
 
 
-def test_pandas_reads_probabilities(tmp_path):
-    """As the README says: a row per word, its probabilities in the order of the classes."""
-    found = WITH_PROBABILITIES["all classes"]
+@pytest.mark.parametrize("name", ["all classes", "the top classes", "tokens", "pairs"])
+def test_pandas_reads_it_as_the_readme_says(tmp_path, name):
+    """A row per word, its probabilities in the order of the classes or of those kept."""
+    found = WITH_PROBABILITIES[name]
     write_predicted(tmp_path / "p", ABOUT, {"dev": found})
-    table = pandas.read_parquet(tmp_path / "p")
-    rows = table.explode(list(table.columns[2:])).dropna(subset="words")
-    assert np.array_equal(np.stack(rows["probabilities"]), found.probabilities)
-    assert rows["words"].tolist() == [word for words in WORDS for word in words]
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    (block,) = (one for one in blocks if "explode" in one)
+    space = {"file": tmp_path / "p"}
+    exec(compile(block, "README.md", "exec"), space)
+    rows = space["rows"].dropna(subset="loss" if name == "tokens" else "predicted")
+    assert len(rows) == len(found.predicted) and space["classes"] == list(ABOUT.classes)
+    if found.probabilities is not None:
+        assert np.array_equal(np.stack(rows["probabilities"]), found.probabilities)
+    if name == "all classes":
+        assert rows["words"].tolist() == [word for words in WORDS for word in words]
 
 
 def test_files_of_earlier_versions_are_still_read(tmp_path):

@@ -1,7 +1,7 @@
 """Run a saved head on new text, with the very steps that made its training rows."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
@@ -21,6 +21,9 @@ from probekit.train.saved.items import Item, as_examples
 from probekit.train.saved.text_rows import HeadReader
 
 T = TypeVar("T")
+
+Block = tuple[HeadInput, Int64[Tensor, " bounds"]]
+"""What a head reads of some texts, and where each of them begins."""
 
 _EXAMPLES = 256
 
@@ -109,10 +112,24 @@ def predict(
         )
     if probabilities and kind.targets != "classes":
         raise OptionError(NO_PROBABILITIES)
+    blocks = _read(trained, texts, model=model, device=device, progress=progress)
+    labels, said, lengths = _label(trained, blocks, probabilities)
+    if kind.per == "word":
+        labels, said = _by_text(labels, lengths), _by_text(said, lengths)
+    if not probabilities:
+        return labels
+    pairs = zip(labels, said, strict=True)
+    return [Prediction(label=label, probabilities=own) for label, own in pairs]
+
+
+def _label(
+    trained: TrainedHead, blocks: Iterable[Block], probabilities: bool
+) -> tuple[list[Any], list[Any], list[int]]:
+    """Return the label of every row, its probabilities if asked for, and the rows of each text."""
     labels: list[Any] = []
-    said: list[dict[str, float]] = []
+    said: list[Any] = []
     lengths: list[int] = []
-    for z, offsets in _read(trained, texts, model=model, device=device, progress=progress):
+    for z, offsets in blocks:
         if probabilities:
             own, sure = trained.probabilities(z, offsets)
             labels += own
@@ -120,15 +137,7 @@ def predict(
         else:
             labels += trained.predict(z, offsets)
         lengths += offsets.diff().tolist()
-    by_word = kind.per == "word"
-    found = _by_text(labels, lengths) if by_word else labels
-    if not probabilities:
-        return found
-    by_text: Sequence[Any] = _by_text(said, lengths) if by_word else said
-    return [
-        Prediction(label=label, probabilities=own)
-        for label, own in zip(found, by_text, strict=True)
-    ]
+    return labels, said, lengths
 
 
 def _read(
@@ -138,8 +147,8 @@ def _read(
     model: str | None,
     device: str,
     progress: bool,
-) -> Iterator[tuple[HeadInput, Int64[Tensor, " bounds"]]]:
-    """Yield what the head reads of some texts after another, and where each of them begins."""
+) -> Iterator[Block]:
+    """Yield what the head reads of some texts after others."""
     saved = trained.saved
     backbone = load_again(
         saved.model,

@@ -1,5 +1,6 @@
 """Early exit: planted layers are saved, every rule as a loop over sentences has it."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from probekit.metrics import METRICS, Gold
 from probekit.results.overthinking.depth_curves import depth_curves
 from probekit.results.overthinking.exit_rules import RULES, exits, oracle
 from probekit.results.overthinking.measure import read_reported
-from tests.results.overthinking.held import HELD, NAMES, add, add_depths
+from tests.results.overthinking.held import HELD, add, add_depths
 
 TAGS = ("O", "B-PER", "I-PER")
 
@@ -110,7 +111,7 @@ def test_score_and_layers_are_those_of_mixed_predictions():
 
     def mixed(split, threshold):
         places = []
-        for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+        for a, b in pairwise(offsets):
             sure = [f[split].probabilities[a:b].max(1).min(initial=1) for f in files[:-1]]
             places.append(next((d for d, s in enumerate(sure) if s >= threshold), 3))
         rows = np.repeat(places, np.diff(offsets))
@@ -182,4 +183,3 @@ def test_expected_layer_is_undefined_without_a_gain():
     records = add_depths(rng.integers(0, 2, (4, 100)), gold, head="scalar-mix")
     found = expected_layers(records, samples=500)["scalar-mix"]
     assert found.total.holds_zero and found.layer is None
-    assert NAMES == ("no", "yes")

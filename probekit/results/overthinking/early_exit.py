@@ -35,7 +35,7 @@ class ExitPoint:
 
     Attributes:
         rule: name of the rule; ``last`` is the whole model, ``oracle`` leaves at the first depth
-            that has all words right, else at the last.
+            that has as many words right as any, else at the last.
         thresholds: in words: by seed, and of each half where halves chose; each once.
         score: in the metric.
         loss: score of the whole model less this one; in the metric's better direction.

@@ -21,8 +21,8 @@ _LEAST_P = 1e-16
 
 _LEGEND = (
     "refitted: each earlier depth fitted on a resample of train; chance: the last depth fitted on\n"
-    "the same resamples in their place; guessing: refitted, but of another row; excess: refitted\n"
-    "less the level before it; layers wasted: per wasteful row, no share;\n"
+    "the same resamples in their place; guessing: refitted, but of another row; over: refitted\n"
+    "less that level; layers wasted: per wasteful row, no share;\n"
     f"{_INTERVALS}"
 )
 
@@ -41,9 +41,9 @@ def _shares_text(found: Overthinking) -> str:
         Column(f"% of {found.unit}", [found.right.text(100), *map(_own, found.shares)]),
         Column("refitted", ["", *(_plain(one, one.refitted) for one in found.shares)]),
         Column("chance", ["", *(_plain(one, one.chance) for one in found.shares)]),
-        Column("excess", ["", *(_signed(one, one.excess) for one in found.shares)]),
+        Column("over chance", ["", *(_signed(one, one.excess) for one in found.shares)]),
         Column("guessing", ["", *(_plain(one, one.guessing) for one in found.shares)]),
-        Column("excess", ["", *(_signed(one, one.beyond_guessing) for one in found.shares)]),
+        Column("over guessing", ["", *(_signed(one, one.beyond_guessing) for one in found.shares)]),
     ]
     examples = [_example_text(example) for example in found.examples]
     lines = [_title_text(found), "", text_table(columns), *_part_texts(found)]

@@ -102,7 +102,7 @@ def overthinking(
     found = results.overthinking(
         records, path=path, split=split, examples=examples, samples=samples
     )
-    layers = {}
+    layers = []
     if expected_layer:
         mixes, path = _records(_mixes(given), workers, refits=False)
         layers = results.expected_layers(mixes, path=path, split=split, samples=samples)
@@ -110,7 +110,7 @@ def overthinking(
         _draw("overthinking", records, split, output)
     if shared.json:
         rows = [{"kind": "overthinking", **asdict(one)} for one in found]
-        rows += [{"kind": "expected layer", "name": n, **asdict(one)} for n, one in layers.items()]
+        rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
         print_json(rows)
     else:
         _print(overthinking_text(found, layers))

@@ -17,7 +17,7 @@ from probekit.results.overthinking.measure import read_reported
 from probekit.results.record import Record
 from probekit.results.summaries.wording import metric_text
 
-_COMMON = {"linewidth": 1.2, "markeredgecolor": "white", "markeredgewidth": 0.4}
+_COMMON: Line = {"linewidth": 1.2, "markeredgecolor": "white", "markeredgewidth": 0.4}
 _LINES: Mapping[str, Line] = {
     "confidence": {"color": "#0072B2", "marker": "s", "markersize": 3.5},
     "entropy": {"color": "#E69F00", "marker": "^", "markersize": 4.6, "linestyle": (0, (4, 1.5))},
@@ -26,7 +26,7 @@ _LINES: Mapping[str, Line] = {
     "last": {"color": "#000000", "marker": "X", "markersize": 6.0, "linestyle": "none"},
     "oracle": {"color": "#009E73", "marker": "*", "markersize": 8.0, "linestyle": "none"},
 }
-_CHOSEN = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "linestyle": "none"}
+_CHOSEN: Line = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "linestyle": "none"}
 _MARKERS = 8  # of a line with many thresholds
 
 
@@ -51,8 +51,8 @@ def plot_exit(records: Sequence[Record], split: str | None = None, *, ax: Given 
         OptionError: more or fewer axes than panels.
     """
     curves = depth_curves([one for one in records if one.resample is None])
-    entries = [_COMMON | {"label": TEXTS[name]} | dict(line) for name, line in _LINES.items()]
-    ring = {"color": "#666666", "label": "chosen threshold"} | _CHOSEN
+    entries = [dict(_COMMON) | {"label": TEXTS[name]} | dict(line) for name, line in _LINES.items()]
+    ring = {"color": "#666666", "label": "chosen threshold", **_CHOSEN}
     panels = MeasuredPanels(curves, [*entries, ring], ax)
     figure, axes = panels.open()
     for one, curve in zip(axes, curves, strict=True):
@@ -66,14 +66,14 @@ def _draw(axes: Axes, found: EarlyExit) -> None:
     for curve in found.curves:
         every = max(1, len(curve.layers) // _MARKERS)
         scores = [factor * score for score in curve.scores]
-        style = _COMMON | dict(_LINES[curve.rule])
+        style = dict(_COMMON) | dict(_LINES[curve.rule])
         axes.plot(curve.layers, scores, markevery=every, **style)
     for point in found.points:
         style = dict(_LINES[point.rule])
         x, y = point.layers.value, factor * point.score.value
-        kind = style if point.rule in ("last", "oracle") else {"color": style["color"]} | _CHOSEN
+        kind = style if point.rule in ("last", "oracle") else {"color": style["color"], **_CHOSEN}
         axes.plot([x], [y], zorder=4, clip_on=False, **kind)
-        bars = {"color": style["color"], "linewidth": 0.8, "alpha": 0.6, "zorder": 2}
+        bars: Line = {"color": style["color"], "linewidth": 0.8, "alpha": 0.6, "zorder": 2}
         axes.plot([x, x], [factor * point.score.low, factor * point.score.high], **bars)
         axes.plot([point.layers.low, point.layers.high], [y, y], **bars)
     axes.set_xlabel("mean layers used (0 = emb)")

@@ -67,9 +67,9 @@ class MeasuredPanels:
                 f"{len(given)}; give a sequence of as many, or choose records of one panel."
             )
         axes = given or self._new(len(titles))
+        figure = axes[0].get_figure(root=True)
+        assert figure is not None, "axes belong to a figure"
         for one, title in zip(axes, titles, strict=True):
-            figure = one.get_figure(root=True)
-            assert figure is not None
             width = one.get_window_extent().width / figure.dpi if given else self._room(len(axes))
             one.set_title(title_text(title, width), loc="left")
             one.grid(axis="y")

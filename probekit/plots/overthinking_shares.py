@@ -75,7 +75,8 @@ def _draw(axes: Axes, found: SharesByDepth) -> None:
         places = found.depths[: len(shares[name])]
         draw_estimates(axes, places, shares[name], _MARKED | dict(line))
     for name, growing in (("cumulative", found.cumulative), ("destructive", found.destructive)):
-        levels = {"chance": growing.chance, "guessing": growing.guessing}
+        # at the last depth its own probe takes part, and all that it has right is no guess
+        levels = {"chance": growing.chance, "guessing": growing.guessing[: len(found.depths) - 1]}
         for level, estimates in levels.items():
             values = [100 * one.value for one in estimates]
             style = {"color": _LINES[name]["color"], "linewidth": 1.0, **_LEVELS[level]}

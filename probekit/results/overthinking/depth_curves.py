@@ -13,6 +13,8 @@ from probekit.results.summaries.wording import OPTIONS
 _OF_REFIT = ("depth", "layers", "resample", "select", "l2")
 """What a refit and the probe that it refits may differ in; the strength is compared by itself."""
 
+_TASK = ("model", "task", "label")
+
 _AGAIN = "run `probekit depth MODEL TASK` with the options of these runs"
 
 
@@ -21,7 +23,7 @@ class DepthCurve:
     """The records of a head at every depth, which differ in depth and seed alone.
 
     Attributes:
-        name: the head, and what else tells it from the other curves.
+        name: the head, and what else tells it from the other curves of its task.
         probes: runs of each depth, ascending; a record per seed.
         refits: of each depth but the last, its probe fitted on the resample ``resample_of(depth)``;
             empty where none were asked for.
@@ -88,8 +90,11 @@ def depth_curves(
             "no record is of a probe at a truncated depth; run `probekit depth MODEL TASK` first."
         )
     fitted = [one for one in truncated if one.resample is not None]
-    curves = series(probes, given=["depth"])
-    return [_curve(name, own, fitted if refits else None, path) for name, own in curves.items()]
+    return [
+        _curve(name, own, fitted if refits else None, path)
+        for task in grouped(probes, _TASK).values()
+        for name, own in series(task, given=["depth"]).items()
+    ]
 
 
 def _curve(

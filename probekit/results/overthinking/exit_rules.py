@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
+from probekit.metrics.contract import per_example
 from probekit.results.overthinking.depth_predictions import DepthPredictions, probabilities_of
 
 Signal = Float64[np.ndarray, "depths sentences"]
@@ -154,9 +155,16 @@ TEXTS: Mapping[str, str] = {
 
 
 def oracle(found: DepthPredictions, seed: int) -> Exits:
-    """Return the first depth that has all words of a sentence right; the last where none has."""
+    """Return the first depth that has as many words of a sentence right as any; else the last.
+
+    Of a text that is the first depth that is right. Where no depth has a word right, it is the
+    last.
+    """
     right = found.hits(found.predicted[seed : seed + 1])[0]
-    return exits(per_sentence(found, right.astype(np.float64)), 1.0)
+    offsets = found.scorer.gold.offsets
+    words = per_example(right.T.astype(np.float64), offsets).T  # depths, sentences
+    most = words.max(0)
+    return exits(((words == most) & (most > 0)).astype(np.float64), 1.0)
 
 
 def per_sentence(found: DepthPredictions, rows: Float[np.ndarray, "depths rows"]) -> Signal:

@@ -24,6 +24,10 @@ class ExpectedLayer:
     """Where the score of scalar mixes up to a depth is gained; means over the seeds.
 
     Attributes:
+        name: of the curve.
+        model: name of the backbone.
+        task: name of the task.
+        label: label column.
         split: the split that was scored.
         metric: the metric.
         depths: ascending.
@@ -34,6 +38,10 @@ class ExpectedLayer:
             weighted by differences that add up to nothing has no meaning.
     """
 
+    name: str
+    model: str
+    task: str
+    label: str
     split: str
     metric: str
     depths: tuple[int, ...]
@@ -59,7 +67,12 @@ def expected_layer(found: DepthPredictions, bootstrap: Bootstrap) -> ExpectedLay
         return np.column_stack([gains, np.nan_to_num(mean)])
 
     *gains, layer = bootstrap.estimates(found.n_sentences, statistics)
+    record = found.curve.records[0]
     return ExpectedLayer(
+        name=found.curve.name,
+        model=record.model,
+        task=record.task,
+        label=record.label,
         split=found.split,
         metric=found.scorer.name,
         depths=found.depths,

@@ -149,8 +149,8 @@ def expected_layers(
     split: str | None = None,
     samples: int = 10_000,
     seed: int = 0,
-) -> dict[str, ExpectedLayer]:
-    """Return the expected layer of every curve of scalar mixes, by the name of the curve.
+) -> list[ExpectedLayer]:
+    """Return the expected layer of every curve of scalar mixes.
 
     Args:
         records: those of other heads are left out.
@@ -165,10 +165,10 @@ def expected_layers(
     """
     bootstrap = Bootstrap(samples=samples, seed=seed)
     curves = depth_curves([record for record in records if record.head == HEAD], path=path)
-    return {
-        curve.name: expected_layer(read_depths(curve, reported_split(curve, split)), bootstrap)
+    return [
+        expected_layer(read_depths(curve, reported_split(curve, split)), bootstrap)
         for curve in curves
-    }
+    ]
 
 
 def read_reported(

@@ -1,6 +1,6 @@
 """What the two measurements say, as text for a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from probekit.metrics import scale_of
@@ -21,18 +21,16 @@ _LEAST_P = 1e-16
 
 _LEGEND = (
     "refitted: each earlier depth fitted on a resample of train; chance: the last depth fitted on\n"
-    "the same resamples in their place; guessing: refitted, but of another row; excess: refitted\n"
-    "less the level before it; layers wasted: per wasteful row, no share;\n"
+    "the same resamples in their place; guessing: refitted, but of another row; over: refitted\n"
+    "less that level; layers wasted: per wasteful row, no share;\n"
     f"{_INTERVALS}"
 )
 
 
-def overthinking_text(
-    found: Sequence[Overthinking], layers: Mapping[str, ExpectedLayer] | None = None
-) -> str:
+def overthinking_text(found: Sequence[Overthinking], layers: Sequence[ExpectedLayer] = ()) -> str:
     """Return the tables of shares, what follows from them, and the examples."""
     blocks = [_shares_text(one) for one in found]
-    blocks += [_expected_text(name, one) for name, one in (layers or {}).items()]
+    blocks += [_expected_text(one) for one in layers]
     return "\n".join(blocks)
 
 
@@ -43,9 +41,9 @@ def _shares_text(found: Overthinking) -> str:
         Column(f"% of {found.unit}", [found.right.text(100), *map(_own, found.shares)]),
         Column("refitted", ["", *(_plain(one, one.refitted) for one in found.shares)]),
         Column("chance", ["", *(_plain(one, one.chance) for one in found.shares)]),
-        Column("excess", ["", *(_signed(one, one.excess) for one in found.shares)]),
+        Column("over chance", ["", *(_signed(one, one.excess) for one in found.shares)]),
         Column("guessing", ["", *(_plain(one, one.guessing) for one in found.shares)]),
-        Column("excess", ["", *(_signed(one, one.beyond_guessing) for one in found.shares)]),
+        Column("over guessing", ["", *(_signed(one, one.beyond_guessing) for one in found.shares)]),
     ]
     examples = [_example_text(example) for example in found.examples]
     lines = [_title_text(found), "", text_table(columns), *_part_texts(found)]
@@ -56,12 +54,14 @@ def _shares_text(found: Overthinking) -> str:
 def _title_text(found: Overthinking | EarlyExit) -> str:
     """Return what was measured on how much."""
     seeds = "one seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds"
-    said = [model_text(found.model), found.task, found.label, found.split]
     counts = f"{found.n_sentences:,} sentences, {seeds}"
     return (
-        f"{found.name} ({', '.join(said)}): {counts}, depths {found.depths[0]} to "
-        f"{found.depths[-1]}"
+        f"{found.name} ({_said(found)}): {counts}, depths {found.depths[0]} to {found.depths[-1]}"
     )
+
+
+def _said(found: Overthinking | EarlyExit | ExpectedLayer) -> str:
+    return ", ".join([model_text(found.model), found.task, found.label, found.split])
 
 
 def _factor(share: Share) -> float:
@@ -112,7 +112,7 @@ def _p_text(p: float) -> str:
     return f"{p:.2g}" if p >= _LEAST_P else f"below {_LEAST_P:g}"
 
 
-def _expected_text(name: str, found: ExpectedLayer) -> str:
+def _expected_text(found: ExpectedLayer) -> str:
     factor = scale_of(found.metric).factor
     total = found.total.text(factor, signed=True)
     where = (
@@ -128,8 +128,8 @@ def _expected_text(name: str, found: ExpectedLayer) -> str:
                [gain.text(factor, signed=True, decimals=2) for gain in found.gains]),
     ]  # fmt: skip
     return (
-        f"{name} up to each depth\n\n{text_table(columns)}\nexpected layer: {where}; total gain "
-        f"{total}\n"
+        f"{found.name} up to each depth ({_said(found)})\n\n{text_table(columns)}\n"
+        f"expected layer: {where}; total gain {total}\n"
     )
 
 

@@ -127,7 +127,8 @@ def _earlier(found: DepthPredictions, right: Right) -> tuple[Rows, Rows]:
     # Depths 0, 1, 2 and 3, of which 1 is right: the earliest has place 1, and 3 - 1 = 2 layers
     # come after it.
     depths, some = np.array(found.depths), right.any(1)
-    return some.astype(np.float64), (depths[-1] - depths[right.argmax(1)]) * some
+    after = (depths[-1] - depths[right.argmax(1)]) * some
+    return np.asarray(some, np.float64), np.asarray(after, np.float64)
 
 
 def _of_another_row(found: DepthPredictions, predicted: Classes) -> tuple[Rows, Rows]:

@@ -52,12 +52,8 @@ def sweep_depths(
         The records of the probes, then those of the refits.
 
     Raises:
-        OptionError: an option cannot be used, such as a rate that is to be searched.
-        EntryNotFoundError: the cache does not hold the features.
-        DataError: labels are missing, or do not fit.
-        RecordError: ``out`` is no records file.
-        StorageError: records or predictions cannot be written.
-        EngineError: a worker process died.
+        OptionError: an option cannot be used, such as a rate that is to be searched; and whatever
+            `sweep` raises.
     """
     if searched := [name for spec in plan for name in spec.searched]:
         raise OptionError(

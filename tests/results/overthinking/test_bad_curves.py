@@ -42,7 +42,7 @@ class TestBoth:
 
     def test_no_predictions(self, measure):
         found = [replace(one, predictions=None) for one in records()]
-        with pytest.raises(RecordError, match="were not kept; run the same .* --predictions"):
+        with pytest.raises(RecordError, match=r"were not kept; run the same .* --predictions"):
             measure(found)
 
     def test_side_file_that_is_gone(self, measure):
@@ -118,11 +118,11 @@ def test_a_refit_of_another_strength_is_none():
 
 def test_exit_needs_probabilities_and_examples_need_texts():
     found = records(confidence=None)
-    with pytest.raises(RecordError, match="without probabilities .* train again with --predict"):
+    with pytest.raises(RecordError, match=r"without probabilities .* train again with --predict"):
         early_exit(found)
     found = records()
     swapped(found[0], texts=())
-    with pytest.raises(RecordError, match="without their texts .* train again with --predict"):
+    with pytest.raises(RecordError, match=r"without their texts .* train again with --predict"):
         overthinking(found, examples=1)
     with pytest.raises(OptionError, match="--examples -1"):
         overthinking(records(), examples=-1)

@@ -1,5 +1,6 @@
 """Early exit: planted layers are saved, every rule as a loop over sentences has it."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from probekit.metrics import METRICS, Gold
 from probekit.results.overthinking.depth_curves import depth_curves
 from probekit.results.overthinking.exit_rules import RULES, exits, oracle
 from probekit.results.overthinking.measure import read_reported
-from tests.results.overthinking.held import HELD, NAMES, add, add_depths
+from tests.results.overthinking.held import HELD, add, add_depths
 
 TAGS = ("O", "B-PER", "I-PER")
 
@@ -81,6 +82,7 @@ def test_exits_equal_an_independent_script(rule):
         offsets = files[0].offsets
         for e in range(30):
             rows, place, streak = slice(offsets[e], offsets[e + 1]), 3, 0
+            right = [(one.predicted[rows] == one.gold[rows]).sum() for one in files]
             if not files[0].gold[rows].size:
                 continue  # no word is predicted, and the sentence does not count
             for depth, one in enumerate(files):
@@ -92,7 +94,7 @@ def test_exits_equal_an_independent_script(rule):
                     "entropy": (-(p * np.log(p)).sum(1) <= 0.9).all(),
                     "patience": streak >= 1,
                     "fixed": depth == 2,
-                    "oracle": (one.predicted[rows] == one.gold[rows]).all(),
+                    "oracle": 0 < right[depth] == max(right),
                 }[rule]
                 if leaves:
                     place = depth
@@ -110,7 +112,7 @@ def test_score_and_layers_are_those_of_mixed_predictions():
 
     def mixed(split, threshold):
         places = []
-        for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+        for a, b in pairwise(offsets):
             sure = [f[split].probabilities[a:b].max(1).min(initial=1) for f in files[:-1]]
             places.append(next((d for d, s in enumerate(sure) if s >= threshold), 3))
         rows = np.repeat(places, np.diff(offsets))
@@ -167,7 +169,7 @@ def mix(right, gold):
 
 def test_expected_layer_is_the_mean_place_of_the_gains():
     gold = np.arange(200) % 2
-    found = expected_layers(mix((100, 140, 160, 200), gold), samples=500)["scalar-mix"]
+    (found,) = expected_layers(mix((100, 140, 160, 200), gold), samples=500)
     # gains of 0.2, 0.1 and 0.2 at the layers 1, 2 and 3
     assert found.scores == pytest.approx([0.5, 0.7, 0.8, 1.0])
     assert found.layer.value == pytest.approx((0.2 + 2 * 0.1 + 3 * 0.2) / 0.5)
@@ -180,6 +182,5 @@ def test_expected_layer_is_undefined_without_a_gain():
     rng = np.random.default_rng(0)
     gold = rng.integers(0, 2, 100)
     records = add_depths(rng.integers(0, 2, (4, 100)), gold, head="scalar-mix")
-    found = expected_layers(records, samples=500)["scalar-mix"]
+    (found,) = expected_layers(records, samples=500)
     assert found.total.holds_zero and found.layer is None
-    assert NAMES == ("no", "yes")

@@ -67,13 +67,11 @@ def _find(model: str | Path, task: str | None, split: str | None, location: Loca
     """
     of_entry = (Path(model) / MANIFEST).is_file()
     if task is not None and of_entry:
-        raise OptionError(
-            f"{str(model)!r} is an entry's path, which says its task: leave TASK out."
-        )
+        raise OptionError(f"{model}: an entry's path, which says its task: leave TASK out.")
     if task is None:
         if not of_entry:
             raise OptionError(
-                f"{str(model)!r} is not the path of a cache entry. Give MODEL and TASK, a path that "
+                f"{model} is not the path of a cache entry. Give MODEL and TASK, a path that "
                 "`probekit cache ls` shows, or a .json file that `probekit geometry --json` wrote."
             )
         entry = Entry.open(Path(model))

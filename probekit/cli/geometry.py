@@ -1,10 +1,12 @@
 """``probekit geometry``: what the layers look like, without labels."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from probekit.base.registry import option
 from probekit.cli import arguments
 from probekit.cli.output import print_json, print_table
 from probekit.cli.spread import spread
@@ -14,6 +16,39 @@ if TYPE_CHECKING:
     from probekit.results.layer_geometry import Geometry, LayerGeometry
 
 _UNDEFINED = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Which rows are measured."""
+
+    split: str | None = option(None, "Whose rows.", show_default="train")
+    array: str | None = option(
+        None,
+        "Which rows: words, predicted, cls, mean, last or tokens.",
+        show_default="what probes read",
+    )
+    rows: int = option(20_000, "Measure so many rows, drawn; 0 is all of them.", min=0)
+    sample: int = option(2_000, "Rows of these for the intrinsic dimension, at most.", min=3)
+    seed: int = option(0, "Of both draws.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """The figure, if one is wanted."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Draw FILE.png, .svg or .pdf as well."),
+    ] = None
+    probes: Annotated[
+        list[Path] | None,
+        typer.Option("--probes", help="Records of `probekit depth`: their scores in the figure."),
+    ] = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help="Of --probes, only records with this value. Repeatable."),
+    ] = None
 
 
 @spread
@@ -27,58 +62,25 @@ def geometry(
     ],
     task: arguments.OptionalTask = None,
     *,
-    split: Annotated[
-        str | None, typer.Option("--split", help="Whose rows.", show_default="train")
-    ] = None,
-    array: Annotated[
-        str | None,
-        typer.Option(
-            "--array",
-            help="Which rows: words, predicted, cls, mean, last or tokens.",
-            show_default="what probes read",
-        ),
-    ] = None,
-    rows: Annotated[
-        int, typer.Option("--rows", min=0, help="Measure so many rows, drawn; 0 is all of them.")
-    ] = 20_000,
-    sample: Annotated[
-        int,
-        typer.Option("--sample", min=3, help="Rows of these for the intrinsic dimension, at most."),
-    ] = 2_000,
-    seed: Annotated[int, typer.Option("--seed", help="Of both draws.")] = 0,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Draw FILE.png, .svg or .pdf as well."),
-    ] = None,
-    probes: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--probes", help="Records file of `probekit depth`: its scores in the figure."
-        ),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", help="Of --probes, only records with this value. Repeatable."),
-    ] = None,
+    measured: Measured,
+    drawn: Drawn,
     entry: Annotated[
         str | None,
         typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
     ] = None,
     cache: arguments.Cache = Path("cache"),
     own: arguments.OwnData,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print all numbers as a JSON object.")
-    ] = False,
+    json: arguments.Json = False,
 ) -> None:
     """Measure every layer without labels: CKA, rank, anisotropy, dimension, norms, outliers.
 
     Columns: effective rank, mean cosine between rows, intrinsic dimension (TwoNN), mean row norm
     and its deviation, CKA with the layer before and with the last one, massive channels.
     """
-    if output is None and (probes or where):
+    if drawn.output is None and (drawn.probes or drawn.where):
         raise OptionError("--probes and --where are for the figure: say where to draw it, -o FILE.")
     arguments.check_order(model, task)
-    if task is None and Path(model).is_file():
+    if task is None and Path(model).suffix == ".json":
         from probekit.results.layer_geometry import load_geometry
 
         found = load_geometry(model)
@@ -87,15 +89,15 @@ def geometry(
         from probekit.measures.measuring import geometry as measure
 
         place = Location(cache=cache, entry=entry, **own.parse().given)
-        asked: dict[str, Any] = {"split": split, "array": array, "rows": rows or None}
-        found = measure(model, task, location=place, sample=sample, seed=seed, **asked)
+        asked = {**asdict(measured), "rows": measured.rows or None}
+        found = measure(model, task, location=place, **asked)
     if json:
         print_json([found.to_json()])
     else:
         print_table([_row(found, place) for place in range(len(found.layers))])
         typer.echo(_caption(found), err=True)
-    if output is not None:
-        _draw(found, output, probes or [], where or [])
+    if drawn.output is not None:
+        _draw(found, drawn.output, drawn.probes or [], drawn.where or [])
 
 
 def _row(found: "Geometry", place: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.measures.layer_sums import sum_layers
 from probekit.measures.magnitudes import massive_channels, medians
@@ -11,6 +12,7 @@ from probekit.measures.neighbours import intrinsic_dimension
 from probekit.measures.similarity import MEMORY, LayerSimilarity
 from probekit.results.layer_geometry import Geometry, LayerGeometry
 from probekit.store import Entry, find_entries
+from probekit.store.layout import MANIFEST
 from probekit.version import __version__
 
 ROWS = 20_000
@@ -49,7 +51,7 @@ def geometry(
     Raises:
         EntryNotFoundError: no entry matches, or several do.
         EntryError: the entry is damaged, or holds values that are not finite.
-        OptionError: it does not keep the array.
+        OptionError: it does not keep the array, or a path is given that is no entry's.
         UnknownNameError: no such task.
     """
     entry = _find(model, task, split, Location() if location is None else location)
@@ -58,8 +60,20 @@ def geometry(
 
 
 def _find(model: str | Path, task: str | None, split: str | None, location: Location) -> Entry:
-    """Return the entry that is meant."""
+    """Return the entry that is meant.
+
+    Raises:
+        OptionError: the path of an entry with a task, or anything else without one.
+    """
+    of_entry = (Path(model) / MANIFEST).is_file()
+    if task is not None and of_entry:
+        raise OptionError(f"{model}: an entry's path, which says its task: leave TASK out.")
     if task is None:
+        if not of_entry:
+            raise OptionError(
+                f"{model} is not the path of a cache entry. Give MODEL and TASK, a path that "
+                "`probekit cache ls` shows, or a .json file that `probekit geometry --json` wrote."
+            )
         entry = Entry.open(Path(model))
         if split in (None, entry.manifest.split):
             return entry

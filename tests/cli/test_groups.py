@@ -48,6 +48,8 @@ def test_the_record_says_what_was_kept_together(train):
     (held,) = done(*train, "--hold-out", "0.25", "--group", "prompt").rows
     assert (held["protocol"], held["select"]) == ("full, hold-out 0.25 by prompt", "held-out")
     assert held["seen"]["examples"] == 18  # of 12 prompts of two texts, three are kept out
+    (apart,) = done(*train, "--select", "cv:3", "--group", "text").rows
+    assert apart["select"] == "cv:3 by text"  # the entry's own texts, of which each has one
     (fewer,) = done(*train, "--group", "half").rows
     assert fewer["select"] == "cv:5 by half" and fewer["diagnosis"]["folds"] == 2
 

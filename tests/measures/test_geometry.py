@@ -57,8 +57,10 @@ def test_the_path_of_an_entry_is_that_entry(root):
     assert probekit.geometry(path, split="train").split == "train"
     with pytest.raises(EntryNotFoundError):
         probekit.geometry(path, split="test")
-    with pytest.raises(EntryNotFoundError):
+    with pytest.raises(OptionError, match="is not the path of a cache entry"):
         probekit.geometry(root / "nowhere")
+    with pytest.raises(OptionError, match="leave TASK out"):
+        probekit.geometry(path, TASK)
 
 
 def test_rows_are_drawn_by_the_seed(root):

@@ -32,6 +32,7 @@ OTHER = {
     "label": "pos",
     "control": 3,
     "fit_on": "dev",
+    "group": "document",
     "head": "mean",
     "decoder": "mlp",
     "layers": "1,2",
@@ -98,7 +99,7 @@ def test_every_option_is_in_the_key_save_where_it_is_said_why_not(name):
 
 def test_options_that_came_later_are_written_only_if_set():
     later = set(EVERY) - ALWAYS_WRITTEN - set(NAMES[Origin])
-    assert later == {"warmup", "resample"}
+    assert later == {"warmup", "resample", "group"}
     assert len(ALWAYS_WRITTEN) == 29  # a later option has no place there
     for name in later:
         (field,) = (field for field in fields(TrainSpec) if field.name == name)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
@@ -9,7 +10,7 @@ from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
 
-_NAMES = dict.fromkeys((*OPTIONS, "seed", "trial"))
+_NAMES = dict.fromkeys((*OPTIONS, "seed", "trial", "ablated"))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
 _KEY_DIGITS = 8
 _BEGIN = re.compile(r"\s*\w+=")
@@ -99,7 +100,11 @@ def _is(record: Record, name: str, wanted: str) -> bool:
 
 
 def _occurring(records: Sequence[Record], name: str) -> str:
-    if name in ("seed", "trial"):
-        values = sorted({getattr(record, name) for record in records})
+    if name in ("seed", "trial", "ablated"):
+        values = sorted({getattr(record, name) for record in records}, key=_none_last)
         return " or ".join(value_text(name, value) for value in values)
     return " or ".join(listed_text(name, value) for (value,) in grouped(records, [name]))
+
+
+def _none_last(value: Any) -> tuple[bool, Any]:
+    return (value is None, 0 if value is None else value)

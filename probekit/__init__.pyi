@@ -9,6 +9,7 @@ from .plots.classes import plot_classes as plot_classes
 from .plots.confusion import plot_confusion as plot_confusion
 from .plots.depth import plot_depth as plot_depth
 from .plots.learning import plot_learning as plot_learning
+from .plots.look import Look as Look
 from .plots.style import save_figure as save_figure
 from .plots.weights import plot_weights as plot_weights
 from .probe.decoders import DECODERS as DECODERS

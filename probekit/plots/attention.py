@@ -26,7 +26,8 @@ from probekit.results.summaries.learned_weights import lost_weights, mean_weight
 from probekit.results.summaries.scored import mean_values
 
 MAX_PANELS = 6
-MAX_CLASSES = 60
+MAX_CLASSES = 40
+_MANY = 14  # from more rows on, they are low and have no numbers
 _ALL, _BEFORE = "all", "all, before training"
 
 
@@ -67,7 +68,8 @@ def plot_attention(
     grids = {}
     for name, group in groups.items():
         title, lifts = _panel(name, group, classes)
-        grids[title] = Grid(list(lifts), layer_values(lifts.values(), tops[group[0].model]))
+        values = layer_values(lifts.values(), tops[group[0].model])
+        grids[title] = Grid(list(lifts), values, numbers=len(lifts) <= _MANY)
     shared = shared_text(records)
     figure = heatmap_figure(
         list(grids.values()),
@@ -78,7 +80,9 @@ def plot_attention(
         ax=ax,
         look=look,
     )
-    for axes, grid in zip(given_axes(ax, list(grids), look) or figure.axes, grids.values(), strict=False):
+    for axes, grid in zip(
+        given_axes(ax, list(grids), look) or figure.axes, grids.values(), strict=False
+    ):
         heights = grid.row_heights[: 2 if _BEFORE in grid.names else 1]
         axes.axhline(sum(heights), color="black", linewidth=0.8)
     return figure

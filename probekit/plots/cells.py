@@ -19,6 +19,7 @@ _LINE = 0.13  # height of a line of a row's name, inches
 _ROW = 0.11  # height of a row without its lines, inches
 _COMPACT = 0.035  # the same of a row without numbers
 _STRIP = 0.055  # least height of a strip, inches
+_GRID = "#e6e6e6"  # lines between the cells of a confusion, most of which are white
 _FONT = 6.5
 _SMALL = 5.5  # size of a half width
 _LOWEST = 0.9  # share of a row's own height that a value and its half width need
@@ -133,7 +134,7 @@ def draw_cells(axes: Axes, grid: Grid, colours: Colours, norm: Normalize) -> Qua
         np.ma.masked_invalid(grid.coloured),
         cmap=colours.map,
         norm=norm,
-        edgecolors="none" if grid.strips else "white",
+        edgecolors=_GRID if grid.classes else "none" if grid.strips else "white",
         linewidth=0.6,
     )
     if grid.strips:
@@ -149,7 +150,7 @@ def draw_cells(axes: Axes, grid: Grid, colours: Colours, norm: Normalize) -> Qua
         axes.set_xlabel("predicted")
         axes.set_ylabel("gold (rows of dev)")
     else:
-        axes.xaxis.set_major_locator(_LayerLocator(grid.n_columns - 1))
+        axes.xaxis.set_major_locator(_LayerLocator(axes, grid.n_columns - 1))
         axes.set_xlabel(layer_label(grid.has_gaps))
     return mesh
 
@@ -172,15 +173,14 @@ def _runs(gaps: np.ndarray) -> Iterator[tuple[int, int, int]]:
 class _LayerLocator(Locator):
     """Ticks at layers, as many as there is room for: steps of 1, 2, 5 or 10."""
 
-    def __init__(self, top: int) -> None:
-        self.top = top
+    def __init__(self, axes: Axes, top: int) -> None:
+        self.axes, self.top = axes, top
 
     def __call__(self) -> Sequence[float]:
         """Return the ticks of the axis as it is laid out."""
-        assert self.axis is not None
-        axes = self.axis.axes
-        figure = axes.get_figure(root=True)
-        room = axes.get_window_extent().width / figure.dpi / (self.top + 1)
+        figure = self.axes.get_figure(root=True)
+        assert figure is not None
+        room = self.axes.get_window_extent().width / figure.dpi / (self.top + 1)
         needed = text_width(str(self.top)) + 0.07 * font_scale()
         step = next((n for n in (1, 2, 5, 10) if n * room >= needed), 20)
         return list(range(0, self.top + 1, step))
@@ -193,7 +193,8 @@ class _LayerLocator(Locator):
 def print_values(axes: Axes, grid: Grid, decimals: int | Sequence[int]) -> None:
     """Write every value into its cell, if the longest fits, with decimals of its row's own.
 
-    The axes are laid out already. Half widths stand below, smaller, where there are any and they fit as well.
+    The axes are laid out already. Half widths stand below, smaller, where there are any and they
+    fit as well.
     """
     if not grid.numbers or grid.strips:
         return

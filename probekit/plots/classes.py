@@ -9,6 +9,7 @@ from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.curves import draw_bars
 from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.naming import text_width
 from probekit.plots.panels import Panel, PanelFigure, add_legend, panel_figure, split_panels
 from probekit.plots.style import font_scale, refuse_many
 from probekit.results.record import Record
@@ -28,6 +29,7 @@ MAX_CLASSES = 30
 _MARKER = 0.075  # height that each marker takes, inches
 _GAP = 0.13  # height between two classes, inches
 _AROUND = 0.65  # height of a panel's title and axis, inches
+_MARGIN = 0.2  # width beside the names of classes, inches
 _SPREAD = 0.72  # share of a class's height over which its markers are spread
 
 
@@ -64,11 +66,13 @@ def plot_classes(
     names = [_names(panel, split, classes) for panel in panels]
     curves = max(len(panel.curves) for panel in panels)
     height = max(map(len, names)) * (curves * _MARKER + _GAP) + _AROUND
-    drawn = panel_figure(panels, height=height * font_scale(), ax=ax, look=look)
-    for (axes, panel), shown in zip(drawn.panels, names, strict=True):
+    labels = [_labels(*each) for each in zip(panels, names, strict=True)]
+    beside = max(text_width(label) for each in labels for label in each) / font_scale() + _MARGIN
+    height *= font_scale()
+    drawn = panel_figure(panels, height=height, beside=beside, ax=ax, look=look)
+    for (axes, panel), shown, written in zip(drawn.panels, names, labels, strict=True):
         _draw_markers(axes, panel, drawn, split, shown)
-        support = class_support(panel.records, shown)
-        _class_axis(axes, [support_text(name, support) for name in shown])
+        _class_axis(axes, written)
         axes.set_xlabel(f"{split} F1 (%)")
     add_legend(drawn, connected=False)
     return drawn.figure
@@ -102,6 +106,12 @@ def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
     remedy = "choose some with --classes, or another kind of labels with --where label=NAME"
     refuse_many(len(names), MAX_CLASSES, "classes", remedy)
     return names
+
+
+def _labels(panel: Panel, names: Sequence[str]) -> list[str]:
+    """Return the classes of a panel with their number of gold rows."""
+    support = class_support(panel.records, names)
+    return [support_text(name, support) for name in names]
 
 
 def _draw_markers(

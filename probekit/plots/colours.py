@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.colors import CenteredNorm, Normalize
@@ -35,15 +35,17 @@ class LiftNorm(Normalize):
     def __call__(self, value, clip=None):  # type: ignore[no-untyped-def]  # as in Normalize
         """Return places among the colours, below 0 and above 1 for what is beyond them."""
         # 3 octaves: 0 -> 0.22, 1/2 -> 0.36, 1 -> 0.5, 2 -> 2/3, 8 -> 1
-        values = np.ma.masked_invalid(np.ma.asarray(value, float))
+        values: Any = np.ma.masked_invalid(np.ma.asarray(value, float))
         above = 0.5 + 0.5 * np.ma.log2(np.ma.maximum(values, 1.0)) / self.octaves
-        return np.ma.where(values >= 1, above, 0.5 + (0.5 - _ZERO) * (values - 1))
+        below = 0.5 + (0.5 - _ZERO) * (values - 1)
+        return np.ma.where(values >= 1, above, below)  # type: ignore[no-untyped-call]
 
     def inverse(self, value):  # type: ignore[no-untyped-def]  # as in Normalize
         """Return the values at some places."""
-        places = np.ma.asarray(value, float)
+        places: Any = np.ma.asarray(value, float)
         above = 2.0 ** ((np.ma.maximum(places, 0.5) * 2 - 1) * self.octaves)
-        return np.ma.where(places >= 0.5, above, 1 + (places - 0.5) / (0.5 - _ZERO))
+        below = 1 + (places - 0.5) / (0.5 - _ZERO)
+        return np.ma.where(places >= 0.5, above, below)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from probekit.plots.cells import Grid
 from probekit.plots.heatmap import heatmap_figure
 from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.naming import rows, runs_text, shared_text, text_width
-from probekit.plots.style import PAGE_WIDTH, refuse_many
+from probekit.plots.style import PAGE_WIDTH, font_scale, refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import most_confused, total_confusion
 from probekit.results.summaries.grouping import check_seeds, full_depth
@@ -18,6 +18,9 @@ from probekit.results.summaries.grouping import check_seeds, full_depth
 MAX_PANELS = 6
 MAX_CLASSES = 16
 _CELL = 0.31  # preferred width of a cell, inches
+_NAME = 0.15  # width of a column for its name, which stands upright, inches
+_AROUND = 0.5  # width of a matrix's label and margins, inches
+_FEWEST = 5  # classes
 _NARROWEST = 2.4  # width of a figure, inches
 
 
@@ -46,7 +49,8 @@ def plot_confusion(
     """
     held = _confused(records)
     groups = rows(held)
-    grids = {name: _grid(name, group) for name, group in groups.items()}
+    most = _most(held, look.width or PAGE_WIDTH)
+    grids = {name: _grid(name, group, most) for name, group in groups.items()}
     widest = max(_width(grid) for grid in grids.values())
     return heatmap_figure(
         list(grids.values()),
@@ -78,9 +82,17 @@ def _confused(records: Sequence[Record]) -> list[Record]:
     return held
 
 
-def _grid(name: str, records: Sequence[Record]) -> Grid:
+def _most(records: Sequence[Record], width: float) -> int:
+    """Return how many classes leave each column of a figure (inches) room for its name."""
+    names, _ = total_confusion(records)
+    beside = max(text_width(f"{name} (1,000)") for name in names) + _AROUND
+    fit = int((width - beside) / (_NAME * font_scale()))
+    return max(_FEWEST, min(MAX_CLASSES, fit))
+
+
+def _grid(name: str, records: Sequence[Record], most: int) -> Grid:
     check_seeds(records, " ".join(name.split()))
-    names, counts = most_confused(*total_confusion(records), MAX_CLASSES)
+    names, counts = most_confused(*total_confusion(records), most)
     merged = len(names) - 1 if names[-1].endswith(" others") else len(names)
     order = [*np.argsort(-counts.sum(1)[:merged], kind="stable"), *range(merged, len(names))]
     names, counts = [names[place] for place in order], counts[np.ix_(order, order)]
@@ -91,7 +103,8 @@ def _grid(name: str, records: Sequence[Record]) -> Grid:
         for place, size in zip(occurs, sizes, strict=True)
     ]
     shares = 100 * counts[occurs] / sizes[:, None]
-    return Grid(labels, shares, classes=names, cell=_CELL, blank="0")
+    coloured = np.where(np.round(shares) > 0, shares, np.nan)  # what has no number is white
+    return Grid(labels, shares, classes=names, cell=_CELL, shades=coloured, blank="0")
 
 
 def _width(grid: Grid) -> float:

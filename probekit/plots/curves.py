@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.ticker import (
     FixedFormatter,
     FixedLocator,
@@ -21,6 +22,7 @@ from probekit.results.summaries.interval import Interval
 
 _DENSE = 16  # from so many points on, only some carry a marker
 _SHADE, _PALE, _FEW = 0.22, 0.1, 3  # opacity of a band, and of one among more than a few
+_EDGE = 0.6  # opacity of its edges
 _CURVE = 3  # z-order, above bands and grid
 _PERCENT = Scale()
 _DECADES = 3.6  # from so many on, a logarithmic axis of scores has ticks at powers of ten alone
@@ -61,9 +63,15 @@ def draw_band(
     if any(point.half is not None for point in points):
         low, high = zip(*(scale.clip(point.low, point.high) for point in points), strict=True)
         shade = _SHADE if curves <= _FEW else _PALE
-        axes.fill_between(x, low, high, color=style.colour, alpha=shade, linewidth=0, zorder=2)
-        for edge in (low, high):  # which tell a band from those that it lies over
-            axes.plot(x, edge, color=style.colour, linewidth=0.5, alpha=0.6, zorder=2)
+        axes.fill_between(
+            x,
+            low,
+            high,
+            facecolor=to_rgba(style.colour, shade),
+            edgecolor=to_rgba(style.colour, _EDGE),  # which tells a band from those it lies over
+            linewidth=0.5,
+            zorder=2,
+        )
     _draw_hollow(axes, curve, style, hollow)
 
 

@@ -1,5 +1,6 @@
 """Figures of heatmaps: cells of equal size with their numbers, titles, and one colour bar below."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -70,7 +71,8 @@ def heatmap_figure(
         layout = _Layout(grids, titles, label, notes, heading, columns, narrowest, look)
         figure = layout.drawn(colours)
         panels = figure.axes[: len(grids)]
-    figure.draw_without_rendering()  # numbers are written where they fit
+    if any(grid.numbers and not grid.strips for grid in grids):
+        figure.draw_without_rendering()  # numbers are written where they fit
     for axes, grid in zip(panels, grids, strict=True):
         print_values(axes, grid, decimals)
     return figure
@@ -87,7 +89,9 @@ def _fill_axes(
     figure = panels[0].get_figure(root=True)
     assert figure is not None
     norm = colours.norm()
-    meshes = [draw_cells(axes, grid, colours, norm) for axes, grid in zip(panels, grids, strict=True)]
+    meshes = [
+        draw_cells(axes, grid, colours, norm) for axes, grid in zip(panels, grids, strict=True)
+    ]
     width = panels[0].get_window_extent().width / figure.dpi
     bar = figure.colorbar(
         meshes[0], ax=list(panels), orientation="horizontal", extend=colours.extend
@@ -115,7 +119,9 @@ class _Layout:
     def drawn(self, colours: Colours) -> Figure:
         """Return the figure, whose axes are the heatmaps and then the bar."""
         firsts = range(0, len(self.grids), self.columns)
-        tallest = [max(sum(g.row_heights) for g in self.grids[n : n + self.columns]) for n in firsts]
+        tallest = [
+            max(sum(g.row_heights) for g in self.grids[n : n + self.columns]) for n in firsts
+        ]
         width = self.look.width or PAGE_WIDTH
         figure = new_figure(width, 2 * sum(tallest) + width + 4.0)  # settled below
         ratios = [*tallest, _BAR]
@@ -132,8 +138,7 @@ class _Layout:
         _name_ticks(bar, colours)
         bar.spines[:].set_visible(False)
         self._share_labels(panels)
-        self._settle_width(figure, panels)
-        self._write(figure, panels, bar)
+        self._settle_width(figure, panels, bar)
         stacked = [*panels[:: self.columns], bar]
         around = figure.get_figheight() - sum(box[3] for box in _laid_out(figure, stacked))
         figure.set_figheight(sum(tallest) + _BAR + around)
@@ -150,30 +155,28 @@ class _Layout:
             last = index + self.columns >= len(self.grids)
             axes.set_xlabel(layer_label(gaps) if last else "")  # broken into lines later
 
-    def _settle_width(self, figure: Figure, panels: Sequence[Axes]) -> None:
-        if self.look.width is not None:
-            return
+    def _settle_width(self, figure: Figure, panels: Sequence[Axes], bar: Axes) -> None:
+        """Give cells their width, if the page has it, and write texts in lines that fit."""
+        before = figure.get_figwidth()
         boxes = _laid_out(figure, panels[: self.columns])
-        beside = figure.get_figwidth() - sum(box[2] for box in boxes)
-        wanted = self.columns * max(grid.width for grid in self.grids) + beside
-        figure.set_figwidth(min(PAGE_WIDTH, max(self.narrowest, wanted)))
-
-    def _write(self, figure: Figure, panels: Sequence[Axes], bar: Axes) -> None:
-        """Write titles, the bar's label and the heading, in lines that fit."""
-        *boxes, below = _laid_out(figure, [*panels[: self.columns], bar])
+        beside = before - sum(box[2] for box in boxes)
+        if self.look.width is None:
+            wanted = self.columns * max(grid.width for grid in self.grids) + beside
+            figure.set_figwidth(min(PAGE_WIDTH, max(self.narrowest, wanted)))
+        after = figure.get_figwidth()
+        inside = (after - beside) / self.columns  # of each heatmap, all of which are equally wide
         # a title may reach up to the next heatmap, or to the edge of the page
-        ends = [box[0] for box in boxes[1:]] + [figure.get_figwidth()]
-        rooms = [end - box[0] - 0.05 for box, end in zip(boxes, ends, strict=True)]
+        gaps = [right[0] - left[0] - left[2] for left, right in itertools.pairwise(boxes)]
+        rooms = [inside + gap for gap in [*gaps, before - boxes[-1][0] - boxes[-1][2]]]
         for index, (axes, title) in enumerate(zip(panels, self.titles, strict=True)):
-            axes.set_title(title_text(title, rooms[index % self.columns]), loc="left")
-            axes.set_xlabel(label_text(axes.get_xlabel(), boxes[index % self.columns][2]))
-        bar.set_xlabel(label_text(self.label, below[2]))
+            axes.set_title(title_text(title, rooms[index % self.columns] - 0.05), loc="left")
+            axes.set_xlabel(label_text(axes.get_xlabel(), inside))
+        bar.set_xlabel(label_text(self.label, inside * self.columns + sum(gaps)))
         if self.notes:
             size = rcParams["legend.fontsize"]
-            text = fitted_text(self.notes, figure.get_figwidth() - 0.1, size)
-            figure.supxlabel(text, fontsize=size)
+            figure.supxlabel(fitted_text(self.notes, after - 0.1, size), fontsize=size)
         if self.heading:
-            text = title_text(self.heading, figure.get_figwidth())
+            text = title_text(self.heading, after)
             figure.suptitle(text, fontsize=rcParams["axes.titlesize"])
 
 

@@ -1,4 +1,4 @@
-"""What a caller may say of any figure: its width, title and font size, and the axes it goes into."""
+"""What a caller may say of any figure: width, title and font size, and axes to draw into."""
 
 import functools
 from collections.abc import Callable, Sequence

@@ -54,8 +54,7 @@ def rows(
     """
     names = [lead, *_row_options(records, lead)]
     groups = grouped(records, names)
-    models = {record.model for record in records}
-    full = len({model_text(model) for model in models}) < len(models)  # two with one last name
+    full = one_last_name(records)
     alone = _heads_of_one_setting(records)
     found = {}
     for key, group in groups.items():
@@ -78,21 +77,30 @@ def _row_options(records: Sequence[Record], lead: str) -> list[str]:
     def settled_by(name: str, named: list[str]) -> list[str]:
         if name in ("label", "pooling") and lead == "task":
             return ["task"]
-        return {
-            "user": [],
-            "steps": ["fitter"],
-            "head": ["head", lead, *named],
-            "others": [lead, *named],
-        }[OPTIONS[name].origin]
+        by = ["task", *named] if lead == "task" else named  # which begin a name with what is known
+        return {"user": [], "steps": ["fitter"], "head": ["head", *by], "others": by}[
+            OPTIONS[name].origin
+        ]
 
     return naming([options_of(record) for record in records], settled_by, order)
 
 
-def shared_text(records: Sequence[Record]) -> str:
-    """Return what all rows share, for the title."""
+def shared_text(records: Sequence[Record], full_model: bool = False) -> str:
+    """Return what all rows share, for the title.
+
+    Args:
+        records: those of a panel.
+        full_model: whether a model has its whole name, as another panel's has the same last part.
+    """
     titled = [name for name, option in OPTIONS.items() if option.titled]
     shared = {n: option_of(records[0], n) for n in titled if not varying(records, [n])}
-    return options_text({n: v for n, v in shared.items() if v != OPTIONS[n].unsaid})
+    return options_text({n: v for n, v in shared.items() if v != OPTIONS[n].unsaid}, full_model)
+
+
+def one_last_name(records: Sequence[Record]) -> bool:
+    """Say whether two models of some records have the same last part of their names."""
+    models = {record.model for record in records}
+    return len({model_text(model) for model in models}) < len(models)
 
 
 def runs_text(groups: Iterable[Sequence[Record]], lost: Sequence[Record] = ()) -> str:
@@ -199,9 +207,8 @@ def _per_line(text: str, width: float) -> int:
 def wrap_phrases(text: str, characters: int) -> str:
     """Return text in lines of at most ``characters``, broken after a comma if possible.
 
-    A phrase that is longer than a line is broken between its words, a word never.
+    A phrase that is longer than a line is broken between its words.
     """
     phrases = text.split(", ")
     glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
-    lines = textwrap.fill(glued, characters, break_long_words=False, break_on_hyphens=False)
-    return lines.replace("\xa0", " ")
+    return textwrap.fill(glued, characters).replace("\xa0", " ")

@@ -13,7 +13,7 @@ from probekit.metrics import Scale, scale_of
 from probekit.plots.curves import score_axis
 from probekit.plots.legend import LegendPlan, put_legend
 from probekit.plots.look import PLAIN, Given, Look, given_axes
-from probekit.plots.naming import diverged_text, seeds_text, title_text
+from probekit.plots.naming import diverged_text, one_last_name, seeds_text, title_text
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
@@ -138,7 +138,7 @@ def split_panels(
         said = {n: v for n, v in options.items() if v is not None or n in differing}
         if said.get("label") == OPTIONS["label"].unsaid:
             del said["label"]
-        found.append(Panel(options_text(said), metric, curves))
+        found.append(Panel(options_text(said, one_last_name(records)), metric, curves))
     return found
 
 
@@ -148,6 +148,7 @@ def panel_figure(
     split: str = "dev",
     extra: Sequence[Line2D] = (),
     *,
+    beside: float = _AXIS,
     ax: Given = None,
     look: Look = PLAIN,
 ) -> PanelFigure:
@@ -158,6 +159,7 @@ def panel_figure(
         height: of each, in inches.
         split: whose scores lie along the y axis.
         extra: entries of the legend after those of the curves; what hollow markers mean follows.
+        beside: width that an axis takes beside a panel with the letters of usual figures, inches.
         ax: axes of the caller's own, one per panel.
         look: width and title.
 
@@ -168,9 +170,10 @@ def panel_figure(
     styles = curve_styles(list(dict.fromkeys(name for panel in panels for name in panel.curves)))
     given = given_axes(ax, [panel.title for panel in panels], look)
     columns = 1 if given else _columns(len(panels), look.width)
-    grid = given or _new_axes(panels, columns, height, look)
+    room = _full_width(look, columns) / columns - beside * font_scale()
+    grid = given or _new_axes(panels, columns, height, room, look)
     for index, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
-        width = _width(axes) if given else _room(look, columns)
+        width = _width(axes) if given else room
         title = panel.title if look.title is None or len(panels) > 1 else look.title
         axes.set_title(title_text(title, width), loc="left")
         axes.grid(axis="y")
@@ -190,11 +193,11 @@ def _columns(count: int, width: float | None) -> int:
 
 
 def _new_axes(
-    panels: Sequence[Panel], columns: int, height: float, look: Look
+    panels: Sequence[Panel], columns: int, height: float, room: float, look: Look
 ) -> list[Axes]:
+    """Return the axes of a new figure, higher by the lines that titles take beyond the first."""
     rows = -(-len(panels) // columns)
     width = _full_width(look, columns)
-    room = _room(look, columns)
     height = max(height, _FLATTEST * width / columns)
     heights = []
     for first in range(0, len(panels), columns):
@@ -212,11 +215,6 @@ def _full_width(look: Look, columns: int) -> float:
     return look.width or (COLUMN_WIDTH if columns == 1 else PAGE_WIDTH)
 
 
-def _room(look: Look, columns: int) -> float:
-    """Return the width of a panel without its axis, inches."""
-    return _full_width(look, columns) / columns - _AXIS * font_scale()
-
-
 def _width(axes: Axes) -> float:
     """Return the width of some axes, inches."""
     return float(axes.get_window_extent().width / axes.figure.dpi)
@@ -229,9 +227,7 @@ def _hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
     return [Line2D([], [], label=f"hollow: {', '.join(found)}", **style)] if found else []
 
 
-def share_scores(
-    drawn: PanelFigure, curves: Sequence[Iterable[Mapping[float, Interval]]]
-) -> None:
+def share_scores(drawn: PanelFigure, curves: Sequence[Iterable[Mapping[float, Interval]]]) -> None:
     """Give the panels of one metric one y axis: the same limits, numbers at the left alone.
 
     Args:
@@ -254,9 +250,7 @@ def share_scores(
                 axes.tick_params(axis="y", labelleft=False)
 
 
-def add_legend(
-    drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2D] = ()
-) -> None:
+def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2D] = ()) -> None:
     """Put one legend below all panels; its title says what a point and its interval are.
 
     In axes of the caller's own it stands inside the first of them.

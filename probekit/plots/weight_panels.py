@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probekit.plots.cells import Grid, layer_values
-from probekit.plots.naming import NAME_WIDTH, rows, shared_text, text_width
+from probekit.plots.naming import NAME_WIDTH, one_last_name, rows, shared_text, text_width
 from probekit.plots.style import PAGE_WIDTH, font_scale
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, varying
@@ -76,7 +76,7 @@ def weight_panels(
     }
     panels = []
     for key, group in grouped(records, ["head", "model"] if tasks else ["model"]).items():
-        shared = shared_text(group)
+        shared = shared_text(group, one_last_name(records))
         title = f"{key[0]}, {shared}" if tasks else shared
         if tasks:
             found = rows(group, "task", _size_text, characters)

@@ -81,7 +81,8 @@ def plot_weights(
     if raw and of != "weights":
         raise OptionError(f"raw: {of} have no values before a softmax; leave out one of the two.")
     measure = RAW if raw else measure
-    given, constant = records, []
+    given = records
+    constant: list[str] = []
     records = with_measure(records, measure)
     if of in ("weights", "initial"):
         records, constant = _trained(records)

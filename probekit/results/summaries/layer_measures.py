@@ -84,9 +84,7 @@ def with_measure(records: Sequence[Record], measure: LayerMeasure) -> list[Recor
     """
     held = [record for record in records if measure.values(record)]
     if not held:
-        raise RecordError(
-            f"none of {len(records)} records holds {measure.what}; {measure.remedy}"
-        )
+        raise RecordError(f"none of {len(records)} records holds {measure.what}; {measure.remedy}")
     return full_depth(held)
 
 

@@ -35,61 +35,71 @@ Where = Annotated[
     typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset.")
+]
+Of = Annotated[
+    str | None,
+    typer.Option(
+        "--of", help="weights: weights (the default), initial, shares, ablation: of each layer."
+    ),
+]
+PerSeed = Annotated[
+    bool, typer.Option("--per-seed", help="weights: one strip per seed instead of their mean.")
+]
+Overlay = Annotated[
+    str,
+    typer.Option(
+        "--overlay",
+        help="depth: what the curves of a panel are: model, task, head (the default), or several "
+        "of them.",
+    ),
+]
+Relative = Annotated[
+    bool, typer.Option("--relative", help="depth: layers divided by the number of blocks.")
+]
+Along = Annotated[
+    str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="depth, fewshot, fraction: dev, or test (the default where all have one); "
+        "classes: dev (the default) or test.",
+    ),
+]
+Classes = Annotated[
+    str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
+]
+Width = Annotated[
+    float | None,
+    typer.Option("--width", help="Inches; 3.35 (a column) or 6.9 (a page), by content, if unset."),
+]
+Title = Annotated[
+    str | None, typer.Option("--title", help="In place of the figure's own; '' for none.")
+]
+FontSize = Annotated[
+    float | None, typer.Option("--font-size", help="Of titles and labels, points; 8 if unset.")
+]
 
 
 def plot(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(_FIRST)} or {_LAST}.")],
     runs: Runs,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset."),
-    ] = None,
+    output: Output = None,
     where: Where = None,
     raw: Raw = False,
-    of: Annotated[
-        str | None,
-        typer.Option(
-            "--of", help="weights: weights (the default), initial, shares, ablation: of each layer."
-        ),
-    ] = None,
-    per_seed: Annotated[
-        bool, typer.Option("--per-seed", help="weights: one strip per seed instead of their mean.")
-    ] = False,
-    overlay: Annotated[
-        str,
-        typer.Option(
-            "--overlay",
-            help="depth: what the curves of a panel are: model, task, head (the default), or "
-            "several with commas.",
-        ),
-    ] = "",
-    relative: Annotated[
-        bool, typer.Option("--relative", help="depth: layers divided by the number of blocks.")
-    ] = False,
-    along: Annotated[
-        str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            help="depth, fewshot, fraction: dev, or test (the default where all have one); "
-            "classes: dev (the default) or test.",
-        ),
-    ] = None,
-    classes: Annotated[
-        str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
-    ] = "",
-    width: Annotated[
-        float | None,
-        typer.Option("--width", help="Inches; 3.35 (a column) or 6.9 (a page) if unset."),
-    ] = None,
-    title: Annotated[
-        str | None, typer.Option("--title", help="In place of the figure's own; '' for none.")
-    ] = None,
-    font_size: Annotated[
-        float | None, typer.Option("--font-size", help="Of titles and labels, points; 8 if unset.")
-    ] = None,
+    of: Of = None,
+    per_seed: PerSeed = False,
+    overlay: Overlay = "",
+    relative: Relative = False,
+    along: Along = None,
+    split: Split = None,
+    classes: Classes = "",
+    width: Width = None,
+    title: Title = None,
+    font_size: FontSize = None,
 ) -> None:
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
     from probekit.plots.look import Look

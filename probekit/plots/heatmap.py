@@ -151,9 +151,13 @@ class _Layout:
                 axes.tick_params(axis="y", labelleft=False)
             if grid.classes:
                 continue
-            gaps = any(one.has_gaps for one in self.grids)
             last = index + self.columns >= len(self.grids)
-            axes.set_xlabel(layer_label(gaps) if last else "")  # broken into lines later
+            gaps = self._gaps and self.columns == 1  # else the notes say it once
+            axes.set_xlabel(layer_label(gaps) if last else "")
+
+    @property
+    def _gaps(self) -> bool:
+        return any(grid.has_gaps and not grid.classes for grid in self.grids)
 
     def _settle_width(self, figure: Figure, panels: Sequence[Axes], bar: Axes) -> None:
         """Give cells their width, if the page has it, and write texts in lines that fit."""
@@ -172,9 +176,10 @@ class _Layout:
             axes.set_title(title_text(title, rooms[index % self.columns] - 0.05), loc="left")
             axes.set_xlabel(label_text(axes.get_xlabel(), inside))
         bar.set_xlabel(label_text(self.label, inside * self.columns + sum(gaps)))
-        if self.notes:
-            size = rcParams["legend.fontsize"]
-            figure.supxlabel(fitted_text(self.notes, after - 0.1, size), fontsize=size)
+        notes = [self.notes, "hatched: not read" if self._gaps and self.columns > 1 else ""]
+        size = rcParams["legend.fontsize"]
+        if text := "; ".join(filter(None, notes)):
+            figure.supxlabel(fitted_text(text, after - 0.1, size), fontsize=size)
         if self.heading:
             text = title_text(self.heading, after)
             figure.suptitle(text, fontsize=rcParams["axes.titlesize"])

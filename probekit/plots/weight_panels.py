@@ -69,7 +69,7 @@ def weight_panels(
         width: of the figure; names have shorter lines on a narrow one.
     """
     tasks = bool(varying(records, ["task", "label"]))
-    characters = NAME_WIDTH * 2 // 3 if _is_narrow(width) else NAME_WIDTH
+    characters = NAME_WIDTH * 3 // 4 if _is_narrow(width) else NAME_WIDTH
     tops = {
         model: max(layer for one in group for layer in (*one.layers, *measure.values(one)))
         for (model,), group in grouped(records, ["model"]).items()
@@ -100,7 +100,7 @@ def _size(group: Sequence[Record]) -> int | None:
 
 def _size_text(group: Sequence[Record]) -> str:
     size = _size(group)
-    return "" if size is None else f"n = {size:,}"
+    return "" if size is None else f"n={size:,}"
 
 
 def _size_rank(group: Sequence[Record]) -> tuple[bool, int, int]:

@@ -43,10 +43,10 @@ def test_tasks_are_rows_by_the_size_of_what_was_fitted_on():
     figure = plot_weights(records)
     axes = figure.axes[0]
     assert _names(axes) == [
-        "glue/rte (n = 2,490)",
-        "glue/mrpc (n = 3,668)",
-        "glue/sst2 (n = 10,000)",
-        "conll (n = 14,041)",
+        "glue/rte (n=2,490)",
+        "glue/mrpc (n=3,668)",
+        "glue/sst2 (n=10,000)",
+        "conll (n=14,041)",
     ]
     assert "rows by the examples fitted on, fewest first" in _notes(figure)
     assert axes.get_title(loc="left").startswith("p32, tiny-model")
@@ -60,7 +60,7 @@ def test_tasks_of_unknown_size_come_last_by_name():
     assert _names(plot_weights(records).axes[0]) == ["a", "b"]
     assert "fewest" not in _notes(plot_weights(records))
     records += [make_record(task="z", seen={"examples": 5})]
-    assert _names(plot_weights(records).axes[0]) == ["z (n = 5)", "a", "b"]
+    assert _names(plot_weights(records).axes[0]) == ["z (n=5)", "a", "b"]
 
 
 def test_heads_and_models_have_panels_of_their_own_with_the_layers_of_their_model():

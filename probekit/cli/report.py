@@ -24,58 +24,120 @@ _RUN_HELP = (
 )
 
 Runs = Annotated[
-    list[Path], typer.Argument(metavar="RUNS...", help="Records files (runs/<model>/<task>.jsonl).")
+    list[Path],
+    typer.Argument(
+        metavar="RUNS...",
+        help="Records files (runs/<model>/<task>.jsonl), or folders of them (runs/<model>).",
+    ),
 ]
 Where = Annotated[
     list[str] | None,
     typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset.")
+]
+Of = Annotated[
+    str | None,
+    typer.Option(
+        "--of", help="weights: weights (the default), initial, shares, ablation: of each layer."
+    ),
+]
+PerSeed = Annotated[
+    bool, typer.Option("--per-seed", help="weights: one strip per seed instead of their mean.")
+]
+Overlay = Annotated[
+    str,
+    typer.Option(
+        "--overlay",
+        help="depth: what the curves of a panel are: model, task, head (the default), or several "
+        "of them.",
+    ),
+]
+Relative = Annotated[
+    bool, typer.Option("--relative", help="depth: layers divided by the number of blocks.")
+]
+Along = Annotated[
+    str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="depth, fewshot, fraction, overthinking, exit: dev, or test (the default where all "
+        "have one); classes: dev (the default) or test.",
+    ),
+]
+Classes = Annotated[
+    str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
+]
+Width = Annotated[
+    float | None,
+    typer.Option("--width", help="Inches; 3.35 (a column) or 6.9 (a page), by content, if unset."),
+]
+Title = Annotated[
+    str | None, typer.Option("--title", help="In place of the figure's own; '' for none.")
+]
+FontSize = Annotated[
+    float | None, typer.Option("--font-size", help="Of titles and labels, points; 8 if unset.")
+]
 
 
 def plot(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(_FIRST)} or {_LAST}.")],
     runs: Runs,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset."),
-    ] = None,
+    output: Output = None,
     where: Where = None,
     raw: Raw = False,
-    along: Annotated[
-        str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            help="depth, fewshot, fraction, overthinking, exit: dev, or test (the default where "
-            "all have one); classes: dev (the default) or test.",
-        ),
-    ] = None,
-    classes: Annotated[
-        str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
-    ] = "",
+    of: Of = None,
+    per_seed: PerSeed = False,
+    overlay: Overlay = "",
+    relative: Relative = False,
+    along: Along = None,
+    split: Split = None,
+    classes: Classes = "",
+    width: Width = None,
+    title: Title = None,
+    font_size: FontSize = None,
 ) -> None:
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
+    from probekit.plots.look import Look
     from probekit.plots.style import save_figure
     from probekit.results import load_records
     from probekit.results.summaries.select import select
 
     draw = choose("plot", kind, PLOTS)
-    given = {"raw": raw, "along": along, "split": split, "classes": split_list(classes)}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value}
+    given: dict[str, Any] = {"raw": raw, "of": of, "per_seed": per_seed, "relative": relative}
+    given |= {"along": along, "split": split}
+    given |= {"overlay": split_list(overlay), "classes": split_list(classes)}
+    options = {name: value for name, value in given.items() if value}
     for name in options:
-        if name not in signature(draw).parameters:
-            having = [one for one, plot in PLOTS.items() if name in signature(plot).parameters]
-            raise OptionError(
-                f"--{name}: plot {kind} has no such option; these have: {', '.join(having)}. "
-                "Leave it out."
-            )
+        _check_option(kind, name, f"--{name.replace('_', '-')}")
+    look = {"width": width, "title": title, "font_size": font_size}
+    for name, value in look.items():
+        if value is not None:
+            _check_option(kind, "look", f"--{name.replace('_', '-')}")
+            options["look"] = Look(width, title, font_size)
     path = output or Path(f"{kind}.png")
     records = select(load_records(runs), where or [], refits=kind in OF_REFITS)
     save_figure(draw(records, **options), path)
     typer.echo(str(path))
+
+
+def _check_option(kind: str, parameter: str, option: str) -> None:
+    """Refuse an option of other figures than this one.
+
+    Raises:
+        OptionError: it is no parameter of the figure's function; the message names those that have
+            it.
+    """
+    having = [name for name, draw in PLOTS.items() if parameter in signature(draw).parameters]
+    if kind not in having:
+        raise OptionError(
+            f"{option}: plot {kind} has no such option; these have: {', '.join(having)}. "
+            "Leave it out."
+        )
 
 
 def table(

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.metrics import scale_of
+from probekit.plots.colours import COLOUR_MAP
 from probekit.plots.curves import draw_band, layer_axis, score_axis
-from probekit.plots.heatmap import COLOUR_MAP
 from probekit.plots.naming import title_text
 from probekit.plots.panels import TASK
 from probekit.plots.style import COLUMN_WIDTH, RC, curve_styles, new_figure

@@ -29,8 +29,9 @@ def test_seeds(counts, text):
 
 
 def _texts(figure):
-    """Return what the figure says of what is drawn: legends' titles and axes' labels."""
+    """Return what the figure says of what is drawn: legends' titles, labels and notes."""
     found = [legend.get_title().get_text() for legend in figure.legends]
+    found.append(figure.get_supxlabel())
     return " ".join([*found, *(axes.get_xlabel() for axes in figure.axes)]).replace("\n", " ")
 
 

@@ -1,10 +1,15 @@
-"""What records say of single layers: weights, shares of the logits, losses without a layer."""
+"""What records say of single layers: weights, shares of the logits, losses without a layer.
+
+A weight or a share says how a head divides one whole among the layers that it reads, so that heads
+on models of different depth can only be compared by its lift over an equal part: the number times
+the number of layers read, which is 1 where all count the same.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from probekit.errors import RecordError
+from probekit.errors import OptionError, RecordError
 from probekit.metrics import METRICS
 from probekit.results.record import BY_MEAN, BY_REFIT, Record
 from probekit.results.summaries.grouping import full_depth, series
@@ -30,6 +35,8 @@ class LayerMeasure:
         before: a record to the same numbers before anything was trained, where that is known.
         way: how the numbers of a record came about, where there are several ways.
         decimals: digits behind the point.
+        lifted: whether the numbers are parts of one whole, so that figures show their lift.
+        signed: whether a number below zero is as telling as one above it.
     """
 
     values: Callable[[Record], Mapping[int, float]]
@@ -39,6 +46,13 @@ class LayerMeasure:
     before: Callable[[Record], Mapping[int, float]] = lambda record: {}
     way: Callable[[Record], str | None] = lambda record: None
     decimals: int = 3
+    lifted: bool = True
+    signed: bool = False
+
+    def shown(self, record: Record) -> dict[int, float]:
+        """Return a record's numbers by layer as figures show them: lifted, or as they are."""
+        factor = len(record.layers) if self.lifted else 1
+        return {layer: value * factor for layer, value in self.values(record).items()}
 
     def held(self, records: Sequence[Record]) -> list[Record]:
         """Return the records that hold numbers; of full and truncated depths, the full ones.
@@ -113,6 +127,14 @@ RAW_WEIGHTS = LayerMeasure(
     "weights before the softmax; run `probekit train` with a head that weighs layers, such as "
     "--head p32 or --head attention-fusion.",
     partial(_weights_line, raw=True),
+    lifted=False,
+    signed=True,
+)
+INITIAL = LayerMeasure(
+    lambda record: record.initial_weights,
+    "layer weights from before training; run `probekit train` with a head that weighs the layers "
+    "of each row, such as --head attention-fusion.",
+    lambda held: "weight of each layer before training",
 )
 SHARES = LayerMeasure(
     lambda record: record.shares,
@@ -123,6 +145,7 @@ SHARES = LayerMeasure(
         "share of each layer in the variance of the logits on dev; sums to 1, negative where a "
         "layer speaks against the others"
     ),
+    signed=True,
 )
 ABLATION = LayerMeasure(
     lambda record: record.ablation,
@@ -131,6 +154,28 @@ ABLATION = LayerMeasure(
     _ablation_line,
     way=lambda record: record.ablated,
     decimals=4,
+    lifted=False,
+    signed=True,
 )
-MEASURES: Mapping[str, LayerMeasure] = {"weights": WEIGHTS, "shares": SHARES, "ablation": ABLATION}
+MEASURES: Mapping[str, LayerMeasure] = {
+    "weights": WEIGHTS,
+    "initial": INITIAL,
+    "shares": SHARES,
+    "ablation": ABLATION,
+}
 """By the name of their table."""
+
+
+def one_ablation(records: Sequence[Record]) -> str:
+    """Return how layers were left out of some records, in words.
+
+    Raises:
+        OptionError: in more than one way.
+    """
+    ways = {record.ablated for record in records}
+    if len(ways) > 1:
+        raise OptionError(
+            "some records leave a layer out by its mean and others by fitting again, which are two "
+            "measures; choose one: --where ablated=mean or --where ablated=refit."
+        )
+    return "its rows set to their mean" if ways == {BY_MEAN} else "the head fitted again"

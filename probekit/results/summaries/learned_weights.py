@@ -4,11 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from probekit.errors import RecordError
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import full_depth
-from probekit.results.summaries.interval import Interval, interval
-from probekit.results.summaries.scored import mean_values
+from probekit.results.summaries.interval import interval
 
 _MIXTURES = ("p32", "scalar-mix")
 _SOLVERS = ("lbfgs", "ridge")
@@ -17,22 +14,6 @@ _SOLVERS = ("lbfgs", "ridge")
 def layer_weights(record: Record, raw: bool) -> Mapping[int, float]:
     """Return a record's weights by layer, before (``raw``) or after the softmax; or none."""
     return (record.raw_weights or {}) if raw else record.weights
-
-
-def with_weights(records: Sequence[Record], raw: bool) -> list[Record]:
-    """Return the records that hold weights; of full and truncated depths, the full ones.
-
-    Raises:
-        RecordError: no record holds weights.
-    """
-    held = [record for record in records if layer_weights(record, raw)]
-    if not held:
-        kind = "weights before the softmax" if raw else "layer weights"
-        raise RecordError(
-            f"none of {len(records)} records holds {kind}; run `probekit train` with a head that "
-            "weighs layers, such as --head p32 or --head attention-fusion."
-        )
-    return full_depth(held)
 
 
 def weights_text(records: Sequence[Record], raw: bool) -> str:
@@ -101,24 +82,3 @@ def _apart(found: Sequence[Mapping[int, float]]) -> float | None:
     """Return the mean distance of all pairs; None where there is no pair."""
     pairs = [distance(*pair) for pair in combinations(found, 2)]
     return math.fsum(pairs) / len(pairs) if pairs else None
-
-
-def lost_weights(records: Sequence[Record], held: Sequence[Record]) -> list[Record]:
-    """Return the records that have no weights because they diverged, of the heads of ``held``."""
-    heads = {record.head for record in held}
-    return [r for r in records if r.diverged and not r.weights and r.head in heads]
-
-
-def mean_weights(records: Sequence[Record], raw: bool, what: str) -> dict[int, Interval]:
-    """Return every layer's mean weight over the seeds of one setting, by layer number.
-
-    Args:
-        records: records that differ in their seed alone.
-        raw: weights before the softmax.
-        what: the setting in words, for the message.
-
-    Raises:
-        RecordError: a seed occurs twice.
-    """
-    means = mean_values(records, lambda record: layer_weights(record, raw), what)
-    return dict(sorted(means.items()))

@@ -9,7 +9,7 @@ from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
 
-_BESIDE = ("seed", "trial", "left_out")
+_BESIDE = ("seed", "trial", "left_out", "ablated")
 _NAMES = dict.fromkeys((*OPTIONS, *_BESIDE))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
 _KEY_DIGITS = 8

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics import Metric
-from probekit.results.summaries.interval import CONFIDENCE
+from probekit.results.summaries.interval import CONFIDENCE, Interval
 
 PseudoValues = Float64[np.ndarray, "seeds sentences"]
 
@@ -40,8 +40,8 @@ class Crossed:
             out.
         n_seeds: seeds; of one the interval is over sentences alone.
         n_sentences: sentences of the split.
-        seed_share: what part of the variance is that of seeds, in 0..1, the rest is that of
-            sentences; 0 of one seed, or of seeds that are all alike.
+        seed_share: variance of the mean by seeds, in that by seeds and that by sentences added up
+            (both hold the interaction); 0 of one seed, or of seeds that are all alike.
     """
 
     mean: float
@@ -63,10 +63,14 @@ class Crossed:
         return self.mean + self.half
 
     @property
+    def interval(self) -> Interval:
+        """The mean and the half width, as tables print them."""
+        return Interval(self.mean, self.half, self.n_seeds)
+
+    @property
     def over(self) -> str:
         """What the interval is over, in words."""
-        both = self.n_seeds > 1 and self.seed_share > 0
-        return "seeds and sentences" if both else "sentences"
+        return "seeds and sentences" if self.seed_share else "sentences"
 
 
 def pseudo_values(scorer: Metric, predicted: Sequence[np.ndarray]) -> PseudoValues:
@@ -105,7 +109,6 @@ def crossed(scores: Sequence[float], values: PseudoValues) -> Crossed:
     variance = max(seed + sentence - interaction, seed, sentence)
     df = _degrees(seed, sentence, interaction, n_seeds, n_sentences)
     mean, error = math.fsum(scores) / n_seeds, math.sqrt(variance)
-    own = max(variance - sentence, 0.0)
     from scipy.special import stdtr, stdtrit  # slow to import
 
     return Crossed(
@@ -115,7 +118,7 @@ def crossed(scores: Sequence[float], values: PseudoValues) -> Crossed:
         p=float(2 * stdtr(df, -abs(mean) / error)) if error else float(mean == 0),
         n_seeds=n_seeds,
         n_sentences=n_sentences,
-        seed_share=own / variance if variance else 0.0,
+        seed_share=seed / (seed + sentence) if seed else 0.0,
     )
 
 

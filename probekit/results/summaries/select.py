@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
+from probekit.results.frame import Records
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
@@ -15,7 +16,7 @@ _KEY_DIGITS = 8
 _BEGIN = re.compile(r"\s*\w+=")
 
 
-def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
+def select(records: Sequence[Record], conditions: Sequence[str]) -> Records:
     """Return the records that meet every condition; trials of a search only if one asks for them.
 
     Args:
@@ -44,7 +45,12 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
         if kept and not left:
             raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
         kept = left
-    return kept
+    return Records(kept, records.origins if isinstance(records, Records) else {})
+
+
+def condition_names(conditions: Sequence[str]) -> set[str]:
+    """Return the options that some conditions are about."""
+    return {one.partition("=")[0].strip() for text in conditions for one in _separate(text)}
 
 
 def _without_trials(records: Sequence[Record]) -> list[Record]:

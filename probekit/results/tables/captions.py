@@ -73,7 +73,10 @@ def _shared(name: str, rows: Sequence[ScoreRow]) -> Any:
 
 
 def footnotes(
-    records: Sequence[Record], style: Style = "text", best: Mapping[str, BestDepth] | None = None
+    records: Sequence[Record],
+    style: Style = "text",
+    best: Mapping[str, BestDepth] | None = None,
+    others: Sequence[str] = (),
 ) -> str:
     """Return what stands under a table: a line for every curve's best depth, and the troubles.
 
@@ -81,13 +84,14 @@ def footnotes(
         records: all that the table is made of.
         style: ``text``, or ``markdown``, where every line is a paragraph.
         best: the best depths that the table marks; None for a table without depths.
+        others: other lines, which come first, such as what verdicts are.
 
     Returns:
         Whole lines, or nothing.
     """
     best = best or {}
     named = [one.text if len(best) == 1 else f"{name}: {one.text}" for name, one in best.items()]
-    lines = [f"{line}\n" for line in (*named, *notes(records))]
+    lines = [f"{line}\n" for line in (*others, *named, *notes(records))]
     if style != "markdown":
         return "".join(lines)
     # marks that Markdown would take for a list or a stroke

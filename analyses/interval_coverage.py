@@ -16,7 +16,6 @@ from functools import partial
 
 import numpy as np
 from scipy.special import ndtr
-from shared import markdown, write
 
 from probekit.metrics import METRICS, Gold
 from probekit.results.comparison.crossed import crossed, pseudo_values
@@ -37,12 +36,13 @@ HARDNESS = 1.0
 
 INTRODUCTION = """\
 Share of {experiments:,} simulated experiments whose nominal {confidence:.0f} % interval holds the
-truth, in percent; the standard error of a cell is at most {error:.1f} points. *Ratio* is the variance
-of a score over seeds, in variances of one seed's accuracy over draws of rows: 0 is a solver on all
-of train, 16 are seeds that are four times as far apart as draws of rows. *Score* is the mean over the
-seeds of one head, *difference* that of two heads on the same rows. Beside them are the two intervals
-that know one source alone, for the difference of accuracies: Student's t over seeds, which takes the
-rows for the only ones, and rows alone, which takes the trained heads for the only ones."""
+truth, in percent; the standard error of a cell is at most {error:.1f} points. *Ratio* is the
+variance of a score over seeds, in variances of one seed's accuracy over draws of rows: 0 is a
+solver on all of train, 16 are seeds that lie four times as far apart as draws of rows. *Score* is
+the mean over the seeds of one head, *difference* that of two heads on the same rows. Beside them
+are the two intervals that know one source alone, for the difference of accuracies: Student's t
+over seeds, which takes the rows for the only ones, and rows alone, which takes the trained heads
+for the only ones."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,10 @@ def experiment(setting: Setting, random: np.random.Generator) -> dict[str, tuple
             seeds = interval(differences)
             mean = (values["a"] - values["b"]).mean(axis=0, keepdims=True)
             rows = crossed([both.mean], mean)
-            intervals |= {"seeds alone": (seeds.low, seeds.high), "rows alone": (rows.low, rows.high)}
+            intervals |= {
+                "seeds alone": (seeds.low, seeds.high),
+                "rows alone": (rows.low, rows.high),
+            }
     return intervals
 
 
@@ -149,6 +152,8 @@ def settings(
 
 def main() -> None:
     """Simulate, and write the table."""
+    from shared import markdown, write  # imports torch, which a simulation has no need of
+
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -174,7 +179,12 @@ def main() -> None:
     table = markdown(header, lines, words=0)
     write(
         NAME,
-        ["# Coverage of the interval over seeds and sentences", introduction, _range(found, ours), table],
+        [
+            "# Coverage of the interval over seeds and sentences",
+            introduction,
+            _range(found, ours),
+            table,
+        ],
     )
 
 

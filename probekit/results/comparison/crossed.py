@@ -149,7 +149,5 @@ def _degrees(
     seed *= (n_seeds + 3) / (n_seeds - 1)
     variance = max(seed + sentence - interaction, seed, sentence)
     freedom = (n_seeds - 1) * (n_sentences - 1)
-    squares = (
-        seed**2 / (n_seeds - 1) + sentence**2 / (n_sentences - 1) + interaction**2 / freedom
-    )
+    squares = seed**2 / (n_seeds - 1) + sentence**2 / (n_sentences - 1) + interaction**2 / freedom
     return variance**2 / squares

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.errors import ProbekitError
-from probekit.metrics.contract import Counts, Resampler
+from probekit.metrics import Metric
+from probekit.metrics.contract import Counts
 from probekit.results.comparison.bootstrap import PerSample, resample
 from probekit.results.comparison.crossed import pseudo_values
 from probekit.results.comparison.pairing import pair
@@ -50,13 +51,16 @@ class Evidence:
 
 
 @dataclass(frozen=True, eq=False)
-class _Scored:
-    """Predictions of some seeds of one run, put beside those of the others, not yet resampled."""
+class Predictions:
+    """What some seeds of one run predicted for the sentences of a split, not yet resampled.
 
-    seeds: Sequence[int]
-    scores: Sequence[float]
-    values: Float64[np.ndarray, "seeds sentences"]
-    resamplers: Sequence[Resampler]
+    Attributes:
+        scorer: the metric, prepared for the split.
+        by_seed: predictions as the metric wants them.
+    """
+
+    scorer: Metric
+    by_seed: Mapping[int, np.ndarray]
 
 
 def score_on(record: Record, split: str) -> float | None:
@@ -81,18 +85,23 @@ def gather(
     Raises:
         OptionError: too few samples.
     """
-    known = [{r.seed: s for r in run.records if (s := score_on(r, split)) is not None} for run in runs]
     beside = [_beside(run, runs, split) for run in runs]
-    drawn = iter(_resampled([one for one in beside if isinstance(one, _Scored)], samples, seed))
+    found = [one for one in beside if isinstance(one, Predictions)]
+    drawn = iter(over_sentences(found, samples=samples, seed=seed))
     return [
-        Evidence(scores, why_not=one)
+        Evidence(_recorded(run, split), why_not=one)
         if isinstance(one, str)
-        else Evidence(scores, dict(zip(one.seeds, next(drawn), strict=True)))
-        for scores, one in zip(known, beside, strict=True)
+        else Evidence(_recorded(run, split), next(drawn))
+        for run, one in zip(runs, beside, strict=True)
     ]
 
 
-def _beside(run: RecordedRun, runs: Sequence[RecordedRun], split: str) -> _Scored | str:
+def _recorded(run: RecordedRun, split: str) -> dict[int, float]:
+    scores = {record.seed: score_on(record, split) for record in run.records}
+    return {seed: score for seed, score in scores.items() if score is not None}
+
+
+def _beside(run: RecordedRun, runs: Sequence[RecordedRun], split: str) -> Predictions | str:
     """Put the predictions of a run beside those of the first that has any; or say why not."""
     kept = [one for one in runs if all(r.predictions is not None for r in one.records)]
     if not any(run is one for one in kept):
@@ -111,32 +120,38 @@ def _beside(run: RecordedRun, runs: Sequence[RecordedRun], split: str) -> _Score
         pairing = pair(one, other, split)
     except ProbekitError as error:
         return str(error)
-    scorer = pairing.scorer
-    return _Scored(
-        seeds,
-        pairing.scores()[0],
-        pseudo_values(scorer, pairing.a),
-        [scorer.resampler(found) for found in pairing.a],
-    )
+    return Predictions(pairing.scorer, dict(zip(seeds, pairing.a, strict=True)))
 
 
-def _resampled(
-    found: Sequence[_Scored], samples: int, seed: int
-) -> list[list[OverSentences]]:
-    """Score the same samples of sentences with all seeds of all runs."""
-    if not found:
+def over_sentences(
+    runs: Sequence[Predictions], *, samples: int, seed: int = 0
+) -> list[dict[int, OverSentences]]:
+    """Score the same samples of sentences with all seeds of all runs.
+
+    Args:
+        runs: on the same sentences.
+        samples: bootstrap samples.
+        seed: of the samples.
+
+    Returns:
+        Of every run, what each seed's predictions say.
+
+    Raises:
+        OptionError: too few samples, or sentences.
+    """
+    if not runs:
         return []
-    resamplers = [resampler for one in found for resampler in one.resamplers]
+    resamplers = [one.scorer.resampler(found) for one in runs for found in one.by_seed.values()]
 
     def score(counts: Counts) -> PerSample:
         return np.stack([resampler(counts) for resampler in resamplers], axis=1)
 
-    drawn = resample(found[0].values.shape[1], score, samples=samples, seed=seed)
-    columns = iter(drawn.T)
+    values = [pseudo_values(one.scorer, [*one.by_seed.values()]) for one in runs]
+    columns = iter(resample(values[0].shape[1], score, samples=samples, seed=seed).T)
     return [
-        [
-            OverSentences(own, values, next(columns))
-            for own, values in zip(one.scores, one.values, strict=True)
-        ]
-        for one in found
+        {
+            seed: OverSentences(one.scorer.score(found)[one.scorer.name], added, next(columns))
+            for (seed, found), added in zip(one.by_seed.items(), own, strict=True)
+        }
+        for one, own in zip(runs, values, strict=True)
     ]

@@ -1,7 +1,7 @@
 """Pairs of settings, each judged by all that is known of their difference, and as one family."""
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from probekit.results.comparison.crossed import crossed
 from probekit.results.comparison.evidence import Evidence, gather
 from probekit.results.comparison.families import LEVEL, holm, least_p, sign_flip_p
 from probekit.results.comparison.runs import RecordedRun
+from probekit.results.summaries.grouping import Key
 from probekit.results.summaries.interval import interval
 from probekit.results.summaries.wording import range_text
 
@@ -70,7 +71,7 @@ class Judged:
 
 
 def judge(
-    pairs: Mapping[Hashable, Sequence[Pair]], split: str, *, samples: int = SAMPLES, seed: int = 0
+    pairs: Mapping[Key, Sequence[Pair]], split: str, *, samples: int = SAMPLES, seed: int = 0
 ) -> list[Judged]:
     """Judge every pair, and correct the significance of all of them together.
 
@@ -109,15 +110,26 @@ def _judged(pairs: Sequence[Pair], split: str, samples: int, seed: int) -> Itera
     runs = list({id(run): run for pair in pairs for run in reversed(pair)}.values())
     known = dict(zip(map(id, runs), gather(runs, split, samples=samples, seed=seed), strict=True))
     for a, b in pairs:
-        found = _difference(a, b, known[id(a)], known[id(b)], split)
+        found = difference(a, b, known[id(a)], known[id(b)], split)
         if found is not None:
             yield found
 
 
-def _difference(
+def difference(
     run_a: RecordedRun, run_b: RecordedRun, a: Evidence, b: Evidence, split: str
 ) -> Judged | None:
-    """Return what is known of one difference, over sentences if both sides have predictions."""
+    """Return what is known of one difference, over sentences if both sides have predictions.
+
+    Args:
+        run_a: the first run.
+        run_b: the second run.
+        a: what is known of the first.
+        b: what is known of the second.
+        split: the split.
+
+    Returns:
+        The difference, without a verdict; None where no seed of both has a score.
+    """
     predicted = sorted(a.predicted.keys() & b.predicted.keys())
     seeds = predicted or sorted(a.scores.keys() & b.scores.keys())
     if not seeds:
@@ -184,8 +196,8 @@ def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
 _BY: Mapping[Over, str] = {
     "seeds and sentences": "p over seeds and sentences (the larger one of a paired bootstrap, "
     "{samples:,} samples, and of crossed variance components)",
-    "sentences": "p over sentences (paired bootstrap, {samples:,} samples), where there is one seed or none "
-    "differs",
+    "sentences": "p over sentences (paired bootstrap, {samples:,} samples), where there is one "
+    "seed or none differs",
     "seeds": "p over seeds alone (flipped signs)",
 }
 

@@ -56,9 +56,7 @@ def verdict_split(records: Sequence[Record]) -> str:
     return "test" if all(record.test_score is not None for record in records) else "dev"
 
 
-def pairs_table(
-    found: Sequence[Judged], style: Style = "text", samples: int = SAMPLES
-) -> str:
+def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = SAMPLES) -> str:
     """Return a row for every pair: both scores, their difference, its interval and the verdict.
 
     Args:

@@ -22,7 +22,10 @@ SAME_DATA = (
 REFERENCE = "last"
 """The head that others are compared with, if none is named."""
 
-_SAID = {"model": ("entry", "layers", "labels_fingerprint"), "task": ("entry", "labels_fingerprint")}
+_SAID = {
+    "model": ("entry", "layers", "labels_fingerprint"),
+    "task": ("entry", "labels_fingerprint"),
+}
 """What differs as well where a reference of another model or task is asked for."""
 
 
@@ -101,7 +104,7 @@ def with_reference(
 
 def _condition(against: str | None) -> str:
     text = REFERENCE if against is None else against
-    return text if "=" in text else f"head={text}"
+    return text if "=" in text.partition(",")[0] else f"head={text}"
 
 
 def references(records: Sequence[Record], against: str | None = None) -> list[Record]:
@@ -118,9 +121,7 @@ def references(records: Sequence[Record], against: str | None = None) -> list[Re
         raise RecordError(f"no reference to compare with: {error}{hint}") from None
 
 
-def _by_data(
-    runs: Mapping[Key, RecordedRun], same: Sequence[str]
-) -> dict[Key, list[RecordedRun]]:
+def _by_data(runs: Mapping[Key, RecordedRun], same: Sequence[str]) -> dict[Key, list[RecordedRun]]:
     groups: dict[Key, list[RecordedRun]] = {}
     for run in runs.values():
         first = run.records[0]
@@ -128,9 +129,7 @@ def _by_data(
     return groups
 
 
-def _nearest(
-    run: RecordedRun, references: Sequence[RecordedRun], condition: str
-) -> RecordedRun:
+def _nearest(run: RecordedRun, references: Sequence[RecordedRun], condition: str) -> RecordedRun:
     """Return the reference with the most options in common."""
     alike = [_alike(run, one) for one in references]
     nearest = [one for one, n in zip(references, alike, strict=True) if n == max(alike)]
@@ -163,7 +162,8 @@ def reference_text(pairs: Mapping[Key, Sequence[Pair]], records: Sequence[Record
     """
     found = {id(two): two.records[0] for own in pairs.values() for _, two in own}
     names = {_brief(one, records) for one in found.values()}
-    name = names.pop() if len(names) == 1 else "the nearest reference"
+    heads = " or ".join(sorted({one.head for one in found.values()}))
+    name = names.pop() if len(names) == 1 else f"{heads} at the options nearest to a row's,"
     varied = dict.fromkeys(
         option
         for own in pairs.values()

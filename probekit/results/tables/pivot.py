@@ -130,7 +130,7 @@ def _score_columns(
     columns = []
     for value in values:
         found = [cells.get((*row, value)) for row in rows]
-        scaled = [one and one.score.scaled(one.factor) for one in found]
+        scaled = [one.score.scaled(one.factor) if one else None for one in found]
         texts = marked(interval_cells(scaled, 2), [one.mark if one else "" for one in found])
         heading = f"{name.replace('_', ' ')} {value_text(name, value)}"
         columns.append(Column(heading, texts, values=scaled))

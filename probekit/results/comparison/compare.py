@@ -146,8 +146,12 @@ def _both_text(over: Crossed) -> str:
     how = "crossed" if " and " in over.over else "jackknife"
     return (
         f"± is the half width of the 95 % interval over {counted} ({how}, Student's t with "
-        f"{over.df:.3g} degrees of freedom), p = {over.p:.2g}"
+        f"{_df_text(over.df)} degrees of freedom), p = {over.p:.2g}"
     )
+
+
+def _df_text(df: float) -> str:
+    return f"{df:,.0f}" if df >= 100 else f"{df:.3g}"
 
 
 def _seeds_text(over: Interval) -> str:

@@ -97,7 +97,7 @@ _SORTS: Sequence[_Sort] = (
     ),
     _Sort(
         lambda record: bool(_CONTROL.search(record.label)),
-        ("labels_fingerprint",),
+        ("labels_fingerprint", "metric"),
         _of_labels,
         _control_scores,
     ),

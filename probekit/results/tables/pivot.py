@@ -16,7 +16,7 @@ from probekit.results.summaries.grouping import distinguishing, grouped, key_of,
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import SCORE_OF, Scored, mean_score
 from probekit.results.summaries.text_layout import Column, Style, interval_cells, laid_out, marked
-from probekit.results.summaries.wording import OPTIONS, listed_text, options_text, value_text
+from probekit.results.summaries.wording import OPTIONS, options_text, value_text
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def pivot(
     if not varying(records, [columns]):
         raise RecordError(
             f"--columns {columns}: {columns.replace('_', ' ')} is "
-            f"{listed_text(columns, key_of(records[0], [columns])[0])} in all {len(records)} "
+            f"{value_text(columns, key_of(records[0], [columns])[0])!r} in each of {len(records)} "
             "records, so that there is nothing to lay side by side. Options that differ: "
             f"{', '.join(_usable(records)) or 'none'}."
         )

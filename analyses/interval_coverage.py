@@ -5,7 +5,7 @@ probability Phi(mu + seed_s + row_e), so that rows differ in how hard they are, 
 and what is left is the interaction of both. The two heads share the rows and have seeds of their
 own. The true score is that of infinitely many seeds and rows, by quadrature.
 
-    python analyses/interval_coverage.py            # four minutes on one core, no model, no data
+    python analyses/interval_coverage.py            # minutes on one core, no model, no data
 """
 
 import argparse
@@ -17,8 +17,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from probekit.metrics import METRICS, Gold
-from probekit.results.comparison.crossed import crossed, pseudo_values
+from probekit.results.comparison.crossed import crossed
 from probekit.results.summaries.interval import CONFIDENCE, interval
 
 NAME = "interval_coverage"
@@ -83,18 +82,38 @@ def truth(setting: Setting, head: str, metric: str) -> float:
 
 def predictions(
     setting: Setting, random: np.random.Generator
-) -> tuple[Gold, dict[str, list[np.ndarray]]]:
-    """Draw rows and seeds, and return the gold labels and what each seed of both heads says."""
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Draw rows and seeds, and return which rows are positive.
+
+    Returns:
+        What is so, of each row, and what each seed of both heads says, shape (seeds, rows).
+    """
     n = setting.n_rows
-    gold = (random.random(n) < POSITIVE).astype(np.int64)
+    gold = random.random(n) < POSITIVE
     hardness = random.normal(0, HARDNESS, n)
     found = {}
     for head, means in MEANS.items():
         level = np.where(gold, means[1], means[0]) + hardness
         seeds = random.normal(0, setting.seed_deviation, setting.n_seeds)
         right = random.random((setting.n_seeds, n)) < ndtr(level + seeds[:, None])
-        found[head] = list(np.where(right, gold, 1 - gold))
-    return Gold(gold, np.arange(n + 1), ("0", "1")), found
+        found[head] = right == gold
+    return gold, found
+
+
+def scored(metric: str, gold: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the score of each seed and its pseudo-values, of all seeds at once.
+
+    They are those of `pseudo_values`, which takes seed after seed and ten times as long.
+    """
+    n = len(gold)
+    if metric == "accuracy":
+        right = (found == gold).astype(np.float64)
+        return right.mean(axis=1), right
+    hits = (found & gold).astype(np.float64)
+    below = gold + found.astype(np.float64)  # F1 is 2 hits / (gold + found positives)
+    all_hits, all_below = hits.sum(axis=1, keepdims=True), below.sum(axis=1, keepdims=True)
+    scores = 2 * all_hits / all_below
+    return scores[:, 0], n * scores - (n - 1) * 2 * (all_hits - hits) / (all_below - below)
 
 
 def experiment(setting: Setting, random: np.random.Generator) -> dict[str, tuple[float, float]]:
@@ -102,20 +121,18 @@ def experiment(setting: Setting, random: np.random.Generator) -> dict[str, tuple
     gold, found = predictions(setting, random)
     intervals = {}
     for metric in ("accuracy", "f1"):
-        scorer = METRICS[metric](gold)
-        scores = {head: [scorer.score(one)[metric] for one in own] for head, own in found.items()}
-        values = {head: pseudo_values(scorer, own) for head, own in found.items()}
-        one = crossed(scores["a"], values["a"])
-        differences = [a - b for a, b in zip(scores["a"], scores["b"], strict=True)]
-        both = crossed(differences, values["a"] - values["b"])
+        (scores, values), (others, their_values) = (
+            scored(metric, gold, found[head]) for head in ("a", "b")
+        )
+        differences, apart = scores - others, values - their_values
+        one, both = crossed(scores.tolist(), values), crossed(differences.tolist(), apart)
         intervals |= {
             f"{metric}, score": (one.low, one.high),
             f"{metric}, difference": (both.low, both.high),
         }
         if metric == "accuracy":
-            seeds = interval(differences)
-            mean = (values["a"] - values["b"]).mean(axis=0, keepdims=True)
-            rows = crossed([both.mean], mean)
+            seeds = interval(differences.tolist())
+            rows = crossed([both.mean], apart.mean(axis=0, keepdims=True))
             intervals |= {
                 "seeds alone": (seeds.low, seeds.high),
                 "rows alone": (rows.low, rows.high),

@@ -194,11 +194,12 @@ def asked_text(records: "Records", style: "Style", asked: Asked) -> str:
     """Return a table of scores as it was asked for, the baselines of heads beside them."""
     from probekit.results.comparison import verdicts
     from probekit.results.comparison.references import references
-    from probekit.results.summaries.baseline_scores import beside_heads
+    from probekit.results.summaries.baseline_scores import beside_heads, without_baselines
     from probekit.results.summaries.best_options import best_options
 
-    kept = references(records, asked.against) if asked.against else []
-    shown: Sequence[Record] = beside_heads(records, kept)
+    named = references(records, asked.against) if asked.against else []
+    # a baseline is a row where it is the reference
+    shown: Sequence[Record] = beside_heads(records, [] if without_baselines(named) else named)
     best = best_options(shown, asked.best_on) if asked.best_on is not None else None
     shown = best.records if best else shown
     judged = None

@@ -32,6 +32,42 @@ Where = Annotated[
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")]
 
+TableSplit = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="depth, --columns, --verdicts: dev, or test (the default where all have one).",
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", help="A column per value of this option, such as shots."),
+]
+BestOn = Annotated[
+    str | None,
+    typer.Option("--best-on", help="dev: each head at the options that are best on dev."),
+]
+VerdictsWanted = Annotated[
+    bool,
+    typer.Option("--verdicts", help="Mark rows surely above or below --against (Holm, 5 %)."),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        help="The reference of --verdicts: a head (last), or conditions such as "
+        "head=mean,normalize=none.",
+    ),
+]
+TableStyle = Annotated[
+    str,
+    typer.Option(
+        "--style",
+        help="text, markdown, latex (booktabs), csv (plain numbers) or jsonl (scores as in the "
+        "records).",
+    ),
+]
+
 
 def plot(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(_FIRST)} or {_LAST}.")],
@@ -83,42 +119,13 @@ def table(
         str, typer.Option("--of", help="scores; or depth or weights, with a row per layer.")
     ] = "scores",
     where: Where = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            help="depth, --columns, --verdicts: dev, or test (the default where all have one).",
-        ),
-    ] = None,
+    split: TableSplit = None,
     raw: Raw = False,
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", help="A column per value of this option, such as shots."),
-    ] = None,
-    best_on: Annotated[
-        str | None,
-        typer.Option("--best-on", help="dev: each head at the options that are best on dev."),
-    ] = None,
-    verdicts: Annotated[
-        bool,
-        typer.Option("--verdicts", help="Mark rows surely above or below --against (Holm, 5 %)."),
-    ] = False,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            help="The reference of --verdicts: a head (last), or conditions such as "
-            "head=mean,normalize=none.",
-        ),
-    ] = None,
-    style: Annotated[
-        str,
-        typer.Option(
-            "--style",
-            help="text, markdown, latex (booktabs), csv (plain numbers) or jsonl (scores as in "
-            "the records).",
-        ),
-    ] = "text",
+    columns: Columns = None,
+    best_on: BestOn = None,
+    verdicts: VerdictsWanted = False,
+    against: Against = None,
+    style: TableStyle = "text",
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
     from probekit.results import load_records

@@ -115,7 +115,7 @@ def _layer_table(
     columns: Mapping[str, _Layers], style: Style, decimals: int, heading: str = "layer"
 ) -> str:
     layers = sorted({layer for column in columns.values() for layer in column.values})
-    shown = [Column(heading, [layer_text(layer) for layer in layers], True, layers)]
+    shown = [Column(heading, [layer_text(one) for one in layers], words=True, values=layers)]
     for name, column in columns.items():
         found = [column.values.get(layer) for layer in layers]
         scaled = [value and value.scaled(column.factor) for value in found]

@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from probekit.metrics import METRICS, Gold
+from probekit.results.comparison.crossed import pseudo_values
+
 ANALYSES = Path(__file__).parents[3] / "analyses"
 EXPERIMENTS = 2000
 
@@ -24,9 +27,19 @@ def test_the_truth_is_that_of_many_seeds_and_rows(simulated):
     setting = simulated.Setting(400, 4000, 16.0)
     gold, found = simulated.predictions(setting, np.random.default_rng(0))
     for metric in ("accuracy", "f1"):
-        scorer = simulated.METRICS[metric](gold)
-        mean = np.mean([scorer.score(one)[metric] for one in found["a"]])
-        assert mean == pytest.approx(simulated.truth(setting, "a", metric), abs=0.015)
+        scores, _ = simulated.scored(metric, gold, found["a"])
+        assert scores.mean() == pytest.approx(simulated.truth(setting, "a", metric), abs=0.015)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+def test_scores_are_those_of_the_library(simulated, metric):
+    setting = simulated.Setting(3, 277, 1.0)
+    gold, found = simulated.predictions(setting, np.random.default_rng(0))
+    scorer = METRICS[metric](Gold(gold.astype(np.int64), np.arange(278), ("0", "1")))
+    predicted = list(found["b"].astype(np.int64))
+    scores, values = simulated.scored(metric, gold, found["b"])
+    assert scores == pytest.approx([scorer.score(one)[metric] for one in predicted])
+    assert values == pytest.approx(pseudo_values(scorer, predicted))
 
 
 def test_seeds_vary_by_the_ratio(simulated):

@@ -194,17 +194,20 @@ def asked_text(records: "Records", style: "Style", asked: Asked) -> str:
     """Return a table of scores as it was asked for, the baselines of heads beside them."""
     from probekit.results.comparison import verdicts
     from probekit.results.comparison.references import references
-    from probekit.results.summaries.baseline_scores import beside_heads, without_baselines
+    from probekit.results.summaries.baseline_scores import beside_heads, rivals, without_baselines
     from probekit.results.summaries.best_options import best_options
 
     named = references(records, asked.against) if asked.against else []
-    # a baseline is a row where it is the reference
-    shown: Sequence[Record] = beside_heads(records, [] if without_baselines(named) else named)
+    heads_named = bool(without_baselines(named)) or not named
+    # a baseline is a row where it is the reference, and where columns are of an option
+    kept = [*([] if heads_named else named), *(rivals(records) if asked.columns else ())]
+    shown: Sequence[Record] = beside_heads(records, kept)
     best = best_options(shown, asked.best_on) if asked.best_on is not None else None
     shown = best.records if best else shown
     judged = None
     if asked.verdicts or asked.against:
-        judged = verdicts(shown, asked.against, split=asked.split, origins=records.origins)
+        family = without_baselines(shown) if heads_named else shown
+        judged = verdicts(family, asked.against, split=asked.split, origins=records.origins)
         _check_chosen(best, judged)
     if asked.columns is None:
         return scores_text(shown, style, best=best, judged=judged)

@@ -118,7 +118,7 @@ def test_asked_of_scores_everything_at_once(here):
                     )  # fmt: skip
     words = ("table", "r.jsonl", "--best-on", "dev", "--columns", "shots", "--verdicts")
     lines = done(*words, "--where", "shots=8,16").out.splitlines()
-    assert lines[0].split() == ["head", "shots", "8", "shots", "16"]
+    assert lines[0].split() == ["head", "8", "shots", "16", "shots"]
     assert [line.split()[0] for line in lines[2:4]] == ["last", "p32"]
     assert lines[5].startswith("chosen on dev, by the mean over seeds: lr (2 settings each); test")
     arrows = "\N{UPWARDS ARROW} \N{DOWNWARDS ARROW}"
@@ -126,7 +126,7 @@ def test_asked_of_scores_everything_at_once(here):
     assert "all 2 corrected together (Holm 1979)" in lines[7]
     assert lines[-1].startswith("test; conll ner, decoder linear: span F1 (%)")
     csv = done(*words, "--style", "csv").out.splitlines()
-    assert csv[0] == "head,shots 8,shots 8 half width,shots 16,shots 16 half width"
+    assert csv[0] == "head,8 shots,8 shots half width,16 shots,16 shots half width"
     latex = done(*words, "--style", "latex").out
     assert latex.index("\\begin{table}") < latex.index("\\toprule") < latex.index("chosen on dev")
     rows = done(*words, "--style", "jsonl").rows
@@ -134,4 +134,4 @@ def test_asked_of_scores_everything_at_once(here):
         (head, shots) for head in ("last", "p32") for shots in (8, 16)
     }
     markdown = done(*words, "--style", "markdown").out
-    assert markdown.startswith("| head | shots 8 | shots 16 |\n| :--- | ---: | ---: |\n")
+    assert markdown.startswith("| head | 8 shots | 16 shots |\n| :--- | ---: | ---: |\n")

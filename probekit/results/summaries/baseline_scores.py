@@ -110,6 +110,11 @@ def without_baselines(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if not any(sort.is_one(record) for sort in _SORTS)]
 
 
+def rivals(records: Sequence[Record]) -> list[Record]:
+    """Return the baselines that are scored as heads are: guesses, and random weights."""
+    return [one for one in records if one.head in BASELINES or _DRAWN.search(one.model)]
+
+
 def beside_heads(records: Sequence[Record], kept: Sequence[Record] = ()) -> list[Record]:
     """Return records with the scores of their baselines among their own ``scores``.
 

@@ -16,7 +16,7 @@ from probekit.results.summaries.grouping import distinguishing, grouped, key_of,
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import SCORE_OF, Scored, mean_score
 from probekit.results.summaries.text_layout import Column, Style, interval_cells, laid_out, marked
-from probekit.results.summaries.wording import OPTIONS, options_text, value_text
+from probekit.results.summaries.wording import OPTIONS, option_text, options_text, value_text
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,7 @@ def _score_columns(
         found = [cells.get((*row, value)) for row in rows]
         scaled = [one.score.scaled(one.factor) if one else None for one in found]
         texts = marked(interval_cells(scaled, 2), [one.mark if one else "" for one in found])
-        heading = f"{name.replace('_', ' ')} {value_text(name, value)}"
-        columns.append(Column(heading, texts, values=scaled))
+        columns.append(Column(option_text(name, value), texts, values=scaled))
     return columns
 
 

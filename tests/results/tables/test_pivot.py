@@ -34,7 +34,7 @@ def test_a_pivot_has_a_column_per_value():
     best = best_options(tuned())
     lines = pivot(best.records, "shots", split="dev").splitlines()
     assert [re.split(r"\s{2,}", line) for line in (lines[0], *lines[2:])] == [
-        ["head", "shots 8", "shots all"],
+        ["head", "8 shots", "all sentences"],
         ["last", "40.50 ± 6.35", "40.50 ± 6.35"],
         ["p32", "70.50 ± 6.35", "70.50 ± 6.35"],
     ]
@@ -46,7 +46,7 @@ def test_what_follows_from_row_and_column_makes_no_rows():
     assert len(pivot(records, "shots", split="test").splitlines()) == 3
     several = [*records, make_record("p32", 0, shots=8, lr=9.0)]
     lines = pivot(several, "shots", split="test").splitlines()
-    assert lines[0].split() == ["head", "lr", "shots", "8", "shots", "16"]
+    assert lines[0].split() == ["head", "lr", "8", "shots", "16", "shots"]
     assert lines[-1].split() == ["p32", "9", "72.58", "-"]
 
 

@@ -239,6 +239,8 @@ def test_on_the_command_line_everything_is_in_one_table(tmp_path, monkeypatch):
         assert column in header
     text = done("table", file, "--against", "majority").out
     assert [line.split()[0] for line in text.splitlines()[2:4]] == ["majority", "p32"]
+    rows = done("table", file, "--columns", "model").out.splitlines()[2:5]
+    assert [row.split()[0] for row in rows] == ["majority", "memorised", "p32"]
 
 
 def test_on_the_command_line_the_head_is_saved_and_predicts_as_well(tmp_path, monkeypatch):

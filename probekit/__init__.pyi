@@ -19,9 +19,12 @@ from .plots.weights import plot_weights as plot_weights
 from .probe.decoders import DECODERS as DECODERS
 from .probe.heads import HEADS as HEADS
 from .results import Record as Record
+from .results import Records as Records
 from .results import load_records as load_records
 from .results.comparison import choose_run as choose_run
 from .results.comparison import compare as compare
+from .results.comparison import compare_all as compare_all
+from .results.comparison import verdicts as verdicts
 from .results.layer_geometry import Geometry as Geometry
 from .results.layer_geometry import load_geometry as load_geometry
 from .results.overthinking import early_exit as early_exit

@@ -9,7 +9,14 @@ import typer
 
 from probekit.base.registry import choose
 from probekit.cli.arguments import split_list
-from probekit.cli.output import depths_text, measure_text, print_json, scores_text, weights_text
+from probekit.cli.output import (
+    Asked,
+    asked_text,
+    depths_text,
+    measure_text,
+    print_json,
+    weights_text,
+)
 from probekit.errors import OptionError
 from probekit.plots import OF_REFITS, PLOTS
 
@@ -83,6 +90,48 @@ FontSize = Annotated[
     float | None, typer.Option("--font-size", help="Of titles and labels, points; 8 if unset.")
 ]
 
+TableSplit = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="depth, --columns, --verdicts: dev, or test (the default where all have one).",
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", help="A column per value of this option, such as shots."),
+]
+BestOn = Annotated[
+    str | None,
+    typer.Option("--best-on", help="dev: each head at the options that are best on dev."),
+]
+VerdictsWanted = Annotated[
+    bool,
+    typer.Option("--verdicts", help="Mark rows surely above or below --against (Holm, 5 %)."),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        help="The reference of --verdicts: a head (last), or conditions such as "
+        "head=mean,normalize=none.",
+    ),
+]
+Also = Annotated[
+    str,
+    typer.Option(
+        "--also", help="scores: these too, on every split: loss,ece,brier,accuracy, test/loss."
+    ),
+]
+TableStyle = Annotated[
+    str,
+    typer.Option(
+        "--style",
+        help="text, markdown, latex (booktabs), csv (plain numbers) or jsonl (scores as in the "
+        "records).",
+    ),
+]
+
 
 def plot(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(_FIRST)} or {_LAST}.")],
@@ -151,21 +200,14 @@ def table(
         ),
     ] = "scores",
     where: Where = None,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", help="depth: dev, or test (the default where all have one)."),
-    ] = None,
+    split: TableSplit = None,
     raw: Raw = False,
-    also: Annotated[
-        str,
-        typer.Option(
-            "--also", help="scores: these too, on every split: loss,ece,brier,accuracy, test/loss."
-        ),
-    ] = "",
-    style: Annotated[
-        str,
-        typer.Option("--style", help="text, markdown or jsonl (scores as in the records)."),
-    ] = "text",
+    columns: Columns = None,
+    best_on: BestOn = None,
+    verdicts: VerdictsWanted = False,
+    against: Against = None,
+    also: Also = "",
+    style: TableStyle = "text",
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
     from probekit.results import load_records
@@ -174,12 +216,17 @@ def table(
     from probekit.results.tables import STYLES
 
     choose("table", of, dict.fromkeys(_TABLES))
-    for option, given, owner in (
-        ("--split", split is not None, "depth"),
-        ("--raw", raw, "weights"),
-        ("--also", bool(also), "scores"),
+    of_scores = columns is not None or verdicts or against is not None
+    for option, given, owned in (
+        ("--split", split is not None, of == "depth" or (of == "scores" and of_scores)),
+        ("--raw", raw, of == "weights"),
+        ("--columns", columns is not None, of == "scores"),
+        ("--best-on", best_on is not None, of == "scores"),
+        ("--verdicts", verdicts, of == "scores"),
+        ("--against", against is not None, of == "scores"),
+        ("--also", bool(also), of == "scores" and columns is None),
     ):
-        if given and of != owner:
+        if given and not owned:
             raise OptionError(f"{option}: a table of {of} has no such option; leave it out.")
     layout = choose("table style", style, STYLES)
     records = select(load_records(runs), where or [])
@@ -190,14 +237,19 @@ def table(
     elif of == "depth":
         text = depths_text(records, cast("Scored | None", split), layout)
     else:
-        text = scores_text(records, layout, split_list(also))
+        asked = Asked(columns, split, best_on, verdicts, against, split_list(also))
+        text = asked_text(records, layout, asked)
     typer.echo(text, nl=False)
 
 
 def compare(
-    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help=_RUN_HELP)],
-    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Likewise.")],
-    split: Annotated[str, typer.Option("--split", help="test, dev, or dev-mm of MNLI.")] = "test",
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN_A RUN_B", help=f"{_RUN_HELP} With --all: files.")
+    ],
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Compare every two settings of RUNS; verdicts after Holm."),
+    ] = False,
     metric: Annotated[
         str | None,
         typer.Option(
@@ -206,22 +258,49 @@ def compare(
             show_default="the metric of the runs",
         ),
     ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            help="test (the default; with --all where all have one), dev, or dev-mm of MNLI.",
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 10_000,
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", help="For both: only this value, e.g. shots=128. Repeatable."),
+        typer.Option("--where", help="For all: only this value, e.g. shots=128. Repeatable."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON line.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per comparison.")
+    ] = False,
 ) -> None:
-    """Compare two runs that kept their --predictions: a paired bootstrap over sentences.
+    """Compare runs that kept their --predictions, over sentences and over seeds.
 
     For example: probekit compare conll.jsonl#head=dwatt conll.jsonl#head=last --where shots=128
-    """
-    from probekit.results import comparison
 
-    a, b = (comparison.choose_run(run, where or []) for run in (run_a, run_b))
-    found = comparison.compare(a, b, split=split, metric=metric, samples=samples, seed=seed)
+    or, every two heads: probekit compare --all conll.jsonl --where shots=128
+    """
+    from probekit.results import comparison, load_records
+    from probekit.results.summaries.select import select
+
+    if every:
+        records = select(load_records(runs), where or [])
+        pairs = comparison.compare_all(
+            records, split=split, metric=metric, samples=samples, seed=seed
+        )
+        text = comparison.pairs_table(pairs, "jsonl" if json else "text", samples)
+        typer.echo(text, nl=False)
+        return
+    if len(runs) != 2:
+        raise OptionError(
+            f"compare takes two runs, RUN_A and RUN_B; found {len(runs)}. With --all it compares "
+            "every two settings of as many files as there are."
+        )
+    a, b = (comparison.choose_run(run, where or []) for run in runs)
+    found = comparison.compare(
+        a, b, split=split or "test", metric=metric, samples=samples, seed=seed
+    )
     if json:
         print_json([asdict(found)])
     else:

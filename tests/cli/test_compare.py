@@ -43,6 +43,26 @@ def test_a_table_and_two_lines(file):
     assert outcome.err == ""
 
 
+def test_all_settings_of_a_file(file):
+    words = ("compare", "--all", file, "--samples", "500", "--where")
+    lines = done(*words, "head=last,p32", "--where", "seed=0").out.splitlines()
+    assert lines[2].split()[:2] == ["last", "p32"] and lines[2].endswith("lower")
+    assert lines[4] == "test span F1 (%), means over the seeds of both; all 1 pairs"
+    # two seeds say too little of other seeds
+    assert done(*words, "head=last,p32").out.splitlines()[2].endswith("open")
+    rows = done("compare", file, "--all", "--samples", "500", "--json").rows
+    assert [(row["a"], row["b"]) for row in rows] == [
+        ("last", "mean"), ("last", "p32"), ("mean", "p32")
+    ]  # fmt: skip
+    assert rows[0]["why_not"] == "no predictions were kept" and rows[0]["p"] is None
+    assert rows[1]["over"] == "seeds and sentences"
+
+
+def test_two_runs_are_wanted(file):
+    message = refused("compare", f"{file}#head=p32")
+    assert message.startswith("compare takes two runs, RUN_A and RUN_B; found 1. With --all it")
+
+
 def test_conditions_hold_for_both(file):
     words = ("compare", f"{file}#head=p32", f"{file}#head=last", "--where", "seed=1", "--json")
     assert done(*words, "--samples", "100").rows[0]["n_seeds"] == 1

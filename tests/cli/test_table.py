@@ -87,12 +87,23 @@ def test_weights_and_conditions(few):
             "unknown table 'layers'. Choose from: ablation, depth, scores, shares, weights.",
         ),
         (
-            ("--style", "latex"),
-            "unknown table style 'latex'. Did you mean 'text'? Choose from: jsonl",
+            ("--style", "latx"),
+            "unknown table style 'latx'. Did you mean 'latex'? Choose from: csv, jsonl, latex, ma",
         ),
         (("--raw",), "--raw: a table of scores has no such option; leave it out."),
         (("--split", "test"), "--split: a table of scores has no such option; leave it out."),
         (("--of", "depth", "--split", "tset"), "unknown split 'tset'. Did you mean 'test'?"),
+        (("--of", "depth", "--columns", "shots"), "--columns: a table of depth has no such op"),
+        (("--of", "weights", "--best-on", "dev"), "--best-on: a table of weights has no such"),
+        (("--columns", "shot"), "unknown option 'shot'. Did you mean 'shots'?"),
+        (("--columns", "lr"), "--columns lr: lr is '0.002' in each of 8 records, so that there"),
+        (("--columns", "shots", "--split", "tset"), "unknown split 'tset'. Did you mean 'test'?"),
+        (("--best-on", "test"), "--best-on test: options are chosen on dev, so that test is left"),
+        (
+            ("--best-on", "dev", "--verdicts", "--split", "dev"),
+            "--best-on dev with verdicts on dev: what was chosen for its dev score is higher there",
+        ),
+        (("--against", "crf"), "no reference to compare with: no records with head=crf; head is"),
         (("--of", "depth", "--where", "shots=8"), "no records with a depth and a dev best s"),
         (("--where", "head=crf"), "no records with head=crf; head is "),
     ],
@@ -130,3 +141,37 @@ def test_runs_that_diverged_are_counted(here):
     assert text.endswith(" 2 of 3 runs diverged.\n")
     for of in ("scores", "depth"):
         assert done("table", "r.jsonl", "--of", of).out.endswith(" 2 of 3 runs diverged.\n")
+
+
+def test_asked_of_scores_everything_at_once(here):
+    for head, score in (("last", 0.5), ("p32", 0.7)):
+        for shots in (8, 16):
+            for lr in (0.1, 0.2):
+                for seed in range(6):
+                    noise = seed * len(head) % 5 / 1000
+                    append_record(
+                        "r.jsonl",
+                        make_record(
+                            head, seed, shots=shots, lr=lr, diverged=False,
+                            eval_score=score + lr / 10, test_score=score + noise + seed / 500,
+                        ),
+                    )  # fmt: skip
+    words = ("table", "r.jsonl", "--best-on", "dev", "--columns", "shots", "--verdicts")
+    lines = done(*words, "--where", "shots=8,16").out.splitlines()
+    assert lines[0].split() == ["head", "8", "shots", "16", "shots"]
+    assert [line.split()[0] for line in lines[2:4]] == ["last", "p32"]
+    assert lines[5].startswith("chosen on dev, by the mean over seeds: lr (2 settings each); test")
+    arrows = "\N{UPWARDS ARROW} \N{DOWNWARDS ARROW}"
+    assert lines[6] == f"{arrows} test higher or lower than last on the same data (5 %)"
+    assert "all 2 corrected together (Holm 1979)" in lines[7]
+    assert lines[-1].startswith("test; conll ner, decoder linear: span F1 (%)")
+    csv = done(*words, "--style", "csv").out.splitlines()
+    assert csv[0] == "head,8 shots,8 shots half width,16 shots,16 shots half width"
+    latex = done(*words, "--style", "latex").out
+    assert latex.index("\\begin{table}") < latex.index("\\toprule") < latex.index("chosen on dev")
+    rows = done(*words, "--style", "jsonl").rows
+    assert {(row["head"], row["shots"]) for row in rows} == {
+        (head, shots) for head in ("last", "p32") for shots in (8, 16)
+    }
+    markdown = done(*words, "--style", "markdown").out
+    assert markdown.startswith("| head | 8 shots | 16 shots |\n| :--- | ---: | ---: |\n")

@@ -8,7 +8,7 @@ from scipy import stats
 from seqeval.metrics import f1_score as seqeval_f1
 from sklearn import metrics as sklearn
 
-from probekit.metrics import METRICS, Gold, LossGold, ValueGold
+from probekit.metrics import METRICS, Gold, LossGold, Metric, ValueGold
 from probekit.results.comparison.bootstrap import counts, draws
 from tests.metrics.cases import random_row_scores
 
@@ -125,3 +125,19 @@ def test_losses_without_end_are_the_same_in_every_sample(loss):
     losses = np.array([1.0, loss, 4.0])
     expected = scorer.score(losses)["perplexity"]
     assert scorer.resampler(losses)(np.ones((2, 3))).tolist() == [expected] * 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", METRICS)
+def test_without_each_sentence_equals_an_outside_judge(name, seed, monkeypatch):
+    monkeypatch.setattr("probekit.metrics.contract._AT_ONCE", 3 * len(LENGTHS))
+    gold, predicted, judge = _case(name, seed)
+    scorer = METRICS[name](gold)
+    expected = []
+    for left in range(len(LENGTHS)):
+        drawn = np.delete(np.arange(len(LENGTHS)), left)
+        rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])
+        expected.append(judge(rows, drawn))
+    assert scorer.left_out(predicted) == pytest.approx(expected)
+    # as every metric does that gives no shorter way
+    assert Metric.left_out(scorer, predicted) == pytest.approx(expected)

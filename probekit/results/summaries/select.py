@@ -1,10 +1,12 @@
 """Select records by the values of their options, such as ``shots=8,128`` and ``head=p32``."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
+from probekit.results.frame import Records
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
@@ -28,7 +30,7 @@ _SERVING = {
 
 def select(
     records: Sequence[Record], conditions: Sequence[str], *, refits: bool = False
-) -> list[Record]:
+) -> Records:
     """Return the records that meet every condition.
 
     Runs that serve others are left out unless a condition asks for them: trials of a search
@@ -51,7 +53,8 @@ def select(
     """
     if refits:
         fitted = [record for record in records if record.resample is not None]
-        return [*select([one for one in records if one.resample is None], conditions), *fitted]
+        chosen = select([one for one in records if one.resample is None], conditions)
+        return Records([*chosen, *fitted], _origins(records))
     separate = [one for text in conditions for one in _separate(text)]
     kept = list(records)
     for name, why in _SERVING.items():
@@ -66,7 +69,16 @@ def select(
         if kept and not left:
             raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
         kept = left
-    return kept
+    return Records(kept, _origins(records))
+
+
+def _origins(records: Sequence[Record]) -> Mapping[str, Path]:
+    return records.origins if isinstance(records, Records) else {}
+
+
+def condition_names(conditions: Sequence[str]) -> set[str]:
+    """Return the options that some conditions are about."""
+    return {one.partition("=")[0].strip() for text in conditions for one in _separate(text)}
 
 
 def _without(records: Sequence[Record], name: str, why: str) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Tables of results: records grouped over seeds, as text, Markdown or JSON lines."""
+"""Tables of results: records grouped over seeds, in the styles of `STYLES`."""
 
 from probekit.results.summaries.scored import Score
 from probekit.results.summaries.text_layout import STYLES, Style
@@ -10,7 +10,14 @@ from probekit.results.tables.by_layer import (
     weights_table,
 )
 from probekit.results.tables.captions import caption, footnotes, measure_caption, weights_caption
-from probekit.results.tables.scores import ScoreRow, summarise, table
+from probekit.results.tables.pivot import pivot
+from probekit.results.tables.scores import (
+    ScoreRow,
+    summarise,
+    table,
+    with_chosen,
+    with_verdicts,
+)
 
 __all__ = [
     "STYLES",
@@ -23,9 +30,12 @@ __all__ = [
     "footnotes",
     "measure_caption",
     "measure_table",
+    "pivot",
     "shares_table",
     "summarise",
     "table",
     "weights_caption",
     "weights_table",
+    "with_chosen",
+    "with_verdicts",
 ]

@@ -174,14 +174,16 @@ def _layer_table(
     columns: Mapping[str, _Layers], style: Style, decimals: int, heading: str = "layer"
 ) -> str:
     layers = sorted({layer for column in columns.values() for layer in column.values})
-    shown = [Column(heading, [layer_text(layer) for layer in layers], words=True)]
+    shown = [Column(heading, [layer_text(one) for one in layers], words=True, values=layers)]
     for name, column in columns.items():
         found = [column.values.get(layer) for layer in layers]
-        texts = interval_cells([value and value.scaled(column.factor) for value in found], decimals)
-        shown.append(Column(name, marked(texts, [column.mark(layer) for layer in layers])))
-    cells = (
+        scaled = [value and value.scaled(column.factor) for value in found]
+        texts = interval_cells(scaled, decimals)
+        cells = marked(texts, [column.mark(layer) for layer in layers])
+        shown.append(Column(name, cells, values=scaled))
+    objects = (
         {"series": name, "layer": layer, **column.to_json(layer)}
         for name, column in columns.items()
         for layer in sorted(column.values)
     )
-    return laid_out(shown, cells, style)
+    return laid_out(shown, objects, style)

@@ -5,11 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from probekit.errors import OptionError
 from probekit.metrics import OF_PROBABILITIES, scale_of
 from probekit.results.record import Record
+from probekit.results.summaries.baseline_scores import RANDOM
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.text_layout import Column, interval_cells
 
-BESIDE = {
+BESIDE: Mapping[str, tuple[str, float | None]] = {
     "dev-mm/accuracy": ("dev-mm", 100),
+    "majority": ("majority", None),
+    "memorised": ("memorised", None),
+    RANDOM: (RANDOM, None),
     "accuracy": ("accuracy", 100),
     "control/accuracy": ("control accuracy", 100),
     "selectivity": ("selectivity", 100),
@@ -17,7 +21,7 @@ BESIDE = {
     "compression": ("compression", 1),
 }
 """Scores that a table shows where there are some, such as MNLI's mismatched dev and what baselines
-add: title of the column, and factor."""
+add: title of the column, and factor; None is that of the row's metric."""
 
 _HELD = tuple(metric.name for metric in OF_PROBABILITIES)
 
@@ -66,15 +70,17 @@ def check_also(records: Sequence[Record], also: Sequence[str]) -> None:
         )
 
 
-def other_columns(rows: Sequence[Mapping[str, Interval]], also: Sequence[str]) -> Iterator[Column]:
+def other_columns(
+    rows: Sequence[tuple[str, Mapping[str, Interval]]], also: Sequence[str]
+) -> Iterator[Column]:
     """Yield the columns of `BESIDE` that some row has, then those that are asked for.
 
     Args:
-        rows: other scores of each row, by name.
+        rows: metric of each row, and its other scores by name.
         also: ``loss`` for that of every split, or ``test/loss`` for one.
     """
-    held = dict.fromkeys(name for row in rows for name in row)
-    titles: dict[str, tuple[str, float, int]]
+    held = dict.fromkeys(name for _, row in rows for name in row)
+    titles: dict[str, tuple[str, float | None, int]]
     titles = {name: (*BESIDE[name], 2) for name in BESIDE if name in held}
     for name in (one for asked in also for one in held if _answers(one, [asked])):
         split, _, score = name.partition("/")
@@ -82,9 +88,9 @@ def other_columns(rows: Sequence[Mapping[str, Interval]], also: Sequence[str]) -
         title = f"{split} {score}" + " (%)" * scale.percent
         titles.setdefault(name, (title, scale.factor, scale.decimals))
     for name, (title, factor, decimals) in titles.items():
-        values = [row.get(name) for row in rows]
-        cells = interval_cells([one and one.scaled(factor) for one in values], decimals)
-        yield Column(title, cells)
+        found = [(row.get(name), factor or scale_of(metric).factor) for metric, row in rows]
+        values = [one and one.scaled(by) for one, by in found]
+        yield Column(title, interval_cells(values, decimals), values=values)
 
 
 def _answers(name: str, asked: Sequence[str]) -> bool:

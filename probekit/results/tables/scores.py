@@ -1,15 +1,19 @@
 """The table of scores: a row per setting, over its seeds, with the options that differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from probekit.base.selection import FIXED
 from probekit.errors import RecordError
 from probekit.metrics import scale_of
+from probekit.results.comparison.against import Verdicts
+from probekit.results.comparison.judging import Judged
+from probekit.results.comparison.pairwise import ARROWS
 from probekit.results.record import Record
+from probekit.results.summaries.best_options import CHOSE, BestOptions
 from probekit.results.summaries.diagnosis import MARK, marks
-from probekit.results.summaries.grouping import check_seeds, grouped, naming
+from probekit.results.summaries.grouping import Key, check_seeds, grouped, naming
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import has_two_scores
 from probekit.results.summaries.text_layout import (
@@ -45,6 +49,9 @@ class ScoreRow:
         marks: what is wrong with any of the runs, in words.
         rate_from: where their rates are from; None where they have none, or do not say.
         beside: other scores that all the records hold, such as ``selectivity`` or ``test/loss``.
+        among: how many settings dev chose this one among; None where it chose none.
+        chosen: the options that it chose.
+        verdict: what is known of its difference to the reference row, if that was asked for.
     """
 
     options: Mapping[str, Any]
@@ -60,11 +67,27 @@ class ScoreRow:
     marks: tuple[str, ...] = ()
     rate_from: str | None = None
     beside: Mapping[str, Interval] = field(default_factory=dict)
+    among: int | None = None
+    chosen: tuple[str, ...] = ()
+    verdict: Judged | None = None
+
+    @property
+    def key(self) -> Key:
+        """The values of its options."""
+        return tuple(self.options.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as plain values; what was not asked for is left out."""
+        unasked = [name for name in _IF_ASKED if not getattr(self, name)]
+        return {name: value for name, value in asdict(self).items() if name not in unasked}
 
     @property
     def n(self) -> int:
         """Number of seeds."""
         return len(self.seeds)
+
+
+_IF_ASKED = ("among", "chosen", "verdict")
 
 
 def summarise(
@@ -118,23 +141,45 @@ def _row(group: Sequence[Record], options: dict[str, Any], also: Sequence[str]) 
     )
 
 
+def with_chosen(rows: Sequence[ScoreRow], best: BestOptions) -> list[ScoreRow]:
+    """Return rows with what dev chose of each; one without a test score has a trouble."""
+    return [
+        replace(
+            row,
+            among=best.among.get(row.key),
+            chosen=tuple(best.by),
+            marks=row.marks + (CHOSE,) * (row.test_score is None and best.chose(row.key)),
+        )
+        for row in rows
+    ]
+
+
+def with_verdicts(rows: Sequence[ScoreRow], found: Verdicts) -> list[ScoreRow]:
+    """Return rows with the verdict of each on its difference to the reference row."""
+    return [replace(row, verdict=found.rows.get(row.key)) for row in rows]
+
+
 def table(rows: Sequence[ScoreRow], style: Style = "text", also: Sequence[str] = ()) -> str:
     """Return rows as a table: the options that differ, seeds, scores, parameters and seconds.
 
     Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds; an
-    asterisk follows those of runs with a trouble, which ``notes`` of the records says.
+    asterisk follows those of runs with a trouble, which ``notes`` of the records says, and an arrow
+    those that are surely higher or lower than their reference, where there are verdicts.
 
     Args:
         rows: what ``summarise`` returned.
-        style: ``text`` (aligned for a terminal), ``markdown``, or ``jsonl`` (one JSON object per
-            row, scores as in the records).
+        style: ``text`` (aligned for a terminal), ``markdown``, ``latex`` (booktabs), ``csv`` (plain
+            numbers, in the same units), or ``jsonl`` (one JSON object per row, scores as in the
+            records).
         also: other scores that have a column, as for ``summarise``.
 
     Raises:
         UnknownNameError: there is no such style.
     """
     columns = [*_option_columns(rows), *_result_columns(rows, also)]
-    return laid_out(columns, map(asdict, rows), style)
+    if style == "csv":
+        columns += _said_columns(rows)
+    return laid_out(columns, (row.to_json() for row in rows), style)
 
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
@@ -143,7 +188,7 @@ def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
         [row.options for row in rows],
         lambda name, _: [other for other in OPTIONS[name].settled_by if other in names],
     )
-    shown = {*_always(rows), *differing}
+    shown = {*_always(rows), *differing, *(name for row in rows for name in row.chosen)}
     columns = [
         Column(
             name.replace("_", " "),
@@ -184,19 +229,41 @@ def _result_columns(rows: Sequence[ScoreRow], also: Sequence[str]) -> Iterator[C
     """Yield seeds, scores, parameters and seconds; of what no row has, there is no column."""
     yield Column("seeds", [str(row.n) for row in rows])
     two = any(row.two_scores for row in rows)
-    yield Column("dev best" if two else "dev", _scores(rows, [row.eval_score for row in rows]))
+    yield _scores("dev best" if two else "dev", rows, [row.eval_score for row in rows], "dev")
     if two:
-        yield Column("dev last", _scores(rows, [row.eval_last for row in rows]))
-    yield Column("test", _scores(rows, [row.test_score for row in rows]))
-    yield from other_columns([row.beside for row in rows], also)
+        yield _scores("dev last", rows, [row.eval_last for row in rows])
+    yield _scores("test", rows, [row.test_score for row in rows], "test")
+    yield from other_columns([(row.metric, row.beside) for row in rows], also)
     if any(row.diverged for row in rows):
         yield Column("diverged", [f"{row.diverged} of {row.n}" for row in rows])
-    yield Column("params", [f"{row.n_params:,}" for row in rows])
-    yield Column("seconds", [f"{row.train_seconds:.1f}" for row in rows])
+    params = [row.n_params for row in rows]
+    yield Column("params", [f"{n:,}" for n in params], values=params)
+    seconds = [row.train_seconds for row in rows]
+    yield Column("seconds", [f"{one:.1f}" for one in seconds], values=seconds)
 
 
-def _scores(rows: Sequence[ScoreRow], values: Sequence[Interval | None]) -> list[str]:
+def _scores(
+    title: str, rows: Sequence[ScoreRow], found: Sequence[Interval | None], split: str = ""
+) -> Column:
+    """Return a column of scores, marked; a verdict stands at the split that it is about."""
     factors = [scale_of(row.metric).factor for row in rows]
-    pairs = zip(values, factors, strict=True)
-    cells = interval_cells([value and value.scaled(factor) for value, factor in pairs], 2)
-    return marked(cells, [MARK if row.marks else "" for row in rows])
+    values = [one and one.scaled(by) for one, by in zip(found, factors, strict=True)]
+    signs = [MARK * bool(row.marks) + _arrow(row.verdict, split) for row in rows]
+    return Column(title, marked(interval_cells(values, 2), signs), values=values)
+
+
+def _arrow(verdict: Judged | None, split: str) -> str:
+    return ARROWS[verdict.verdict] if verdict is not None and verdict.split == split else ""
+
+
+def _said_columns(rows: Sequence[ScoreRow]) -> Iterator[Column]:
+    """Yield in words what marks say of rows, where a cell is a plain number."""
+    if any(row.marks for row in rows):
+        yield Column("troubles", ["; ".join(row.marks) for row in rows], words=True)
+    if any(row.verdict for row in rows):
+        found = [row.verdict for row in rows]
+        yield Column("against", [one.b if one else "" for one in found], words=True)
+        p = [one.corrected if one else None for one in found]
+        yield Column("p (Holm)", ["" for _ in rows], values=p)
+        words = [(one.verdict or "open") if one else "" for one in found]
+        yield Column("verdict", words, words=True)

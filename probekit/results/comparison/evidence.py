@@ -92,6 +92,7 @@ def gather(
     Args:
         runs: whose predictions can be put side by side with those of the first, if they are kept.
         split: the split.
+        metric: how they are scored; None is the metric of the records.
         samples: bootstrap samples.
         seed: of the samples.
 
@@ -102,19 +103,21 @@ def gather(
     found = [one for one in beside if isinstance(one, Predictions)]
     drawn = iter(over_sentences(found, samples=samples, seed=seed))
     return [
-        Evidence(_recorded(run, split), why_not=one)
+        Evidence(_recorded(run, split, metric), why_not=one)
         if isinstance(one, str)
-        else Evidence(_recorded(run, split), next(drawn))
+        else Evidence(_recorded(run, split, metric), next(drawn))
         for run, one in zip(runs, beside, strict=True)
     ]
 
 
-def _recorded(run: RecordedRun, split: str) -> dict[int, float]:
-    scores = {record.seed: score_on(record, split) for record in run.records}
+def _recorded(run: RecordedRun, split: str, metric: str | None) -> dict[int, float]:
+    scores = {record.seed: score_on(record, split, metric) for record in run.records}
     return {seed: score for seed, score in scores.items() if score is not None}
 
 
-def _beside(run: RecordedRun, runs: Sequence[RecordedRun], split: str) -> Predictions | str:
+def _beside(
+    run: RecordedRun, runs: Sequence[RecordedRun], split: str, metric: str | None
+) -> Predictions | str:
     """Put the predictions of a run beside those of the first that has any; or say why not."""
     kept = [one for one in runs if all(r.predictions is not None for r in one.records)]
     if not any(run is one for one in kept):

@@ -71,7 +71,12 @@ class Judged:
 
 
 def judge(
-    pairs: Mapping[Key, Sequence[Pair]], split: str, *, samples: int = SAMPLES, seed: int = 0
+    pairs: Mapping[Key, Sequence[Pair]],
+    split: str,
+    metric: str | None = None,
+    *,
+    samples: int = SAMPLES,
+    seed: int = 0,
 ) -> list[Judged]:
     """Judge every pair, and correct the significance of all of them together.
 
@@ -115,7 +120,7 @@ def _judged(
         zip(map(id, runs), gather(runs, split, metric, samples=samples, seed=seed), strict=True)
     )
     for a, b in pairs:
-        found = difference(a, b, known[id(a)], known[id(b)], split)
+        found = difference(a, b, known[id(a)], known[id(b)], split, metric)
         if found is not None:
             yield found
 
@@ -126,7 +131,7 @@ def difference(
     a: Evidence,
     b: Evidence,
     split: str,
-    metric: str | None,
+    metric: str | None = None,
 ) -> Judged | None:
     """Return what is known of one difference, over sentences if both sides have predictions.
 
@@ -136,6 +141,7 @@ def difference(
         a: what is known of the first.
         b: what is known of the second.
         split: the split.
+        metric: how they were scored; None is the metric of the records.
 
     Returns:
         The difference, without a verdict; None where no seed of both has a score.

@@ -46,6 +46,7 @@ def plant(
     layers: tuple[int, ...] = LAYERS,
     types: int | None = None,
     model: str = MODEL,
+    same: bool = False,
 ) -> Entry:
     """Build one entry of a model on ``TASK`` with its ``ner`` labels.
 
@@ -66,6 +67,7 @@ def plant(
         types: how many different words there are, each of any label; None is a word of its own
             for every row of a split.
         model: the name of the model.
+        same: every layer has the same rows.
     """
     rng = np.random.default_rng([seed, len(split)])
     lengths = rng.integers(3, 12, sentences)
@@ -79,6 +81,8 @@ def plant(
         if layer in signal:
             rows[place] += directions[classes]
     rows[:, ~valid] = 0
+    if same:
+        rows[:] = rows[-1]
     shown = rng.integers(0, len(names), n_rows) if shuffled else classes
     labels = [names[number] for number in shown]
     chosen = rng.integers(0, types, n_rows) if types else range(n_rows)

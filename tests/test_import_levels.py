@@ -15,7 +15,7 @@ LEVELS = [
     {"data", "results"},
     {"backbone", "plots"},
     {"features"},
-    {"extraction", "train"},
+    {"extraction", "measures", "train"},
     {"train.saved"},
     {"train.sweeps"},
     {"train.baselines"},

@@ -18,8 +18,12 @@ PUBLISHED, FIXED, SEARCHED = "published", "fixed", "searched"
 HELD_OUT = "held-out"
 """The split that ``--hold-out`` makes of a part of train, beside a dev split that is there."""
 
+NESTED = "nested"
+"""For each fold of dev, the other folds of dev."""
+
 FORMS = (
-    f"dev, cv:K (such as cv:5), hold-out:F (such as hold-out:0.1) or {HELD_OUT} (with --hold-out)"
+    f"dev, cv:K (such as cv:5), hold-out:F (such as hold-out:0.1), {NESTED}:K (folds of dev, each "
+    f"chosen for by the others) or {HELD_OUT} (with --hold-out)"
 )
 
 
@@ -28,8 +32,8 @@ class Selection:
     """What chooses: a split, folds of the drawn examples, or a share of them.
 
     Attributes:
-        kind: ``dev`` or ``held-out`` (a split), ``cv`` or ``hold-out``.
-        folds: K of ``cv``; 0 elsewhere.
+        kind: ``dev`` or ``held-out`` (a split), ``nested`` (folds of dev), ``cv`` or ``hold-out``.
+        folds: K of ``cv`` and of ``nested``; 0 elsewhere.
         default: folds by default, where the drawn examples allow fewer; else 0.
         share: F of ``hold-out``; 0 elsewhere.
     """
@@ -53,6 +57,8 @@ class Selection:
             folds, _, default = value.partition(" of ")
             if kind == "cv" and int(folds) >= 2 and (not default or int(default) > int(folds)):
                 return cls("cv", folds=int(folds), default=int(default or 0))
+            if kind == NESTED and int(value) >= 2:
+                return cls(NESTED, folds=int(value))
             if kind == "hold-out" and 0 < float(value) < 1:
                 return cls("hold-out", share=float(value))
         except ValueError:
@@ -61,15 +67,25 @@ class Selection:
 
     def __str__(self) -> str:
         """Return the text that `parse` reads."""
-        if self.kind == "cv":
+        if self.folds:
             fewer = f" of {self.default}" if self.default else ""
-            return f"cv:{self.folds}{fewer}"
+            return f"{self.kind}:{self.folds}{fewer}"
         return f"hold-out:{self.share:g}" if self.kind == "hold-out" else self.kind
 
     @property
     def by_split(self) -> bool:
         """Whether a split chooses that no fit of the run sees."""
-        return self.kind in ("dev", HELD_OUT)
+        return self.kind in ("dev", HELD_OUT, NESTED)
+
+    @property
+    def nested(self) -> bool:
+        """Whether each fold of dev is scored by a fit that the others chose."""
+        return self.kind == NESTED
+
+    @property
+    def cuts(self) -> bool:
+        """Whether it cuts examples into parts, which groups may keep together."""
+        return self.kind not in ("dev", HELD_OUT)
 
     @property
     def asked(self) -> str:
@@ -91,3 +107,24 @@ class Selection:
                 f"frequent one has {most}); draw more, or give --select "
                 f"{f'cv:{most}' if most > 1 else 'dev'}."
             )
+
+    def check_units(self, count: int, where: str, group: str | None) -> None:
+        """Refuse more parts than there are sentences or groups to cut.
+
+        Args:
+            count: of sentences, or of groups where there are any.
+            where: where they are counted, such as ``in dev``.
+            group: the column of the groups; None where sentences are cut.
+
+        Raises:
+            OptionError: a part would be empty.
+        """
+        least = self.folds or 2
+        if not self.cuts or count >= least:
+            return
+        units = "sentences" if group is None else f"groups (--group {group})"
+        fewer = f"give --select {self.kind}:{count}" if self.folds and count > 1 else "give more"
+        raise OptionError(
+            f"--select {self} needs {least} {units} or more, and there "
+            f"{'is' if count == 1 else 'are'} {count} {where}: {fewer}, or choose another --select."
+        )

@@ -11,7 +11,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from probekit.cli import cache, catalogue, demo, extract, predict, report, train
+from probekit.cli import (
+    cache,
+    catalogue,
+    demo,
+    extract,
+    geometry,
+    overthinking,
+    predict,
+    report,
+    train,
+)
 from probekit.cli.messages import end_messages, start_messages
 from probekit.cli.output import visible
 from probekit.errors import ProbekitError
@@ -22,7 +32,7 @@ logger = logging.getLogger("probekit")
 # The error of wrong usage: typer itself reports it, and exits with 2.
 _USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
 _ANYWHERE = ("--debug", "--quiet", "-q")
-_RESUMABLE = ("extract", "train", "sweep", "depth", "demo")
+_RESUMABLE = ("extract", "train", "sweep", "depth", "overthinking", "exit", "demo")
 
 
 class Commands(TyperGroup):
@@ -109,8 +119,11 @@ def _configure(
 
 for _command in (
     *(extract.extract, train.train, train.sweep, train.depth, predict.predict),
-    *(report.plot, report.table, report.compare, catalogue.tasks, catalogue.heads, demo.demo),
+    *(report.plot, report.table, report.compare, geometry.geometry, overthinking.overthinking),
 ):
+    app.command()(_command)
+app.command("exit")(overthinking.exit_early)
+for _command in (catalogue.tasks, catalogue.heads, demo.demo):
     app.command()(_command)
 app.add_typer(cache.app, name="cache")
 

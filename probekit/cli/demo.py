@@ -89,7 +89,7 @@ def _named_link(folder: Path, link: Path) -> str:
 
 def _next_steps(model: str, out: Path, seconds: float) -> str:
     return f"""
-Done in {seconds:.0f} s. Look at {out}/weights.png (the weight that each head gives each layer)
+Done in {seconds:.0f} s. Look at {out}/weights.png (how each head weighs the layers; 1: alike)
 and {out}/depth.png (what a probe reads at each depth). From the same cache, try next:
 
   probekit sweep {model} {TASK} --cache {out}/cache --head p32,dwatt --shots 8,32 --seeds 3

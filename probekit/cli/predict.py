@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from probekit.train.saved.items import Item
 
     Label = list[str] | str | float
+    Probabilities = dict[str, float] | list[dict[str, float]]
+
+_DIGITS = 6
+"""Decimals of a probability."""
 
 _OF_FILES = OptionsOf((arguments.OwnData,), apart=("kind", "skip_unlabelled"))
 
@@ -51,9 +56,12 @@ def predict(
         items = line_items(sys.stdin.buffer.read(), "stdin", trained, own)
     else:
         items = file_items(Path(file), trained, own)
-    found: Sequence[Label] = label_texts(
-        trained, items, model=model, device=device, progress=progress_wanted()
-    )
+    how: dict[str, Any] = {"model": model, "device": device, "progress": progress_wanted()}
+    if json and trained.labels:
+        said = label_texts(trained, items, probabilities=True, **how)
+        print_json([_row(item, *astuple(one)) for item, one in zip(items, said, strict=True)])
+        return
+    found: Sequence[Label] = label_texts(trained, items, **how)
     if json:
         print_json([_row(item, label) for item, label in zip(items, found, strict=True)])
         return
@@ -66,14 +74,24 @@ def predict(
             typer.echo(f"{_one_line(item)}\t{label}")
 
 
-def _row(item: "Item", label: "Label") -> dict[str, Any]:
+def _row(
+    item: "Item", label: "Label", probabilities: "Probabilities | None" = None
+) -> dict[str, Any]:
     """Return a text and its label, or a sentence's words and theirs, for a JSON line."""
-    name = "labels" if isinstance(label, list) else "label"
+    labelled: dict[str, Any] = {"labels" if isinstance(label, list) else "label": label}
+    if isinstance(probabilities, list):
+        labelled["probabilities"] = [_rounded(word) for word in probabilities]
+    elif probabilities is not None:
+        labelled["probabilities"] = _rounded(probabilities)
     if isinstance(item, list):
-        return {"words": item, name: label}
+        return {"words": item} | labelled
     if isinstance(item, str):
-        return {"text": item, name: label}
-    return {"text": item[0], "text_pair": item[1], name: label}
+        return {"text": item} | labelled
+    return {"text": item[0], "text_pair": item[1]} | labelled
+
+
+def _rounded(probabilities: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, _DIGITS) for name, value in probabilities.items()}
 
 
 def _one_line(item: "Item") -> str:

@@ -9,133 +9,298 @@ import typer
 
 from probekit.base.registry import choose
 from probekit.cli.arguments import split_list
-from probekit.cli.output import depths_text, print_json, scores_text, weights_text
+from probekit.cli.output import (
+    Asked,
+    asked_text,
+    depths_text,
+    measure_text,
+    print_json,
+    weights_text,
+)
 from probekit.errors import OptionError
-from probekit.plots import PLOTS
+from probekit.plots import OF_REFITS, PLOTS
 
 if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
 
 *_FIRST, _LAST = PLOTS
-_TABLES = ("scores", "depth", "weights")
+_TABLES = ("scores", "depth", "weights", "shares", "ablation")
 _RUN_HELP = (
     "A records file; where it holds several settings, with conditions that leave one of them, "
     "such as #head=p32#shots=128 (or #head=p32,shots=128), or with #KEY of a record."
 )
 
 Runs = Annotated[
-    list[Path], typer.Argument(metavar="RUNS...", help="Records files (runs/<model>/<task>.jsonl).")
+    list[Path],
+    typer.Argument(
+        metavar="RUNS...",
+        help="Records files (runs/<model>/<task>.jsonl), or folders of them (runs/<model>).",
+    ),
 ]
 Where = Annotated[
     list[str] | None,
     typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="weights: values before the softmax.")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset.")
+]
+Of = Annotated[
+    str | None,
+    typer.Option(
+        "--of", help="weights: weights (the default), initial, shares, ablation: of each layer."
+    ),
+]
+PerSeed = Annotated[
+    bool, typer.Option("--per-seed", help="weights: one strip per seed instead of their mean.")
+]
+Overlay = Annotated[
+    str,
+    typer.Option(
+        "--overlay",
+        help="depth: what the curves of a panel are: model, task, head (the default), or several "
+        "of them.",
+    ),
+]
+Relative = Annotated[
+    bool, typer.Option("--relative", help="depth: layers divided by the number of blocks.")
+]
+Along = Annotated[
+    str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="depth, fewshot, fraction, overthinking, exit: dev, or test (the default where all "
+        "have one); classes: dev (the default) or test.",
+    ),
+]
+Classes = Annotated[
+    str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
+]
+Width = Annotated[
+    float | None,
+    typer.Option("--width", help="Inches; 3.35 (a column) or 6.9 (a page), by content, if unset."),
+]
+Title = Annotated[
+    str | None, typer.Option("--title", help="In place of the figure's own; '' for none.")
+]
+FontSize = Annotated[
+    float | None, typer.Option("--font-size", help="Of titles and labels, points; 8 if unset.")
+]
+
+TableSplit = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="depth, --columns, --verdicts: dev, or test (the default where all have one).",
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", help="A column per value of this option, such as shots."),
+]
+BestOn = Annotated[
+    str | None,
+    typer.Option("--best-on", help="dev: each head at the options that are best on dev."),
+]
+VerdictsWanted = Annotated[
+    bool,
+    typer.Option("--verdicts", help="Mark rows surely above or below --against (Holm, 5 %)."),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        help="The reference of --verdicts: a head (last), or conditions such as "
+        "head=mean,normalize=none.",
+    ),
+]
+Also = Annotated[
+    str,
+    typer.Option(
+        "--also", help="scores: these too, on every split: loss,ece,brier,accuracy, test/loss."
+    ),
+]
+TableStyle = Annotated[
+    str,
+    typer.Option(
+        "--style",
+        help="text, markdown, latex (booktabs), csv (plain numbers) or jsonl (scores as in the "
+        "records).",
+    ),
+]
 
 
 def plot(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(_FIRST)} or {_LAST}.")],
     runs: Runs,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset."),
-    ] = None,
+    output: Output = None,
     where: Where = None,
     raw: Raw = False,
-    along: Annotated[
-        str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            help="depth, fewshot, fraction: dev, or test (the default where all have one); "
-            "classes: dev (the default) or test.",
-        ),
-    ] = None,
-    classes: Annotated[
-        str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
-    ] = "",
+    of: Of = None,
+    per_seed: PerSeed = False,
+    overlay: Overlay = "",
+    relative: Relative = False,
+    along: Along = None,
+    split: Split = None,
+    classes: Classes = "",
+    width: Width = None,
+    title: Title = None,
+    font_size: FontSize = None,
 ) -> None:
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
+    from probekit.plots.look import Look
     from probekit.plots.style import save_figure
     from probekit.results import load_records
     from probekit.results.summaries.select import select
 
     draw = choose("plot", kind, PLOTS)
-    given = {"raw": raw, "along": along, "split": split, "classes": split_list(classes)}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value}
+    given: dict[str, Any] = {"raw": raw, "of": of, "per_seed": per_seed, "relative": relative}
+    given |= {"along": along, "split": split}
+    given |= {"overlay": split_list(overlay), "classes": split_list(classes)}
+    options = {name: value for name, value in given.items() if value}
     for name in options:
-        if name not in signature(draw).parameters:
-            having = [one for one, plot in PLOTS.items() if name in signature(plot).parameters]
-            raise OptionError(
-                f"--{name}: plot {kind} has no such option; these have: {', '.join(having)}. "
-                "Leave it out."
-            )
+        _check_option(kind, name, f"--{name.replace('_', '-')}")
+    look = {"width": width, "title": title, "font_size": font_size}
+    for name, value in look.items():
+        if value is not None:
+            _check_option(kind, "look", f"--{name.replace('_', '-')}")
+            options["look"] = Look(width, title, font_size)
     path = output or Path(f"{kind}.png")
-    save_figure(draw(select(load_records(runs), where or []), **options), path)
+    records = select(load_records(runs), where or [], refits=kind in OF_REFITS)
+    save_figure(draw(records, **options), path)
     typer.echo(str(path))
+
+
+def _check_option(kind: str, parameter: str, option: str) -> None:
+    """Refuse an option of other figures than this one.
+
+    Raises:
+        OptionError: it is no parameter of the figure's function; the message names those that have
+            it.
+    """
+    having = [name for name, draw in PLOTS.items() if parameter in signature(draw).parameters]
+    if kind not in having:
+        raise OptionError(
+            f"{option}: plot {kind} has no such option; these have: {', '.join(having)}. "
+            "Leave it out."
+        )
 
 
 def table(
     runs: Runs,
     of: Annotated[
-        str, typer.Option("--of", help="scores; or depth or weights, with a row per layer.")
+        str,
+        typer.Option(
+            "--of",
+            help="scores; or with a row per layer: depth, weights, shares (of the logits), "
+            "ablation (the loss without a layer).",
+        ),
     ] = "scores",
     where: Where = None,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", help="depth: dev, or test (the default where all have one)."),
-    ] = None,
+    split: TableSplit = None,
     raw: Raw = False,
-    style: Annotated[
-        str,
-        typer.Option("--style", help="text, markdown or jsonl (scores as in the records)."),
-    ] = "text",
+    columns: Columns = None,
+    best_on: BestOn = None,
+    verdicts: VerdictsWanted = False,
+    against: Against = None,
+    also: Also = "",
+    style: TableStyle = "text",
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
     from probekit.results import load_records
+    from probekit.results.summaries.layer_measures import MEASURES
     from probekit.results.summaries.select import select
     from probekit.results.tables import STYLES
 
     choose("table", of, dict.fromkeys(_TABLES))
-    for option, given, owner in (
-        ("--split", split is not None, "depth"),
-        ("--raw", raw, "weights"),
+    of_scores = columns is not None or verdicts or against is not None
+    for option, given, owned in (
+        ("--split", split is not None, of == "depth" or (of == "scores" and of_scores)),
+        ("--raw", raw, of == "weights"),
+        ("--columns", columns is not None, of == "scores"),
+        ("--best-on", best_on is not None, of == "scores"),
+        ("--verdicts", verdicts, of == "scores"),
+        ("--against", against is not None, of == "scores"),
+        ("--also", bool(also), of == "scores" and columns is None),
     ):
-        if given and of != owner:
+        if given and not owned:
             raise OptionError(f"{option}: a table of {of} has no such option; leave it out.")
     layout = choose("table style", style, STYLES)
     records = select(load_records(runs), where or [])
     if of == "weights":
         text = weights_text(records, raw=raw, style=layout)
+    elif of in MEASURES:
+        text = measure_text(records, MEASURES[of], layout)
     elif of == "depth":
         text = depths_text(records, cast("Scored | None", split), layout)
     else:
-        text = scores_text(records, layout)
+        asked = Asked(columns, split, best_on, verdicts, against, split_list(also))
+        text = asked_text(records, layout, asked)
     typer.echo(text, nl=False)
 
 
 def compare(
-    run_a: Annotated[str, typer.Argument(metavar="RUN_A", help=_RUN_HELP)],
-    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Likewise.")],
-    split: Annotated[str, typer.Option("--split", help="test, dev, or dev-mm of MNLI.")] = "test",
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN_A RUN_B", help=f"{_RUN_HELP} With --all: files.")
+    ],
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Compare every two settings of RUNS; verdicts after Holm."),
+    ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            help="loss, ece, brier, accuracy, ...",
+            show_default="the metric of the runs",
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            help="test (the default; with --all where all have one), dev, or dev-mm of MNLI.",
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 10_000,
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", help="For both: only this value, e.g. shots=128. Repeatable."),
+        typer.Option("--where", help="For all: only this value, e.g. shots=128. Repeatable."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON line.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per comparison.")
+    ] = False,
 ) -> None:
-    """Compare two runs that kept their --predictions: a paired bootstrap over sentences.
+    """Compare runs that kept their --predictions, over sentences and over seeds.
 
     For example: probekit compare conll.jsonl#head=dwatt conll.jsonl#head=last --where shots=128
-    """
-    from probekit.results import comparison
 
-    a, b = (comparison.choose_run(run, where or []) for run in (run_a, run_b))
-    found = comparison.compare(a, b, split=split, samples=samples, seed=seed)
+    or, every two heads: probekit compare --all conll.jsonl --where shots=128
+    """
+    from probekit.results import comparison, load_records
+    from probekit.results.summaries.select import select
+
+    if every:
+        records = select(load_records(runs), where or [])
+        pairs = comparison.compare_all(
+            records, split=split, metric=metric, samples=samples, seed=seed
+        )
+        text = comparison.pairs_table(pairs, "jsonl" if json else "text", samples)
+        typer.echo(text, nl=False)
+        return
+    if len(runs) != 2:
+        raise OptionError(
+            f"compare takes two runs, RUN_A and RUN_B; found {len(runs)}. With --all it compares "
+            "every two settings of as many files as there are."
+        )
+    a, b = (comparison.choose_run(run, where or []) for run in runs)
+    found = comparison.compare(
+        a, b, split=split or "test", metric=metric, samples=samples, seed=seed
+    )
     if json:
         print_json([asdict(found)])
     else:

@@ -32,6 +32,14 @@ Predictions = Annotated[
         help="Write dev and test predictions beside the records; depths are compared by them.",
     ),
 ]
+Ablate = Annotated[
+    str | None,
+    typer.Option(
+        "--ablate",
+        help="Leave each layer out in turn and record what the dev loss gains: mean (its rows are "
+        "their train mean, nothing is fitted again) or refit (fitted again on the other layers).",
+    ),
+]
 Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
 Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
 
@@ -56,6 +64,7 @@ def train(
     asked: Asked,
     save: Save = None,
     predictions: Predictions = False,
+    ablate: Ablate = None,
     baselines: Annotated[
         bool,
         typer.Option("--baselines", help="Train what to hold it against, in the same table."),
@@ -70,7 +79,8 @@ def train(
     plan = make_plan(target, shared, asked, head=head, depths=[depth])
     out = shared.out or target.default_out(first_label(asked))
     start = _with_baselines if baselines else _sweep
-    records = start(plan, out, target, shared, save, predictions=predictions, workers=workers)
+    ways = {"predictions": predictions, "ablate": ablate, "workers": workers}
+    records = start(plan, out, target, shared, save, **ways)
     print_records(records, json=shared.json)
 
 
@@ -91,6 +101,7 @@ def sweep(
     asked: Asked,
     save: Save = None,
     predictions: Predictions = False,
+    ablate: Ablate = None,
     workers: Workers = 1,
     engine: Engine = "local",
     own: arguments.OwnData,
@@ -103,7 +114,7 @@ def sweep(
     target = Target.of(model, task, own, shared)
     plan = make_plan(target, shared, asked, head=head, depths=each(depth, int, "--depth"))
     out = shared.out or target.default_out(first_label(asked))
-    ways = {"predictions": predictions, "workers": workers, "engine": engine}
+    ways = {"predictions": predictions, "ablate": ablate, "workers": workers, "engine": engine}
     records = _sweep(plan, out, target, shared, save, **ways)
     print_records(records, json=shared.json)
 
@@ -156,7 +167,7 @@ def _sweep(
     from probekit.train.sweeps.run import sweep
 
     records = sweep(plan, out=out, save=save, **_where(target, shared), **ways)
-    _say_where(out, save)
+    say_where(out, save, ways.get("ablate"))
     return records
 
 
@@ -175,7 +186,7 @@ def _with_baselines(
         found = run_baselines(plan, out=out, save=save, **_where(target, shared), **ways)
     finally:  # the heads may be there although a baseline failed
         if out.is_file():
-            _say_where(out, save)
+            say_where(out, save, ways.get("ablate"))
     for note in found.notes:
         logger.info("%s", note)
     return [*found.guesses, *found.heads, *found.random]
@@ -191,9 +202,11 @@ def _where(target: Target, shared: TrainingOptions) -> dict[str, Any]:
     }
 
 
-def _say_where(out: Path, save: Path | None) -> None:
-    """Say where the records are, and the saved heads, if any."""
+def say_where(out: Path, save: Path | None = None, ablate: str | None = None) -> None:
+    """Say where the records are, the losses without a layer and the saved heads, if any."""
     logger.info("records: %s", out)
+    if ablate is not None:
+        logger.info("losses without a layer: probekit table %s --of ablation", out)
     if save is not None and save.exists():
         logger.info("saved heads: %s", save)
 

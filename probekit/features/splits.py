@@ -15,6 +15,7 @@ from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError
 from probekit.features.location import Location
+from probekit.features.sentence_groups import load_groups, warn_straddling
 from probekit.features.split_labels import (
     LabelMap,
     SplitLabels,
@@ -53,6 +54,7 @@ class Splits:
         kind: what the column labels: words, texts, pairs of texts, ...
         metric: name of the metric that scores it.
         fit_on: the split that takes the place of train.
+        groups: the group of each example of an entry, by labelled split; empty without groups.
     """
 
     task: Task
@@ -65,6 +67,7 @@ class Splits:
     metric: str
     control: int | None = None
     fit_on: str = "train"
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
 
     @property
     def manifest(self) -> Manifest:
@@ -86,6 +89,18 @@ class Splits:
         if per == "prediction":
             return np.arange(len(cut_passages(bounds_of(examples.n_rows))[1]))
         return np.arange(len(examples))
+
+    def example_groups(self, split: str) -> Int64[np.ndarray, " examples"] | None:
+        """Return the number of the group of each example of a view; None without groups.
+
+        Passages of one text, which language modelling counts as examples, have its group.
+        """
+        if split not in self.groups:
+            return None
+        numbers = np.unique(np.array(self.groups[split]), return_inverse=True)[1]
+        if KINDS[self.kind].per != "prediction":
+            return numbers
+        return numbers[cut_passages(bounds_of(self.entries[split].examples.n_rows))[1]]
 
     def n_rows(self, split: str) -> int:
         """Return how many rows of a labelled split are predicted: words, subwords, or texts."""
@@ -163,6 +178,7 @@ class Splits:
             n_outputs=self.n_outputs,
             ids=ids,
             positions=positions,
+            groups=self.example_groups(split),
             facts=RowFacts(
                 final_norm=KeptBackbone(entry.backbone).final_norm,
                 normed_layer=manifest.n_blocks if manifest.final_norm else None,
@@ -189,6 +205,7 @@ def open_features(
     *,
     control: int | None = None,
     fit_on: str = "train",
+    group: str | None = None,
     classes: Sequence[str] = (),
 ) -> Splits:
     """Find the entries of a model and task, and read their labels.
@@ -202,13 +219,15 @@ def open_features(
         location: where entries and labels lie; ``None`` is the folder ``cache``.
         control: replace the labels by control labels of this seed (``control_labels``).
         fit_on: the split that takes the place of train, and has none of its own then.
+        group: column of what sentences have in common, such as their prompt or document.
         classes: label names of a saved head that runs go on from; they are the classes if they
             hold all of train's.
 
     Raises:
         EntryNotFoundError: no entry of train, or several match.
         OptionError: control labels for a column that does not label words.
-        DataError: train has no labels in that column, or labels and rows do not fit.
+        DataError: train has no labels in that column, or labels and rows do not fit; or a split
+            has no groups.
         UnknownNameError: no such task or column.
     """
     location = Location() if location is None else location
@@ -235,7 +254,12 @@ def open_features(
             warn_unseen(found.values, label_map, found.where)
     if control is not None:
         labels = control_labels(entries, labels, kind, seed=control)
+    groups = {}
+    if group is not None:
+        groups = {split: load_groups(entries[split], about, group, location) for split in labels}
+        warn_straddling(groups, group)
     return Splits(
+        groups=groups,
         task=about,
         column=column,
         entries=entries,

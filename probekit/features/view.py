@@ -1,5 +1,6 @@
 """A view of features: which rows of which array to read, and the target of each."""
 
+import itertools
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -37,6 +38,7 @@ class FeatureView:
         n_outputs: numbers that a decoder gives per row: classes, 1 for a regression, or V.
         ids: id of each example.
         positions: position in the entry of each example.
+        groups: number of the group of each example; None where there are no groups.
         facts: what of the model a normalisation may want to know.
     """
 
@@ -51,6 +53,7 @@ class FeatureView:
     n_outputs: int
     ids: tuple[str, ...]
     positions: Int64[np.ndarray, " examples"]
+    groups: Int64[np.ndarray, " examples"] | None = None
     facts: RowFacts = field(default_factory=RowFacts)
 
     def __len__(self) -> int:
@@ -79,6 +82,28 @@ class FeatureView:
         """Name of each number in ``targets``: the classes, then the unseen labels."""
         return self.labels.names + self.unseen
 
+    @property
+    def words(self) -> list[str]:
+        """The word of each row of a view of words."""
+        # Two sentences of 3 and 2 words, of which the word 1 has no label and no row: the rows are
+        # 0, 2, 3, 4 of the array. Where the first sentence lies behind 7 rows of others there,
+        # these are 7, 9, 10, 11, and the shift to the places of its words is -7.
+        examples = self.entry.examples
+        first = bounds_of(examples.n_rows)[:-1]  # word of each example
+        shift = (first - examples.row_start)[self.positions]
+        places = self.rows + np.repeat(shift, self.lengths)
+        return list(examples.flat("words")[places])
+
+    @property
+    def texts(self) -> list[str | tuple[str, ...]]:
+        """What each example was read from: the words of its rows, its text, or both of a pair."""
+        if KINDS[self.kind].per == "word":
+            words, bounds = self.words, self.offsets.tolist()
+            return [tuple(words[a:b]) for a, b in itertools.pairwise(bounds)]
+        texts = self.entry.examples.texts
+        pairs = [texts[position] for position in self.positions.tolist()]
+        return [text or "" if pair is None else (text or "", pair) for text, pair in pairs]
+
     def take(self, examples: Int64[np.ndarray, " taken"]) -> Self:
         """Return the view of some examples, in the order given."""
         places = self.places(examples)
@@ -89,6 +114,7 @@ class FeatureView:
             targets=self.targets[places],
             ids=tuple(self.ids[example] for example in examples),
             positions=self.positions[examples],
+            groups=None if self.groups is None else self.groups[examples],
         )
 
     def places(self, examples: Int64[np.ndarray, " taken"]) -> Int64[np.ndarray, " places"]:

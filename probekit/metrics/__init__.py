@@ -4,6 +4,8 @@ To add a metric, write one file with a `Metric`, and one line in ``METRICS``.
 """
 
 from probekit.metrics.accuracy import Accuracy, MicroF1
+from probekit.metrics.brier import Brier
+from probekit.metrics.calibration import CalibrationError
 from probekit.metrics.contract import Metric, Scale
 from probekit.metrics.f1 import F1
 from probekit.metrics.gold import (
@@ -14,10 +16,13 @@ from probekit.metrics.gold import (
     confusion,
     encode_gold,
 )
+from probekit.metrics.log_loss import UNSEEN, LogLoss
 from probekit.metrics.matthews import Matthews
 from probekit.metrics.perplexity import Perplexity
+from probekit.metrics.row_scores import ROW_SCORES
 from probekit.metrics.span_f1 import SpanF1
 from probekit.metrics.spearman import Spearman
+from probekit.metrics.squared_error import SquaredError
 
 METRICS: dict[str, type[Metric]] = {
     "span-f1": SpanF1,
@@ -27,7 +32,14 @@ METRICS: dict[str, type[Metric]] = {
     "matthews": Matthews,
     "spearman": Spearman,
     "perplexity": Perplexity,
+    "squared-error": SquaredError,
+    "loss": LogLoss,
+    "ece": CalibrationError,
+    "brier": Brier,
 }
+
+OF_PROBABILITIES: tuple[type[Metric], ...] = (LogLoss, CalibrationError, Brier)
+"""What every run of classes is scored with, beside the metric of its task."""
 
 COMPRESSION = "compression"
 """Score of an online code: how much shorter it is than the uniform one. No `Metric` computes it."""
@@ -35,7 +47,7 @@ COMPRESSION = "compression"
 
 def scale_of(metric: str) -> Scale:
     """Return the scale of a metric; of one that is unknown (a newer version's), percent."""
-    if metric == COMPRESSION:
+    if metric in (COMPRESSION, UNSEEN):
         return Scale(percent=False)
     return METRICS[metric].scale if metric in METRICS else Scale()
 
@@ -44,9 +56,14 @@ __all__ = [
     "COMPRESSION",
     "F1",
     "METRICS",
+    "OF_PROBABILITIES",
+    "ROW_SCORES",
     "Accuracy",
     "AnyGold",
+    "Brier",
+    "CalibrationError",
     "Gold",
+    "LogLoss",
     "LossGold",
     "Matthews",
     "Metric",
@@ -55,6 +72,7 @@ __all__ = [
     "Scale",
     "SpanF1",
     "Spearman",
+    "SquaredError",
     "ValueGold",
     "confusion",
     "encode_gold",

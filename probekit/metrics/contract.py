@@ -13,7 +13,7 @@ from probekit.errors import OptionError
 from probekit.metrics.gold import AnyGold, Gold, LossGold, Offsets, ValueGold
 
 T = TypeVar("T")
-Consumes = Literal["classes", "values", "losses"]
+Consumes = Literal["classes", "values", "losses", "probabilities"]
 
 Counts = Float64[np.ndarray, "samples examples"]
 """How often each example of a split occurs in each of some samples."""
@@ -22,7 +22,14 @@ Parts = Float64[np.ndarray, "examples parts"]
 Scores = Float64[np.ndarray, " samples"]
 Resampler = Callable[[Counts], Scores]
 
-_GOLD: dict[Consumes, type] = {"classes": Gold, "values": ValueGold, "losses": LossGold}
+_AT_ONCE = 1 << 21  # numbers of a block of samples
+
+_GOLD: dict[Consumes, type] = {
+    "classes": Gold,
+    "values": ValueGold,
+    "losses": LossGold,
+    "probabilities": LossGold,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +40,13 @@ class Scale:
         percent: whether they are printed times 100.
         greater_is_better: whether the best is the largest.
         lowest: the lowest that a score can be, before it is printed.
+        decimals: digits after the point that tables print.
     """
 
     percent: bool = True
     greater_is_better: bool = True
     lowest: float = 0.0
+    decimals: int = 2
 
     @property
     def factor(self) -> float:
@@ -81,8 +90,8 @@ class Metric(ABC):
         text: what axes and captions call it.
         summary: one line for people.
         scale: how its scores are shown, and which way is better.
-        consumes: what is scored: class ids against `Gold`, values against `ValueGold`, or the
-            losses of rows (`LossGold`).
+        consumes: what is scored: class ids against `Gold`, values against `ValueGold`, the losses
+            of rows (`LossGold`), or what their probabilities score (`ROW_SCORES`, `LossGold`).
         gold: the gold side of the split.
     """
 
@@ -111,7 +120,8 @@ class Metric(ABC):
         """Return finite scores; the main score comes first, under the metric's name.
 
         Args:
-            predicted: one class id, value or loss per row, as ``consumes`` says.
+            predicted: one class id, value, loss or item of `ROW_SCORES` per row, as ``consumes``
+                says.
 
         Raises:
             OptionError: another number of predictions than rows, or a class id outside
@@ -128,6 +138,22 @@ class Metric(ABC):
         Args:
             predicted: as for `score`.
         """
+
+    def left_out(self, predicted: np.ndarray) -> Scores:
+        """Return the main score without each example in turn, shape (examples,): a jackknife.
+
+        Where sums over examples are enough, `AdditiveMetric` gives it in one pass.
+
+        Args:
+            predicted: as for `score`.
+        """
+        score = self.resampler(predicted)
+        bounds = self.gold.offsets
+        n = len(predicted) if bounds is None else len(bounds) - 1
+        at_once = max(1, _AT_ONCE // n)
+        blocks = [range(first, min(first + at_once, n)) for first in range(0, n, at_once)]
+        # of three examples, the second and third in a block: [[1, 0, 1], [1, 1, 0]]
+        return np.concatenate([score(1.0 - np.eye(len(b), n, k=b.start)) for b in blocks])
 
     def judge(self, predicted: np.ndarray) -> dict[str, float]:
         """Return the scores by the reference implementation, for a final number.
@@ -156,6 +182,11 @@ class AdditiveMetric(Metric):
         """Return the function from how often each example occurs in a sample to its main score."""
         parts = self.parts(predicted)
         return lambda counts: self.combine(counts @ parts)
+
+    def left_out(self, predicted: np.ndarray) -> Scores:
+        """Return the main score without each example in turn: of all sums less its own."""
+        parts = self.parts(predicted)
+        return self.combine(parts.sum(axis=0) - parts)
 
 
 class ClassMetric(AdditiveMetric):

@@ -24,6 +24,11 @@ PLOTS: "Mapping[str, Callable[..., Figure]]" = LazyRegistry(
         "classes": f"{_HERE}.classes:plot_classes",
         "confusion": f"{_HERE}.confusion:plot_confusion",
         "attention": f"{_HERE}.attention:plot_attention",
+        "overthinking": f"{_HERE}.overthinking_shares:plot_overthinking",
+        "exit": f"{_HERE}.exit_curves:plot_exit",
     }
 )
 """Functions of records, and of options of their own, that return a matplotlib ``Figure``."""
+
+OF_REFITS = ("overthinking",)
+"""Figures that are drawn from runs on bootstrap resamples as well, which others leave out."""

@@ -1,16 +1,18 @@
 """Score against how much of the training split was read, one curve per head."""
 
+import itertools
 import logging
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.curves import draw_bars, octave_axis, score_axis
-from probekit.plots.panels import TASK, add_legend, panel_figure, split_panels
-from probekit.plots.style import RC
+from probekit.plots.curves import draw_bars, octave_axis
+from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.panels import TASK, add_legend, panel_figure, share_scores, split_panels
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.scored import Scored, shown
@@ -26,10 +28,19 @@ _AXES: Mapping[Amount, tuple[str, int]] = {
 """Label of the x axis, and what an amount is multiplied with there."""
 
 _APART = 2  # octaves between nothing, which has no place of its own, and the least amount
-_SPREAD = 0.24  # octaves over which the curves of one point are spread, so that bars stay apart
+_SPREAD = 0.6  # most octaves over which the points of one amount are spread
+_SHARE = 0.55  # of the distance to the next amount, at most so much
+_EDGE = 0.06  # octaves of ground beyond the outer ones
 
 
-def plot_fewshot(records: Sequence[Record], split: Scored | None = None) -> Figure:
+@styled
+def plot_fewshot(
+    records: Sequence[Record],
+    split: Scored | None = None,
+    *,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
     """Draw the score against shots (logarithmic), with 95 % intervals over seeds.
 
     Scores are the best ones on dev, or those of the same checkpoints on test.
@@ -37,9 +48,12 @@ def plot_fewshot(records: Sequence[Record], split: Scored | None = None) -> Figu
     Args:
         records: records; those that are not few-shot are left out.
         split: whose scores; None is test where all the records have one, else dev.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
 
     Raises:
         UnknownNameError: there is no such split.
+        OptionError: the axes do not fit the panels.
         RecordError: no record has such scores, there are fewer than two numbers of shots, or
             a point would average over more than seeds.
     """
@@ -47,10 +61,17 @@ def plot_fewshot(records: Sequence[Record], split: Scored | None = None) -> Figu
         "a few-shot curve needs records of at least two numbers of shots; run "
         "`probekit sweep` with --shots 8,16,32,64,128 first."
     )
-    return _draw_amounts(records, "shots", split, missing)
+    return _draw_amounts(records, "shots", split, missing, ax, look)
 
 
-def plot_fraction(records: Sequence[Record], split: Scored | None = None) -> Figure:
+@styled
+def plot_fraction(
+    records: Sequence[Record],
+    split: Scored | None = None,
+    *,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
     """Draw the score against the fraction (logarithmic), with 95 % intervals over seeds.
 
     Scores are the best ones on dev, or those of the same checkpoints on test.
@@ -58,9 +79,12 @@ def plot_fraction(records: Sequence[Record], split: Scored | None = None) -> Fig
     Args:
         records: records; those that were not trained on a fraction are left out.
         split: whose scores; None is test where all the records have one, else dev.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
 
     Raises:
         UnknownNameError: there is no such split.
+        OptionError: the axes do not fit the panels.
         RecordError: no record has such scores, there are fewer than two fractions, or
             a point would average over more than seeds.
     """
@@ -68,12 +92,16 @@ def plot_fraction(records: Sequence[Record], split: Scored | None = None) -> Fig
         "a curve over fractions needs records of at least two; run `probekit sweep` with "
         "--fraction 0.01,0.1,1 first."
     )
-    return _draw_amounts(records, "fraction", split, missing)
+    return _draw_amounts(records, "fraction", split, missing, ax, look)
 
 
-@matplotlib.rc_context(RC)
 def _draw_amounts(
-    records: Sequence[Record], amount: Amount, split: Scored | None, missing: str
+    records: Sequence[Record],
+    amount: Amount,
+    split: Scored | None,
+    missing: str,
+    ax: Given,
+    look: Look,
 ) -> Figure:
     """Draw the score against the amount, with 95 % intervals over seeds.
 
@@ -85,6 +113,8 @@ def _draw_amounts(
         amount: the option along the x axis.
         split: whose scores; None is test where all the records have one, else dev.
         missing: what to say where there are fewer than two amounts.
+        ax: axes of the caller's own.
+        look: width and title.
 
     Raises:
         UnknownNameError: there is no such split.
@@ -96,20 +126,24 @@ def _draw_amounts(
         raise RecordError(missing)
     records = _with_curves(records, amount)
     label, factor = _AXES[amount]
-    drawn = panel_figure(split_panels(records, by=["depth"], along=[amount]), split=split)
+    panels = split_panels(records, by=["depth"], along=[amount])
+    drawn = panel_figure(panels, split=split, ax=ax, look=look)
     places = _places({getattr(record, amount) for record in records})
+    drawn_curves = []
     for axes, panel in drawn.panels:
         curves = panel.score_curves(amount, split)
         bars = any(point.half is not None for curve in curves.values() for point in curve.values())
-        shifts = _shifts(len(curves), _SPREAD if bars else 0.0)
-        for (name, curve), shift in zip(curves.items(), shifts, strict=True):
-            shifted = {places[x] * 2**shift: point for x, point in curve.items()}
-            hollow = [places[x] * 2**shift for x in panel.troubled(name, amount)]
-            draw_bars(axes, shifted, drawn.styles[name], panel.scale, hollow=hollow)
         amounts = {x for curve in curves.values() for x in curve}
+        spread = _spread([places[x] for x in amounts]) if bars and len(curves) > 1 else 0.0
+        _draw_grounds(axes, [places[x] for x in amounts], spread)
+        for (name, curve), shift in zip(curves.items(), _shifts(len(curves), spread), strict=True):
+            placed = {places[x] * 2**shift: point for x, point in curve.items()}
+            hollow = [places[x] * 2**shift for x in panel.troubled(name, amount)]
+            draw_bars(axes, placed, drawn.styles[name], panel.scale, hollow=hollow)
         octave_axis(axes, label, {places[x]: f"{factor * x:g}" for x in amounts})
-        score_axis(axes, panel.scale, curves.values())
+        drawn_curves.append(curves.values())
         drawn.note(curves.values())
+    share_scores(drawn, drawn_curves)
     add_legend(drawn)
     return drawn.figure
 
@@ -136,7 +170,24 @@ def _places(amounts: Collection[float]) -> dict[float, float]:
     return {amount: amount or least / 2**_APART for amount in amounts}
 
 
+def _spread(places: Collection[float]) -> float:
+    """Return over how many octaves the points of one amount are spread, so that bars stay apart."""
+    ordered = sorted(places)
+    gaps = [math.log2(high / low) for low, high in itertools.pairwise(ordered)]
+    return min([_SPREAD, *(_SHARE * gap for gap in gaps)])
+
+
 def _shifts(count: int, spread: float) -> list[float]:
-    """Return one shift per curve, in octaves, symmetric around zero."""
+    """Return one shift per curve, in octaves, symmetric around zero.
+
+    A curve's points have the same one, so that no line has another slope than its scores.
+    """
     step = spread / max(count - 1, 1)
     return [(index - (count - 1) / 2) * step for index in range(count)]
+
+
+def _draw_grounds(axes: Axes, places: Collection[float], spread: float) -> None:
+    """Put a pale ground under the points of each amount, where they stand beside each other."""
+    for place in places if spread else ():
+        reach = 2 ** (spread / 2 + _EDGE)
+        axes.axvspan(place / reach, place * reach, color="#f0f0f0", linewidth=0, zorder=0)

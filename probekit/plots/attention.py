@@ -6,49 +6,84 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.heatmap import Grid, heatmap_figure, layer_values
+from probekit.plots.cells import Grid, layer_values
+from probekit.plots.colours import lift_colours
+from probekit.plots.heatmap import heatmap_figure
+from probekit.plots.look import PLAIN, Given, Look, given_axes, styled
 from probekit.plots.naming import rows, runs_text, shared_text
 from probekit.plots.style import refuse_many
 from probekit.results.record import Record
-from probekit.results.summaries.by_class import check_classes, frequent_classes, mean_class_weights
-from probekit.results.summaries.grouping import full_depth
-from probekit.results.summaries.learned_weights import lost_weights, mean_weights
+from probekit.results.summaries.by_class import (
+    by_support,
+    check_classes,
+    class_support,
+    frequent_classes,
+    mean_class_weights,
+    support_text,
+)
+from probekit.results.summaries.grouping import full_depth, grouped
+from probekit.results.summaries.layer_measures import INITIAL, WEIGHTS
 
 MAX_PANELS = 6
-MAX_CLASSES = 60
-_ALL = "all"
+MAX_CLASSES = 40
+_MANY = 14  # from more rows on, they are low and have no numbers
+_ALL, _BEFORE = "all", "all, before training"
 
 
-def plot_attention(records: Sequence[Record], classes: Sequence[str] = ()) -> Figure:
+@styled
+def plot_attention(
+    records: Sequence[Record],
+    classes: Sequence[str] = (),
+    *,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
     """Draw the mean weight over seeds of each layer for each gold class: one panel per head.
 
-    The first row of a panel is the mean over all rows of dev. Heads that weigh all rows alike
-    are left out, as records hold no weights per class for them. Of very many classes, those with
-    the most rows of dev are drawn; the title says so.
+    Weights are drawn as their lift over uniform, as by ``plot_weights``. The first row of a panel
+    is the mean over all rows of dev, and the second one, where records have it, the same before
+    training. Classes follow, those with the most rows of dev first, with their number. Heads that
+    weigh all rows alike are left out, as records hold no weights per class for them. Of very many
+    classes, those with the most rows are drawn; the title says so.
 
     Args:
         records: records; those without weights per class are left out.
         classes: the classes to draw; all, or the most frequent, when empty.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
 
     Raises:
-        OptionError: one of the classes does not occur.
+        OptionError: one of the classes does not occur, or the axes do not fit the panels.
         RecordError: no record has such weights, a cell would average over more than seeds, or
             there are too many panels or named classes.
     """
     given, records = records, _weighed(records, classes)
-    panels = _panels(records, classes)
-    grids = {n: Grid(list(one), layer_values(one.values())) for n, one in panels.items()}
+    groups = rows(records)
+    refuse_many(len(groups), MAX_PANELS, "panels", "choose some, such as --where head=dwatt")
+    tops = {
+        model: max(layer for one in group for layer in one.layers)
+        for (model,), group in grouped(records, ["model"]).items()
+    }
+    grids = {}
+    for name, group in groups.items():
+        title, lifts = _panel(name, group, classes)
+        values = layer_values(lifts.values(), tops[group[0].model])
+        grids[title] = Grid(list(lifts), values, numbers=len(lifts) <= _MANY)
     shared = shared_text(records)
-    runs = runs_text(records, lost_weights(given, records))
     figure = heatmap_figure(
         list(grids.values()),
         [f"{' '.join(name.split())}, {shared}" for name in grids],
-        f"mean weight over dev rows of the gold class, {runs}",
-        low=0.0,
-        high=max(float(np.nanmax(grid.values)) for grid in grids.values()),
+        "lift over uniform (weight x layers read; 1: uniform), mean over dev rows of the class",
+        notes=runs_text(groups.values(), WEIGHTS.lost(given, records)),
+        colours=lift_colours(np.concatenate([grid.values.ravel() for grid in grids.values()])),
+        ax=ax,
+        look=look,
     )
-    for axes, grid in zip(figure.axes, grids.values(), strict=False):  # the bar is the last one
-        axes.axhline(grid.row_heights[0], color="black", linewidth=0.8)
+    for axes, grid in zip(
+        given_axes(ax, list(grids), look) or figure.axes, grids.values(), strict=False
+    ):
+        heights = grid.row_heights[: 2 if _BEFORE in grid.names else 1]
+        axes.axhline(sum(heights), color="black", linewidth=0.8)
     return figure
 
 
@@ -66,20 +101,24 @@ def _weighed(records: Sequence[Record], classes: Sequence[str]) -> list[Record]:
     return full_depth(held)
 
 
-def _panels(
-    records: Sequence[Record], classes: Sequence[str]
-) -> dict[str, dict[str, dict[int, float]]]:
-    groups = rows(records)
-    refuse_many(len(groups), MAX_PANELS, "panels", "choose some, such as --where head=dwatt")
-    panels = {}
-    for name, group in groups.items():
-        by_class = mean_class_weights(group, " ".join(name.split()))
-        drawn = _drawn(group, list(by_class), classes)
-        overall = {n: weight.mean for n, weight in mean_weights(group, False, name).items()}
-        left_out = len(by_class) - len(drawn) if not classes else 0
-        note = f", {len(drawn)} of {len(by_class)} classes" if left_out else ""
-        panels[name + note] = {_ALL: overall} | {n: by_class[n] for n in drawn}
-    return panels
+def _panel(
+    name: str, records: Sequence[Record], classes: Sequence[str]
+) -> tuple[str, dict[str, dict[int, float]]]:
+    """Return the title of a panel, and the lift of every layer by row."""
+    title = " ".join(name.split())
+    by_class = mean_class_weights(records, title)
+    drawn = _drawn(records, list(by_class), classes)
+    overall = {_ALL: WEIGHTS.means(records, title)}
+    initial = INITIAL.means(records, title)
+    if initial:
+        overall[_BEFORE] = initial
+    support = class_support(records, drawn)
+    found = {row: {n: one.mean for n, one in values.items()} for row, values in overall.items()}
+    found |= {support_text(one, support): by_class[one] for one in by_support(drawn, support)}
+    layers = len(records[0].layers)
+    lifts = {row: {n: v * layers for n, v in values.items()} for row, values in found.items()}
+    left_out = len(by_class) - len(drawn) if not classes else 0
+    return name + (f", {len(drawn)} of {len(by_class)} classes" if left_out else ""), lifts
 
 
 def _drawn(records: Sequence[Record], found: Sequence[str], classes: Sequence[str]) -> list[str]:

@@ -2,21 +2,24 @@
 
 from collections.abc import Sequence
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.curves import draw_bars
+from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.naming import text_width
 from probekit.plots.panels import Panel, PanelFigure, add_legend, panel_figure, split_panels
-from probekit.plots.style import RC, refuse_many
+from probekit.plots.style import font_scale, refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import (
+    by_support,
     check_classes,
-    class_order,
     class_scores,
+    class_support,
     mean_class_scores,
+    support_text,
 )
 from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import full_depth
@@ -26,25 +29,34 @@ MAX_CLASSES = 30
 _MARKER = 0.075  # height that each marker takes, inches
 _GAP = 0.13  # height between two classes, inches
 _AROUND = 0.65  # height of a panel's title and axis, inches
+_MARGIN = 0.2  # width beside the names of classes, inches
 _SPREAD = 0.72  # share of a class's height over which its markers are spread
 
 
-@matplotlib.rc_context(RC)
+@styled
 def plot_classes(
-    records: Sequence[Record], split: Scored = "dev", classes: Sequence[str] = ()
+    records: Sequence[Record],
+    split: Scored = "dev",
+    classes: Sequence[str] = (),
+    *,
+    ax: Given = None,
+    look: Look = PLAIN,
 ) -> Figure:
     """Draw the F1 of every class, with 95 % intervals over seeds, one marker per head.
 
-    Spans are scored by type; other classes are scored row by row, from the confusion on dev.
+    Spans are scored by type; other classes are scored row by row, from the confusion on dev. The
+    class with the most gold rows (of spans: spans) of dev stands first, with their number.
 
     Args:
         records: records; those that know nothing of single classes are left out.
         split: where they were scored.
         classes: the classes to draw; all when empty.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
 
     Raises:
         UnknownNameError: there is no such split.
-        OptionError: none of the classes occurs.
+        OptionError: none of the classes occurs, or the axes do not fit the panels.
         RecordError: no record holds scores of classes, there are too many of these, or a marker
             would average over more than seeds.
     """
@@ -54,10 +66,13 @@ def plot_classes(
     names = [_names(panel, split, classes) for panel in panels]
     curves = max(len(panel.curves) for panel in panels)
     height = max(map(len, names)) * (curves * _MARKER + _GAP) + _AROUND
-    drawn = panel_figure(panels, height=height)
-    for (axes, panel), shown in zip(drawn.panels, names, strict=True):
+    labels = [_labels(*each) for each in zip(panels, names, strict=True)]
+    beside = max(text_width(label) for each in labels for label in each) / font_scale() + _MARGIN
+    height *= font_scale()
+    drawn = panel_figure(panels, height=height, beside=beside, ax=ax, look=look)
+    for (axes, panel), shown, written in zip(drawn.panels, names, labels, strict=True):
         _draw_markers(axes, panel, drawn, split, shown)
-        _class_axis(axes, shown)
+        _class_axis(axes, written)
         axes.set_xlabel(f"{split} F1 (%)")
     add_legend(drawn, connected=False)
     return drawn.figure
@@ -86,10 +101,17 @@ def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) ->
 def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
     """Return the classes of a panel, in order."""
     found = {name for record in panel.records for name in class_scores(record, split)}
-    names = sorted(found.intersection(classes) if classes else found, key=class_order)
+    shown = found.intersection(classes) if classes else found
+    names = by_support(shown, class_support(panel.records, shown))
     remedy = "choose some with --classes, or another kind of labels with --where label=NAME"
     refuse_many(len(names), MAX_CLASSES, "classes", remedy)
     return names
+
+
+def _labels(panel: Panel, names: Sequence[str]) -> list[str]:
+    """Return the classes of a panel with their number of gold rows."""
+    support = class_support(panel.records, names)
+    return [support_text(name, support) for name in names]
 
 
 def _draw_markers(

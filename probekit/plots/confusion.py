@@ -6,45 +6,65 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
-from probekit.plots.heatmap import Grid, heatmap_figure
+from probekit.plots.cells import Grid
+from probekit.plots.heatmap import heatmap_figure
+from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.naming import rows, runs_text, shared_text, text_width
-from probekit.plots.style import PAGE_WIDTH, refuse_many
+from probekit.plots.style import PAGE_WIDTH, font_scale, refuse_many
 from probekit.results.record import Record
-from probekit.results.summaries.by_class import most_frequent, total_confusion
+from probekit.results.summaries.by_class import most_confused, total_confusion
 from probekit.results.summaries.grouping import check_seeds, full_depth
 
 MAX_PANELS = 6
-MAX_CLASSES = 30
+MAX_CLASSES = 16
 _CELL = 0.31  # preferred width of a cell, inches
+_NAME = 0.15  # width of a column for its name, which stands upright, inches
+_AROUND = 0.5  # width of a matrix's label and margins, inches
+_FEWEST = 5  # classes
 _NARROWEST = 2.4  # width of a figure, inches
 
 
-def plot_confusion(records: Sequence[Record]) -> Figure:
+@styled
+def plot_confusion(
+    records: Sequence[Record],
+    *,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
     """Draw the share of each gold class that is taken for every class, one panel per head.
 
-    Counts of all seeds are added; a row's name says how many rows of dev its class has. Of very
-    many classes, the rarest are drawn as one.
+    Counts of all seeds are added. Classes are ordered by their rows of dev, which a row's name
+    says; a cell without a number is less than half a percent. Of many classes, those that are
+    confused least are drawn as one.
 
     Args:
         records: records; those without a confusion are left out.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
 
     Raises:
+        OptionError: the axes do not fit the panels.
         RecordError: no record has a confusion, a panel would add up more than seeds, or there are
             too many panels.
     """
     held = _confused(records)
-    grids = {name: _grid(name, group) for name, group in rows(held).items()}
+    groups = rows(held)
+    most = _most(held, look.width or PAGE_WIDTH)
+    grids = {name: _grid(name, group, most) for name, group in groups.items()}
     widest = max(_width(grid) for grid in grids.values())
     return heatmap_figure(
         list(grids.values()),
         list(grids),
-        f"share of the gold class (%), {runs_text(held)}",
+        "share of the gold class (%)",
+        notes=runs_text(groups.values()),
         heading=shared_text(held),
-        columns=max(1, min(len(grids), int(PAGE_WIDTH / widest))),
+        columns=max(1, min(len(grids), int((look.width or PAGE_WIDTH) / widest))),
         low=0.0,
         high=100.0,
         decimals=0,
         narrowest=_NARROWEST,
+        ax=ax,
+        look=look,
     )
 
 
@@ -62,16 +82,29 @@ def _confused(records: Sequence[Record]) -> list[Record]:
     return held
 
 
-def _grid(name: str, records: Sequence[Record]) -> Grid:
+def _most(records: Sequence[Record], width: float) -> int:
+    """Return how many classes leave each column of a figure (inches) room for its name."""
+    names, _ = total_confusion(records)
+    beside = max(text_width(f"{name} (1,000)") for name in names) + _AROUND
+    fit = int((width - beside) / (_NAME * font_scale()))
+    return max(_FEWEST, min(MAX_CLASSES, fit))
+
+
+def _grid(name: str, records: Sequence[Record], most: int) -> Grid:
     check_seeds(records, " ".join(name.split()))
-    names, counts = most_frequent(*total_confusion(records), MAX_CLASSES)
+    names, counts = most_confused(*total_confusion(records), most)
+    merged = len(names) - 1 if names[-1].endswith(" others") else len(names)
+    order = [*np.argsort(-counts.sum(1)[:merged], kind="stable"), *range(merged, len(names))]
+    names, counts = [names[place] for place in order], counts[np.ix_(order, order)]
     occurs = np.flatnonzero(counts.sum(1))
     sizes = counts.sum(1)[occurs]
     labels = [
         f"{names[place]} ({size / len(records):,.0f})"
         for place, size in zip(occurs, sizes, strict=True)
     ]
-    return Grid(labels, 100 * counts[occurs] / sizes[:, None], classes=names, cell=_CELL)
+    shares = 100 * counts[occurs] / sizes[:, None]
+    coloured = np.where(np.round(shares) > 0, shares, np.nan)  # what has no number is white
+    return Grid(labels, shares, classes=names, cell=_CELL, shades=coloured, blank="0")
 
 
 def _width(grid: Grid) -> float:

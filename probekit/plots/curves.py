@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.ticker import (
     FixedFormatter,
     FixedLocator,
@@ -20,10 +21,13 @@ from probekit.plots.style import CurveStyle, hollow_options
 from probekit.results.summaries.interval import Interval
 
 _DENSE = 16  # from so many points on, only some carry a marker
+_SHADE, _PALE, _FEW = 0.22, 0.1, 3  # opacity of a band, and of one among more than a few
+_EDGE = 0.6  # opacity of its edges
 _CURVE = 3  # z-order, above bands and grid
 _PERCENT = Scale()
 _DECADES = 3.6  # from so many on, a logarithmic axis of scores has ticks at powers of ten alone
 _TICKS = 8  # most of these
+_BESIDE = 0.4  # octaves of an axis beside its outer points, which may be several side by side
 _LABEL = 0.085  # share of an axis that a number needs beside the next one
 
 
@@ -34,6 +38,7 @@ def draw_band(
     order: int,
     scale: Scale,
     hollow: Collection[float],
+    curves: int = 1,
 ) -> None:
     """Draw a curve (scores by position) with a band.
 
@@ -44,6 +49,7 @@ def draw_band(
         order: number of the curve, which shifts its markers so that curves do not hide others'.
         scale: what the scores can be.
         hollow: positions of the points whose runs have a trouble.
+        curves: how many bands may lie over each other; those of many are paler.
     """
     x, points = list(curve), list(curve.values())
     every = 1 if len(x) < _DENSE else max(2, len(x) // 8)
@@ -56,7 +62,16 @@ def draw_band(
     )
     if any(point.half is not None for point in points):
         low, high = zip(*(scale.clip(point.low, point.high) for point in points), strict=True)
-        axes.fill_between(x, low, high, color=style.colour, alpha=0.16, linewidth=0, zorder=2)
+        shade = _SHADE if curves <= _FEW else _PALE
+        axes.fill_between(
+            x,
+            low,
+            high,
+            facecolor=to_rgba(style.colour, shade),
+            edgecolor=to_rgba(style.colour, _EDGE),  # which tells a band from those it lies over
+            linewidth=0.5,
+            zorder=2,
+        )
     _draw_hollow(axes, curve, style, hollow)
 
 
@@ -115,6 +130,13 @@ def _turned(along: str, positions: list[float], scores: list[float]) -> tuple[li
     return (positions, scores) if along == "x" else (scores, positions)
 
 
+def relative_axis(axes: Axes) -> None:
+    """Make the x axis one of layers divided by the number of blocks of their model."""
+    axes.set_xlabel("layer / number of blocks (0 = emb)")
+    axes.set_xlim(-0.03, 1.03)
+    axes.xaxis.set_major_locator(MultipleLocator(0.25))
+
+
 def layer_axis(axes: Axes, layers: Sequence[int]) -> None:
     """Make the x axis one of layer numbers, from the embeddings to the largest of ``layers``."""
     axes.set_xlabel("layer (0 = emb)")
@@ -134,7 +156,7 @@ def octave_axis(axes: Axes, label: str, texts: Mapping[float, str]) -> None:
     """Make the x axis logarithmic, with a tick at every key, and its text where there is room."""
     axes.set_xlabel(label)
     axes.set_xscale("log", base=2)
-    low, high = min(texts) / 2**0.3, max(texts) * 2**0.3
+    low, high = min(texts) / 2**_BESIDE, max(texts) * 2**_BESIDE
     axes.set_xlim(low, high)
     room = math.log2(high / low) * _LABEL
     shown: list[float] = []

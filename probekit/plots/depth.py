@@ -2,74 +2,133 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
-from probekit.plots.curves import draw_band, layer_axis, score_axis
-from probekit.plots.panels import add_legend, panel_figure, split_panels
-from probekit.plots.style import RC, CurveStyle
+from probekit.plots.curves import draw_band, layer_axis, relative_axis
+from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.panels import (
+    Panel,
+    PanelFigure,
+    add_legend,
+    panel_figure,
+    share_scores,
+    split_panels,
+)
+from probekit.plots.reference_lines import split_off
+from probekit.plots.style import CurveStyle
 from probekit.results.comparison import BestDepth, best_depth, noise_text
 from probekit.results.record import Record
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import Scored, shown
 
-Depths = Sequence[int]
+Depths = Sequence[float]
 Scores = Sequence[float]
 
 _BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
 
 
-@matplotlib.rc_context(RC)
-def plot_depth(records: Sequence[Record], split: Scored | None = None) -> Figure:
+@styled
+def plot_depth(
+    records: Sequence[Record],
+    split: Scored | None = None,
+    *,
+    overlay: Sequence[str] = (),
+    relative: bool = False,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
     """Draw the score against the truncated depth, one curve per head and normalisation.
 
-    Scores are the best ones on dev, or those of the same checkpoints on test. A ring marks the
-    depth of each curve that is best on dev, whatever split is drawn; a pale line runs under the
-    depths within noise of it (``comparison.best_depth``). Bands are 95 % intervals over seeds, and
-    hollow markers stand for runs with a trouble.
+    Scores are the best ones on dev, or those of the same checkpoints on test; panels of one metric
+    share their y axis. A ring marks the depth of each curve that is best on dev, whatever split is
+    drawn; a pale line runs under the depths within noise of it (``comparison.best_depth``). Bands
+    are 95 % intervals over seeds, and hollow markers stand for runs with a trouble. Where the
+    records hold them, lines show what a curve is held against: the majority, a lexicon, and the
+    same head on random weights.
 
     Args:
-        records: records; those that are not of a truncated depth are left out.
+        records: records; of those that are not of a truncated depth, baselines alone are drawn.
         split: whose scores; None is test where all the records have one, else dev.
+        overlay: what the curves of a panel are: ``model``, ``task``, ``head``, or several; heads
+            if empty.
+        relative: divide layers by the number of blocks of their model, that is by the largest layer
+            that any of its records read.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
 
     Raises:
-        UnknownNameError: there is no such split.
+        UnknownNameError: there is no such split, or no such thing to overlay.
+        OptionError: the axes do not fit the panels.
         RecordError: no record has such scores, there are fewer than two depths, or a point
             would average over more than seeds.
     """
+    tops = _tops(records) if relative else {record.model: 1 for record in records}
+    records, references = split_off(records)
     records = [record for record in records if record.depth is not None]
     records, split = shown(records, split)
     if len({record.depth for record in records}) < 2:
         raise RecordError(
             "a depth curve needs records of at least two depths; run `probekit depth` first."
         )
-    panels = split_panels(records, by=["shots"], along=["depth"])
+    panels = split_panels(records, by=["shots"], along=["depth"], overlay=overlay)
     best = [{n: best_depth(members) for n, members in p.curves.items()} for p in panels]
     extra = _entries([one for panel in best for one in panel.values()])
-    drawn = panel_figure(panels, split=split, extra=extra)
+    drawn = panel_figure(panels, split=split, extra=extra, ax=ax, look=look)
+    curves = []
     for (axes, panel), own in zip(drawn.panels, best, strict=True):
-        curves = panel.score_curves("depth", split)
-        for order, (name, curve) in enumerate(curves.items()):
-            style = drawn.styles[name]
-            draw_band(axes, curve, style, order, panel.scale, panel.troubled(name, "depth"))
-            _mark_best(axes, curve, own[name], style)
-        score_axis(axes, panel.scale, curves.values())
-        layer_axis(axes, [int(depth) for curve in curves.values() for depth in curve])
-        drawn.note(curves.values())
-    add_legend(drawn)
+        curves.append(_draw_panel(axes, panel, drawn, split, own, tops))
+        references.draw(axes, panel, drawn.styles, split, tops)
+        layers = [record.depth for record in panel.records if record.depth is not None]
+        relative_axis(axes) if relative else layer_axis(axes, layers)
+    share_scores(drawn, curves)
+    add_legend(drawn, extra=list(references.drawn.values()))
     return drawn.figure
 
 
+def _tops(records: Sequence[Record]) -> dict[str, int]:
+    """Return the number of blocks of every model, as far as its records show; at least one."""
+    tops: dict[str, int] = {}
+    for record in records:
+        tops[record.model] = max(tops.get(record.model, 1), record.depth or 0, *record.layers, 0)
+    return tops
+
+
+def _draw_panel(
+    axes: Axes,
+    panel: Panel,
+    drawn: PanelFigure,
+    split: Scored,
+    best: Mapping[str, BestDepth],
+    tops: Mapping[str, int],
+) -> list[dict[float, Interval]]:
+    """Draw the curves of a panel; return them."""
+    curves = []
+    for order, (name, curve) in enumerate(panel.score_curves("depth", split).items()):
+        style, top = drawn.styles[name], tops[panel.curves[name][0].model]
+        placed = {depth / top: point for depth, point in curve.items()}
+        hollow = [depth / top for depth in panel.troubled(name, "depth")]
+        draw_band(axes, placed, style, order, panel.scale, hollow, len(panel.curves))
+        _mark_best(axes, curve, best[name], style, top)
+        curves.append(placed)
+    drawn.note(curves)
+    return curves
+
+
 def _mark_best(
-    axes: Axes, curve: Mapping[float, Interval], best: BestDepth, style: CurveStyle
+    axes: Axes,
+    curve: Mapping[float, Interval],
+    best: BestDepth,
+    style: CurveStyle,
+    top: int,
 ) -> None:
     """Put a ring around the best depth, and a pale line under those within noise of it."""
-    axes.add_line(_ring(style.colour, [best.best], [curve[best.best].mean]))
+    axes.add_line(_ring(style.colour, [best.best / top], [curve[best.best].mean]))
     for run in best.runs:
-        axes.add_line(_pale(style.colour, run, [curve[depth].mean for depth in run]))
+        places = [depth / top for depth in run]
+        axes.add_line(_pale(style.colour, places, [curve[depth].mean for depth in run]))
 
 
 def _entries(best: Sequence[BestDepth]) -> list[Line2D]:

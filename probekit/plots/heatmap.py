@@ -1,222 +1,200 @@
 """Figures of heatmaps: cells of equal size with their numbers, titles, and one colour bar below."""
 
-from collections.abc import Collection, Mapping, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import matplotlib
-import numpy as np
+from matplotlib import rcParams
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from probekit.plots.naming import label_text, text_width, title_text
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, RC, new_figure
+from probekit.plots.cells import Grid, draw_cells, layer_label, print_values
+from probekit.plots.colours import Colours, amount_colours
+from probekit.plots.look import PLAIN, Given, Look, given_axes
+from probekit.plots.naming import fitted_text, label_text, title_text
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, new_figure
 
-COLOUR_MAP = "magma_r"
-"""Perceptually uniform, and light to dark without a turn, so it survives a greyscale printer."""
-
-_LINE = 0.13  # height of a line of a row's name, inches
-_ROW = 0.11  # height of a row without its lines, inches
 _BAR = 0.09  # height of the colour bar, inches
-_FONT = 6.5
-_SMALL = 5.0  # size of a half width
-_ABOVE, _BELOW = 0.045, 0.065  # distances of a value and its half width from the middle, inches
-_ABSENT: dict[str, Any] = {
-    "facecolor": "white",
-    "edgecolor": "#b5b5b5",
-    "hatch": "//////",
-    "linewidth": 0.0,
-}
 
 
-@dataclass(frozen=True)
-class Grid:
-    """One heatmap: a name per row, NaN where there is no value.
-
-    Attributes:
-        names: one per row.
-        values: shape (rows, columns).
-        halves: half width of each value's interval, in the same shape, NaN where it has none.
-        classes: names of the columns, of a confusion; empty where these are layers 0, 1, 2, ...
-        cell: preferred width of a cell, inches.
-    """
-
-    names: Sequence[str]
-    values: np.ndarray
-    halves: np.ndarray | None = None
-    classes: Sequence[str] = ()
-    cell: float = 0.36
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return int(self.values.shape[1])
-
-    @property
-    def width(self) -> float:
-        """Preferred width of all cells, inches."""
-        return self.n_columns * self.cell
-
-    @property
-    def row_heights(self) -> list[float]:
-        """Height of every row, inches."""
-        return [_ROW + _LINE * (name.count("\n") + 1) for name in self.names]
-
-
-def layer_values(rows: Collection[Mapping[int, float]]) -> np.ndarray:
-    """Return values by layer as an array (rows, layers from 0 on), NaN where a row has none."""
-    top = max(layer for row in rows for layer in row)
-    values = np.full((len(rows), top + 1), np.nan)
-    for index, row in enumerate(rows):
-        values[index, list(row)] = list(row.values())
-    return values
-
-
-@matplotlib.rc_context(RC)
 def heatmap_figure(
     grids: Sequence[Grid],
     titles: Sequence[str],
     label: str,
     *,
+    notes: str = "",
     heading: str = "",
     columns: int = 1,
     low: float | None = None,
     high: float | None = None,
     decimals: int | Sequence[int] = 2,
     narrowest: float = COLUMN_WIDTH,
+    colours: Colours | None = None,
+    ax: Given = None,
+    look: Look = PLAIN,
 ) -> Figure:
     """Return a figure of heatmaps that share their colours.
 
     Cells have the size that they prefer, as long as the page is wide enough: the figure is laid out
-    once to see what names, titles and labels take beside them.
+    once to see what names, titles and labels take beside them. A heatmap whose rows are those of
+    its neighbour does without their names.
 
     Args:
         grids: the heatmaps, from the left to the right and then down.
         titles: one for each.
         label: of the colour bar.
+        notes: what else must be said, in small letters below.
         heading: a title over all of them.
         columns: heatmaps beside each other.
         low: value of the lightest colour; the smallest value when None.
         high: value of the darkest colour; the largest value when None.
         decimals: of the numbers, for all rows or for each row of a grid.
         narrowest: width of the figure at least, inches.
-    """
-    firsts = range(0, len(grids), columns)
-    heights = [max(sum(grid.row_heights) for grid in grids[n : n + columns]) for n in firsts]
-    figure = new_figure(PAGE_WIDTH, 2 * sum(heights) + PAGE_WIDTH)  # settled below
-    places = figure.add_gridspec(len(heights) + 1, columns, height_ratios=[*heights, _BAR])
-    panels = [figure.add_subplot(places[divmod(n, columns)]) for n in range(len(grids))]
-    bar = figure.add_subplot(places[-1, :])
-    meshes = [_draw_cells(axes, grid, low, high) for axes, grid in zip(panels, grids, strict=True)]
-    figure.colorbar(meshes[0], cax=bar, orientation="horizontal", label=" ")
-    bar.spines[:].set_visible(False)
+        colours: of the values; light to dark from ``low`` to ``high`` when None.
+        ax: axes of the caller's own, one per heatmap; the colour bar takes some of their room.
+        look: width and title.
 
-    beside = figure.get_figwidth() - sum(_inside(figure, axes)[2] for axes in panels[:columns])
-    wanted = columns * max(grid.width for grid in grids) + beside
-    figure.set_figwidth(min(PAGE_WIDTH, max(narrowest, wanted)))
-    room = figure.get_figwidth() / columns - _inside(figure, panels[0])[0]
-    for axes, title in zip(panels, titles, strict=True):
-        axes.set_title(title_text(title, room), loc="left")
-    bar.set_xlabel(label_text(label, _inside(figure, bar)[2]))
-    if heading:
-        text = title_text(heading, figure.get_figwidth())
-        figure.suptitle(text, fontsize=RC["axes.titlesize"])
-    stacked = [*panels[::columns], bar]
-    around = figure.get_figheight() - sum(_inside(figure, axes)[3] for axes in stacked)
-    figure.set_figheight(sum(heights) + _BAR + around)
-    for axes, mesh, grid in zip(panels, meshes, grids, strict=True):
-        _print_values(figure, axes, mesh, grid, decimals)
+    Raises:
+        OptionError: the axes do not fit the heatmaps.
+    """
+    colours = colours or amount_colours(low, high)
+    if look.title is not None and len(grids) == 1:
+        titles, heading = [look.title], ""
+    elif look.title:
+        heading = look.title
+    panels = given_axes(ax, titles, look)
+    if panels:
+        said = f"{label}; {notes}" if notes else label
+        figure = _fill_axes(panels, grids, titles, said, colours)
+    else:
+        layout = _Layout(grids, titles, label, notes, heading, columns, narrowest, look)
+        figure = layout.drawn(colours)
+        panels = figure.axes[: len(grids)]
+    if any(grid.numbers and not grid.strips for grid in grids):
+        figure.draw_without_rendering()  # numbers are written where they fit
+    for axes, grid in zip(panels, grids, strict=True):
+        print_values(axes, grid, decimals)
     return figure
 
 
-def _inside(figure: Figure, axes: Axes) -> list[float]:
+def _fill_axes(
+    panels: Sequence[Axes],
+    grids: Sequence[Grid],
+    titles: Sequence[str],
+    label: str,
+    colours: Colours,
+) -> Figure:
+    """Draw heatmaps and their colour bar into axes of the caller's own."""
+    figure = panels[0].get_figure(root=True)
+    assert figure is not None
+    norm = colours.norm()
+    meshes = [
+        draw_cells(axes, grid, colours, norm) for axes, grid in zip(panels, grids, strict=True)
+    ]
+    width = panels[0].get_window_extent().width / figure.dpi
+    bar = figure.colorbar(
+        meshes[0], ax=list(panels), orientation="horizontal", extend=colours.extend
+    )
+    _name_ticks(bar.ax, colours)
+    bar.set_label(label_text(label, width * len(panels)))
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title_text(title, width), loc="left")
+    return figure
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How heatmaps and their colour bar share a figure: the arguments of ``heatmap_figure``."""
+
+    grids: Sequence[Grid]
+    titles: Sequence[str]
+    label: str
+    notes: str
+    heading: str
+    columns: int
+    narrowest: float
+    look: Look
+
+    def drawn(self, colours: Colours) -> Figure:
+        """Return the figure, whose axes are the heatmaps and then the bar."""
+        firsts = range(0, len(self.grids), self.columns)
+        tallest = [
+            max(sum(g.row_heights) for g in self.grids[n : n + self.columns]) for n in firsts
+        ]
+        width = self.look.width or PAGE_WIDTH
+        figure = new_figure(width, 2 * sum(tallest) + width + 4.0)  # settled below
+        ratios = [*tallest, _BAR]
+        places = figure.add_gridspec(len(ratios), self.columns, height_ratios=ratios)
+        panels = [
+            figure.add_subplot(places[divmod(n, self.columns)]) for n in range(len(self.grids))
+        ]
+        bar = figure.add_subplot(places[-1, :])
+        norm = colours.norm()
+        meshes = [draw_cells(*each, colours, norm) for each in zip(panels, self.grids, strict=True)]
+        figure.colorbar(
+            meshes[0], cax=bar, orientation="horizontal", label=" ", extend=colours.extend
+        )
+        _name_ticks(bar, colours)
+        bar.spines[:].set_visible(False)
+        self._share_labels(panels)
+        self._settle_width(figure, panels, bar)
+        stacked = [*panels[:: self.columns], bar]
+        around = figure.get_figheight() - sum(box[3] for box in _laid_out(figure, stacked))
+        figure.set_figheight(sum(tallest) + _BAR + around)
+        return figure
+
+    def _share_labels(self, panels: Sequence[Axes]) -> None:
+        """Leave out the names of rows and of the layer axis where a neighbour has them already."""
+        for index, (axes, grid) in enumerate(zip(panels, self.grids, strict=True)):
+            if index % self.columns and list(grid.names) == list(self.grids[index - 1].names):
+                axes.tick_params(axis="y", labelleft=False)
+            if grid.classes:
+                continue
+            last = index + self.columns >= len(self.grids)
+            gaps = self._gaps and self.columns == 1  # else the notes say it once
+            axes.set_xlabel(layer_label(gaps) if last else "")
+
+    @property
+    def _gaps(self) -> bool:
+        return any(grid.has_gaps and not grid.classes for grid in self.grids)
+
+    def _settle_width(self, figure: Figure, panels: Sequence[Axes], bar: Axes) -> None:
+        """Give cells their width, if the page has it, and write texts in lines that fit."""
+        before = figure.get_figwidth()
+        boxes = _laid_out(figure, panels[: self.columns])
+        beside = before - sum(box[2] for box in boxes)
+        if self.look.width is None:
+            wanted = self.columns * max(grid.width for grid in self.grids) + beside
+            figure.set_figwidth(min(PAGE_WIDTH, max(self.narrowest, wanted)))
+        after = figure.get_figwidth()
+        inside = (after - beside) / self.columns  # of each heatmap, all of which are equally wide
+        # a title may reach up to the next heatmap, or to the edge of the page
+        gaps = [right[0] - left[0] - left[2] for left, right in itertools.pairwise(boxes)]
+        rooms = [inside + gap for gap in [*gaps, before - boxes[-1][0] - boxes[-1][2]]]
+        for index, (axes, title) in enumerate(zip(panels, self.titles, strict=True)):
+            axes.set_title(title_text(title, rooms[index % self.columns] - 0.05), loc="left")
+            axes.set_xlabel(label_text(axes.get_xlabel(), inside))
+        bar.set_xlabel(label_text(self.label, inside * self.columns + sum(gaps)))
+        notes = [self.notes, "hatched: not read" if self._gaps and self.columns > 1 else ""]
+        size = rcParams["legend.fontsize"]
+        if text := "; ".join(filter(None, notes)):
+            figure.supxlabel(fitted_text(text, after - 0.1, size), fontsize=size)
+        if self.heading:
+            text = title_text(self.heading, after)
+            figure.suptitle(text, fontsize=rcParams["axes.titlesize"])
+
+
+def _name_ticks(bar: Axes, colours: Colours) -> None:
+    if colours.ticks:
+        bar.set_xlim(*colours.ends)
+        bar.xaxis.set_major_locator(FixedLocator(list(colours.ticks)))
+        bar.xaxis.set_major_formatter(FixedFormatter(list(colours.ticks.values())))
+        bar.xaxis.set_minor_locator(NullLocator())
+
+
+def _laid_out(figure: Figure, panels: Sequence[Axes]) -> list[list[float]]:
     """Return left, bottom, width and height of some axes as they are laid out now, inches."""
     figure.draw_without_rendering()
-    return [length / figure.dpi for length in axes.get_window_extent().bounds]
-
-
-def _draw_cells(axes: Axes, grid: Grid, low: float | None, high: float | None) -> QuadMesh:
-    """Draw the cells from the top down, with a name per row and column; gaps are hatched."""
-    edges = np.concatenate([[0.0], np.cumsum(grid.row_heights)])
-    columns = np.arange(grid.n_columns + 1) - 0.5
-    gaps = np.argwhere(np.isnan(grid.values))
-    for row, column in gaps:
-        corner = (columns[column], edges[row])
-        axes.add_patch(Rectangle(corner, 1, edges[row + 1] - edges[row], **_ABSENT))
-    mesh = axes.pcolormesh(
-        columns,
-        edges,
-        np.ma.masked_invalid(grid.values),
-        cmap=COLOUR_MAP,
-        vmin=low,
-        vmax=high,
-        edgecolors="white",
-        linewidth=0.6,
-    )
-    axes.set_xlim(columns[0], columns[-1])
-    axes.set_ylim(edges[-1], 0)
-    axes.set_yticks((edges[1:] + edges[:-1]) / 2, grid.names)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    if grid.classes:
-        turned = max(text_width(name) for name in grid.classes) > grid.cell * 0.9
-        axes.set_xticks(range(grid.n_columns), grid.classes, rotation=90 if turned else 0)
-        axes.set_xlabel("predicted")
-        axes.set_ylabel("gold (rows of dev)")
-    else:  # layers: all of few, every second one of many
-        axes.set_xticks(range(0, grid.n_columns, 1 if grid.n_columns <= 20 else 2))
-        axes.set_xlabel(f"layer (0 = emb{'; hatched: not read' if len(gaps) else ''})")
-    return mesh
-
-
-def _print_values(
-    figure: Figure, axes: Axes, mesh: QuadMesh, grid: Grid, decimals: int | Sequence[int]
-) -> None:
-    """Write every value into its cell, if the longest fits, with decimals of its row's own.
-
-    Half widths stand below, smaller, where there are any and they fit as well.
-    """
-    cell = _inside(figure, axes)[2] / grid.n_columns
-    places = np.broadcast_to(np.reshape(decimals, (-1, 1)), grid.values.shape)
-    texts = _texts(grid.values, places, "{:z.{}f}")
-    if cell < _width(texts, _FONT):
-        return
-    spreads = np.full(texts.shape, "", dtype=object)
-    if grid.halves is not None:
-        spreads = _texts(grid.halves, places, "±{:.{}f}")
-    if cell < _width(spreads, _SMALL):
-        spreads[:] = ""
-    centres = axes.get_yticks()
-    for row, column in np.argwhere(~np.isnan(grid.values)):
-        options: dict[str, Any] = {
-            "color": _readable_on(list(mesh.cmap(mesh.norm(grid.values[row, column])))),
-            "ha": "center",
-            "va": "center",
-        }
-        spread, centre = spreads[row, column], centres[row]
-        above = _ABOVE if spread else 0.0
-        axes.text(column, centre - above, texts[row, column], fontsize=_FONT, **options)
-        if spread:
-            axes.text(column, centre + _BELOW, spread, fontsize=_SMALL, **options)
-
-
-def _texts(values: np.ndarray, places: np.ndarray, pattern: str) -> np.ndarray:
-    """Return values with their decimals, nothing for NaN; after ± without a zero in front."""
-
-    def write(value: float, decimals: int) -> str:
-        return "" if np.isnan(value) else pattern.format(value, decimals).replace("±0.", "±.")
-
-    return np.asarray(np.vectorize(write, otypes=[object])(values, places))
-
-
-def _width(texts: np.ndarray, font: float) -> float:
-    """Return the width that a cell needs for the longest of some texts, inches."""
-    return max(text_width(text, font) for text in texts.ravel()) + 0.03
-
-
-def _readable_on(colour: Sequence[float]) -> str:
-    """Return black or white, whichever stands out (luma after Rec. 601)."""
-    red, green, blue = colour[:3]
-    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.52 else "black"
+    boxes = [axes.get_window_extent().bounds for axes in panels]
+    return [[length / figure.dpi for length in box] for box in boxes]

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Literal
 
-import matplotlib
 from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.curves import draw_band, score_axis, step_axis
-from probekit.plots.panels import add_legend, panel_figure, split_panels
-from probekit.plots.style import RC
+from probekit.plots.curves import draw_band, step_axis
+from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.panels import add_legend, panel_figure, share_scores, split_panels
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import check_seeds
@@ -20,8 +19,14 @@ LearningAxis = Literal["step", "epoch"]
 _AXIS_TEXT = {"step": "training step", "epoch": "epoch"}
 
 
-@matplotlib.rc_context(RC)
-def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Figure:
+@styled
+def plot_learning(
+    records: Sequence[Record],
+    along: LearningAxis = "step",
+    *,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
     """Draw the dev score against training steps or epochs, with 95 % bands over seeds.
 
     Every number of shots and every depth has its own panel, as their runs differ in length.
@@ -29,9 +34,12 @@ def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Fi
     Args:
         records: records; those without a curve are left out.
         along: the x axis.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
 
     Raises:
         UnknownNameError: there is no such axis.
+        OptionError: the axes do not fit the panels.
         RecordError: no record has a curve of two points, or a curve would average over more than
             seeds.
     """
@@ -42,17 +50,21 @@ def plot_learning(records: Sequence[Record], along: LearningAxis = "step") -> Fi
             "no record holds a learning curve of at least two points; run `probekit train` with "
             "--evals 2 or more."
         )
-    drawn = panel_figure(split_panels(records, by=["shots", "fraction", "depth"], along=[]))
+    panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])
+    drawn = panel_figure(panels, ax=ax, look=look)
+    drawn_curves = []
     for axes, panel in drawn.panels:
         curves: dict[str, dict[float, Interval]] = {}
         for order, (name, members) in enumerate(panel.curves.items()):
             check_seeds(members, name)
             curve = curves[name] = _curve(members, along, panel.scale.factor)
             hollow = curve if marks(members) else ()
-            draw_band(axes, curve, drawn.styles[name], order, panel.scale, hollow)
-        score_axis(axes, panel.scale, curves.values())
+            style, count = drawn.styles[name], len(panel.curves)
+            draw_band(axes, curve, style, order, panel.scale, hollow, count)
         step_axis(axes, _AXIS_TEXT[along])
+        drawn_curves.append(curves.values())
         drawn.note(curves.values())
+    share_scores(drawn, drawn_curves)
     add_legend(drawn)
     return drawn.figure
 

@@ -1,9 +1,10 @@
 """Words of figures: names of rows, titles and labels in lines that fit, and what runs lack."""
 
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Literal
 
+from matplotlib import rcParams
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
@@ -33,54 +34,87 @@ _ORIGINS = ("user", "steps", "head", "others")
 """The order in which options are asked whether a row must say them."""
 
 
-def rows(records: Sequence[Record]) -> dict[str, list[Record]]:
+def rows(
+    records: Sequence[Record],
+    lead: Literal["head", "task"] = "head",
+    detail: Callable[[Sequence[Record]], str] = lambda group: "",
+    characters: int = NAME_WIDTH,
+) -> dict[str, list[Record]]:
     """Return the records by row, each under its name, such as ``p32 (ner, 128 shots)``.
 
     A legend of one panel may leave out an option that happens to follow from the head; a row may
     not, since nothing else in the figure would say it. An asterisk follows the name of runs with a
     trouble, which ``runs_text`` says.
+
+    Args:
+        records: those of one panel.
+        lead: what a name begins with; a label goes without saying where it follows from the task.
+        detail: more to say of a row, or nothing, after its options.
+        characters: of a line.
     """
-    names = ["head", *_row_options(records)]
+    names = [lead, *_row_options(records, lead)]
     groups = grouped(records, names)
-    models = {record.model for record in records}
-    full = len({model_text(model) for model in models}) < len(models)  # two with one last name
+    full = one_last_name(records)
     alone = _heads_of_one_setting(records)
-    texts = [_name(_stated(dict(zip(names, key, strict=True)), alone), full) for key in groups]
-    stars = [f" {MARK}" if marks(group) else "" for group in groups.values()]
-    names = [text + star for text, star in zip(texts, stars, strict=True)]
-    return dict(zip(names, groups.values(), strict=True))
+    found = {}
+    for key, group in groups.items():
+        said = _stated(dict(zip(names, key, strict=True)), alone)
+        first, *others = (
+            value if full and name == "model" else option_text(name, value)
+            for name, value in said.items()
+        )
+        within = [*others, detail(group)] if detail(group) else others
+        text = wrap_phrases(f"{first} ({', '.join(within)})" if within else first, characters)
+        found[text + (f" {MARK}" if marks(group) else "")] = group
+    return found
 
 
-def _row_options(records: Sequence[Record]) -> list[str]:
-    """Return the options in which rows differ and that their heads do not settle."""
+def _row_options(records: Sequence[Record], lead: str) -> list[str]:
+    """Return the options in which rows differ and that their heads, or tasks, do not settle."""
     order = sorted(OPTIONS, key=lambda name: _ORIGINS.index(OPTIONS[name].origin))
-    order.remove("head")
+    order.remove(lead)
 
     def settled_by(name: str, named: list[str]) -> list[str]:
-        return {"user": [], "steps": ["fitter"], "head": ["head", *named], "others": named}[
+        if name in ("label", "pooling") and lead == "task":
+            return ["task"]
+        by = ["task", *named] if lead == "task" else named  # which begin a name with what is known
+        return {"user": [], "steps": ["fitter"], "head": ["head", *by], "others": by}[
             OPTIONS[name].origin
         ]
 
     return naming([options_of(record) for record in records], settled_by, order)
 
 
-def shared_text(records: Sequence[Record]) -> str:
-    """Return what all rows share, for the title."""
+def shared_text(records: Sequence[Record], full_model: bool = False) -> str:
+    """Return what all rows share, for the title.
+
+    Args:
+        records: those of a panel.
+        full_model: whether a model has its whole name, as another panel's has the same last part.
+    """
     titled = [name for name, option in OPTIONS.items() if option.titled]
     shared = {n: option_of(records[0], n) for n in titled if not varying(records, [n])}
-    return options_text({n: v for n, v in shared.items() if v != OPTIONS[n].unsaid})
+    return options_text({n: v for n, v in shared.items() if v != OPTIONS[n].unsaid}, full_model)
 
 
-def runs_text(records: Sequence[Record], lost: Sequence[Record] = ()) -> str:
+def one_last_name(records: Sequence[Record]) -> bool:
+    """Say whether two models of some records have the same last part of their names."""
+    models = {record.model for record in records}
+    return len({model_text(model) for model in models}) < len(models)
+
+
+def runs_text(groups: Iterable[Sequence[Record]], lost: Sequence[Record] = ()) -> str:
     """Return how many seeds the rows are over, and what is wrong with runs, for the label.
 
     Args:
-        records: those that are drawn.
+        groups: the records of every row that is drawn.
         lost: those that diverged, so that there is nothing to draw of them.
     """
+    groups = list(groups)
+    records = [record for group in groups for record in group]
     found = marks(records)
     marked = f"; {MARK} {', '.join(found)}" if found else ""
-    return seeds_text(map(len, rows(records).values())) + diverged_text([*records, *lost]) + marked
+    return seeds_text(map(len, groups)) + diverged_text([*records, *lost]) + marked
 
 
 def _heads_of_one_setting(records: Sequence[Record]) -> set[str]:
@@ -100,20 +134,13 @@ def _stated(options: dict[str, Any], alone: Collection[str]) -> dict[str, Any]:
     for name in ("epochs", "evals", "batch_size", "lr"):
         if options.get(name, "") is None:
             del options[name]
-    if options["head"] in alone and options.get("options", "") is None:
+    of_one_setting = options["head"] in alone if "head" in options else bool(alone)
+    if of_one_setting and options.get("options", "") is None:
         del options["options"]
     for name, other in (("shots", "fraction"), ("fraction", "shots")):
         if name in options and other in options and options[name] is None:
             del options[name]
     return options
-
-
-def _name(options: Mapping[str, Any], full_model: bool) -> str:
-    head, *others = (
-        value if full_model and name == "model" else option_text(name, value)
-        for name, value in options.items()
-    )
-    return wrap_phrases(f"{head} ({', '.join(others)})" if others else head, NAME_WIDTH)
 
 
 def seeds_text(counts: Iterable[int]) -> str:
@@ -132,11 +159,25 @@ def diverged_text(records: Sequence[Record]) -> str:
     return f"; {diverged} of {len(records)} runs diverged" if diverged else ""
 
 
-def text_width(text: str, size: float = RC["xtick.labelsize"]) -> float:
-    """Return the width of a line of text of some size in points, in inches."""
-    font = FontProperties(family=RC["font.family"], size=size)
+def text_width(text: str, size: float | None = None) -> float:
+    """Return the width of a line of text of some size in points (a tick's), in inches."""
+    font = FontProperties(family=RC["font.family"], size=size or rcParams["xtick.labelsize"])
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / 72
+
+
+def fitted_text(text: str, width: float, size: float) -> str:
+    """Return text in lines of at most ``width`` inches, broken between words if possible.
+
+    Args:
+        text: one line.
+        width: inches.
+        size: of the font, points.
+    """
+    if text_width(text, size) <= width:
+        return text
+    characters = max(4, int(_FILLED * width * len(text) / text_width(text, size)))
+    return textwrap.fill(text, characters, break_on_hyphens=False)
 
 
 def title_text(title: str, width: float) -> str:
@@ -149,6 +190,8 @@ def label_text(label: str, width: float) -> str:
 
     A number of seeds stays with its word, and an asterisk with what it stands for.
     """
+    if not label:
+        return ""
     glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
     room = _per_line(label, width)
     lines = textwrap.fill(glued, room, break_long_words=False, break_on_hyphens=False)
@@ -157,10 +200,15 @@ def label_text(label: str, width: float) -> str:
 
 def _per_line(text: str, width: float) -> int:
     """Return how many characters of a title or label fit into ``width`` inches."""
-    return max(1, int(_FILLED * width * len(text) / text_width(text, RC["axes.titlesize"])))
+    size = rcParams["axes.titlesize"]
+    return max(1, int(_FILLED * width * len(text) / max(text_width(text, size), 1e-6)))
 
 
 def wrap_phrases(text: str, characters: int) -> str:
-    """Return text in lines of at most ``characters``, broken after a comma if possible."""
-    glued = text.replace(" ", "\xa0").replace(",\xa0", ", ")
+    """Return text in lines of at most ``characters``, broken after a comma if possible.
+
+    A phrase that is longer than a line is broken between its words.
+    """
+    phrases = text.split(", ")
+    glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
     return textwrap.fill(glued, characters).replace("\xa0", " ")

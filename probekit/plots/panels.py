@@ -1,21 +1,25 @@
 """One figure of several panels: one per task (and model, ...), with a legend below them."""
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from probekit.base.registry import choose
 from probekit.metrics import Scale, scale_of
-from probekit.plots.naming import diverged_text, seeds_text, title_text
+from probekit.plots.curves import score_axis
+from probekit.plots.legend import LegendPlan, put_legend
+from probekit.plots.look import PLAIN, Given, Look, given_axes
+from probekit.plots.naming import diverged_text, one_last_name, seeds_text, title_text
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
     CurveStyle,
     curve_styles,
+    font_scale,
     hollow_options,
     new_figure,
     refuse_many,
@@ -25,19 +29,24 @@ from probekit.results.summaries.diagnosis import marks, marks_along
 from probekit.results.summaries.grouping import Key, grouped, series, varying
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import SCORE_OF, Scored, score_curve
-from probekit.results.summaries.wording import metric_text, options_text
+from probekit.results.summaries.wording import OPTIONS, metric_text, options_text
 
 TASK = ("model", "task", "label", "metric")
 """Options that are never mixed on one axis."""
 
+OVERLAYS: Mapping[str, Sequence[str]] = {
+    "model": ("model",),
+    "task": ("task", "label"),
+    "head": ("head",),
+}
+"""What the curves of one panel may be, with the options that come with it."""
+
 MAX_PANELS = 12
 _PANEL_HEIGHT = 2.2  # inches
-_LEGEND_LINE = 0.165  # height of a legend line, inches
-_CHARACTER = 0.06  # mean width of a 7 pt character, inches
+_FLATTEST = 0.42  # least height of a panel, as a share of its width
+_TITLE_LINE = 0.15  # height of a title's second line and of those after it, inches
+_NARROWEST = 2.1  # width of a panel beside others, inches
 _AXIS = 0.5  # width of the y axis with its label, inches
-_HANDLE = 0.6  # width of a legend's line sample and spaces, inches
-_PHRASE = 24  # characters of a legend's line that a phrase needs at least
-_MARGIN = 0.1  # width around a legend, inches
 
 
 @dataclass(frozen=True)
@@ -74,13 +83,15 @@ class Panel:
 class PanelFigure:
     """An empty figure, its axes with their panels, every curve's style, and its legend's extras.
 
-    ``seeds`` are the numbers of seeds that its points are over, as far as they are drawn.
+    ``seeds`` are the numbers of seeds that its points are over, as far as they are drawn. ``own``
+    says that it was made here, so that its size may follow what is in it.
     """
 
     figure: Figure
     panels: Sequence[tuple[Axes, Panel]]
     styles: Mapping[str, CurveStyle]
     extra: Sequence[Line2D]
+    own: bool = True
     seeds: set[int] = field(default_factory=set)
 
     def note(self, curves: Iterable[Mapping[float, Interval]]) -> None:
@@ -88,22 +99,34 @@ class PanelFigure:
         self.seeds.update(point.n for curve in curves for point in curve.values())
 
 
-def split_panels(records: Sequence[Record], by: Sequence[str], along: Sequence[str]) -> list[Panel]:
+def split_panels(
+    records: Sequence[Record],
+    by: Sequence[str],
+    along: Sequence[str],
+    overlay: Sequence[str] = (),
+) -> list[Panel]:
     """Return the panels of a figure.
 
     Args:
         records: at least one record.
         by: options beside the task's own; every combination of values is a panel.
         along: options that lie along the panel's axis.
+        overlay: what the curves of one panel are, ``model``, ``task`` or ``head``: all that is not
+            named has panels of its own. Heads alone if empty. Metrics never share a panel.
 
     Raises:
+        UnknownNameError: there is no such thing to overlay.
         RecordError: there are too many panels.
     """
-    names = [*TASK, *by]
+    for one in overlay:
+        choose("overlay", one, OVERLAYS)
+    within = {name for one in overlay or ("head",) for name in OVERLAYS[one]}
+    names = [name for name in (*TASK[:-1], "head", TASK[-1]) if name not in within] + [*by]
     panels: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in grouped(records, names)}
     things = f"panels (one per {', '.join(names)})"
     refuse_many(len(panels), MAX_PANELS, things, "choose some, such as --where task=conll")
-    for name, members in series(records, given=[*names, *along]).items():
+    lead = [OVERLAYS[one][0] for one in OVERLAYS if one in (overlay or ("head",))]
+    for name, members in series(records, given=[*names, *along], lead=lead).items():
         for key, group in grouped(members, names).items():
             panels[key][name] = group
     differing = varying(records, by)
@@ -111,9 +134,11 @@ def split_panels(records: Sequence[Record], by: Sequence[str], along: Sequence[s
     for key, curves in panels.items():
         options = dict(zip(names, key, strict=True))
         metric = options.pop("metric")
-        # what is None in all panels is not worth a word in a title
+        # what is None in all panels is not worth a word in a title, nor is a label called "label"
         said = {n: v for n, v in options.items() if v is not None or n in differing}
-        found.append(Panel(options_text(said), metric, curves))
+        if said.get("label") == OPTIONS["label"].unsaid:
+            del said["label"]
+        found.append(Panel(options_text(said, one_last_name(records)), metric, curves))
     return found
 
 
@@ -122,6 +147,10 @@ def panel_figure(
     height: float = _PANEL_HEIGHT,
     split: str = "dev",
     extra: Sequence[Line2D] = (),
+    *,
+    beside: float = _AXIS,
+    ax: Given = None,
+    look: Look = PLAIN,
 ) -> PanelFigure:
     """Return an empty figure for the panels, with titles and y labels; one column wide for one.
 
@@ -130,28 +159,65 @@ def panel_figure(
         height: of each, in inches.
         split: whose scores lie along the y axis.
         extra: entries of the legend after those of the curves; what hollow markers mean follows.
+        beside: width that an axis takes beside a panel with the letters of usual figures, inches.
+        ax: axes of the caller's own, one per panel.
+        look: width and title.
+
+    Raises:
+        OptionError: the axes do not fit the panels.
+        RecordError: there are more curves than a reader can tell apart.
     """
     styles = curve_styles(list(dict.fromkeys(name for panel in panels for name in panel.curves)))
-    columns = 2 if len(panels) in (2, 4) else min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    width = COLUMN_WIDTH if columns == 1 else PAGE_WIDTH
-    handles = [*extra, *_hollow_entries(panels)]
-    columns_below = _legend_columns(list(styles), width, bool(handles))
-    _wrap_labels(handles, width / columns_below)
-    names = [*styles, *(str(handle.get_label()) for handle in handles)]
-    legend_lines = _legend_height(names, columns_below)
-    figure = new_figure(width, rows * height + legend_lines * _LEGEND_LINE)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    pairs = list(zip_longest(grid.flat, panels))
-    for index, (axes, panel) in enumerate(pairs):
-        if panel is None:
-            axes.remove()
-            continue
-        axes.set_title(title_text(panel.title, width / columns - _AXIS), loc="left")
+    given = given_axes(ax, [panel.title for panel in panels], look)
+    columns = 1 if given else _columns(len(panels), look.width)
+    room = _full_width(look, columns) / columns - beside * font_scale()
+    grid = given or _new_axes(panels, columns, height, room, look)
+    for index, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
+        width = _width(axes) if given else room
+        title = panel.title if look.title is None or len(panels) > 1 else look.title
+        axes.set_title(title_text(title, width), loc="left")
         axes.grid(axis="y")
-        if index % columns == 0 or panel.metric != pairs[index - 1][1].metric:
+        beside = index % columns and panel.metric == panels[index - 1].metric
+        if not beside:
             axes.set_ylabel(f"{split} {metric_text(panel.metric)}")
-    return PanelFigure(figure, pairs[: len(panels)], styles, handles)
+    figure = grid[0].get_figure(root=True)
+    assert figure is not None
+    handles = [*extra, *_hollow_entries(panels)]
+    return PanelFigure(figure, list(zip(grid, panels, strict=True)), styles, handles, not given)
+
+
+def _columns(count: int, width: float | None) -> int:
+    """Return how many panels stand beside each other."""
+    fit = max(1, int((width or PAGE_WIDTH) / _NARROWEST))
+    return 2 if count in (2, 4) and fit >= 2 else min(count, fit)
+
+
+def _new_axes(
+    panels: Sequence[Panel], columns: int, height: float, room: float, look: Look
+) -> list[Axes]:
+    """Return the axes of a new figure, higher by the lines that titles take beyond the first."""
+    rows = -(-len(panels) // columns)
+    width = _full_width(look, columns)
+    height = max(height, _FLATTEST * width / columns)
+    heights = []
+    for first in range(0, len(panels), columns):
+        lines = max(title_text(p.title, room).count("\n") for p in panels[first : first + columns])
+        heights.append(height + lines * _TITLE_LINE * font_scale())
+    above = _TITLE_LINE * 2 * font_scale() if look.title and len(panels) > 1 else 0.0
+    figure = new_figure(width, sum(heights) + above)
+    if above:
+        figure.suptitle(title_text(look.title or "", width), fontsize=rcParams["axes.titlesize"])
+    places = figure.add_gridspec(rows, columns, height_ratios=heights)
+    return [figure.add_subplot(places[divmod(n, columns)]) for n in range(len(panels))]
+
+
+def _full_width(look: Look, columns: int) -> float:
+    return look.width or (COLUMN_WIDTH if columns == 1 else PAGE_WIDTH)
+
+
+def _width(axes: Axes) -> float:
+    """Return the width of some axes, inches."""
+    return float(axes.get_window_extent().width / axes.figure.dpi)
 
 
 def _hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
@@ -161,50 +227,49 @@ def _hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
     return [Line2D([], [], label=f"hollow: {', '.join(found)}", **style)] if found else []
 
 
-def _wrap_labels(handles: Sequence[Line2D], width: float) -> None:
-    """Break labels that are wider than a column of the legend."""
-    room = int((width - _MARGIN - _HANDLE) / _CHARACTER)
-    for handle in handles:
-        handle.set_label(textwrap.fill(str(handle.get_label()), room))
+def share_scores(drawn: PanelFigure, curves: Sequence[Iterable[Mapping[float, Interval]]]) -> None:
+    """Give the panels of one metric one y axis: the same limits, numbers at the left alone.
+
+    Args:
+        drawn: the figure, with all that lies along its y axes.
+        curves: of each panel.
+    """
+    by_metric: dict[str, list[int]] = {}
+    for index, (_, panel) in enumerate(drawn.panels):
+        by_metric.setdefault(panel.metric, []).append(index)
+    for places in by_metric.values():
+        together = [curve for index in places for curve in curves[index]]
+        scale = drawn.panels[places[0]][1].scale
+        group = [drawn.panels[index][0] for index in places]
+        limits = [axes.get_ylim() for axes in group]
+        for axes in group:
+            if len(group) > 1:
+                axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+            score_axis(axes, scale, together)
+            if drawn.own and not axes.get_ylabel():  # the one beside it has label and numbers
+                axes.tick_params(axis="y", labelleft=False)
 
 
-def _legend_columns(names: Sequence[str], width: float, extra: bool) -> int:
-    """Return the number of columns that curves' names leave room for, and phrases, if any."""
-    longest = max(max(map(len, names)), _PHRASE if extra else 0)
-    return max(1, min(len(names), int((width - _MARGIN) / (longest * _CHARACTER + _HANDLE))))
-
-
-def _legend_height(names: Sequence[str], columns: int) -> int:
-    """Return how many lines the legend takes, with its title and one to spare."""
-    rows = -(-len(names) // columns)
-    by_column = [names[first : first + rows] for first in range(0, len(names), rows)]
-    return 2 + max(len(column) + "".join(column).count("\n") for column in by_column)
-
-
-def add_legend(drawn: PanelFigure, connected: bool = True) -> None:
+def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2D] = ()) -> None:
     """Put one legend below all panels; its title says what a point and its interval are.
+
+    In axes of the caller's own it stands inside the first of them.
 
     Args:
         drawn: the figure.
         connected: whether lines connect the points.
+        extra: more entries, after those that the figure has.
     """
     no_line = {} if connected else {"linestyle": "none"}
     handles = [
         Line2D([], [], label=name, **style.line_options() | no_line)
         for name, style in drawn.styles.items()
     ]
-    handles += drawn.extra
-    width = drawn.figure.get_figwidth()
     seeds = seeds_text(drawn.seeds)
     points = seeds if max(drawn.seeds) == 1 else f"mean and 95 % interval over {seeds}"
     records = [record for _, panel in drawn.panels for record in panel.records]
-    drawn.figure.legend(
-        handles=handles,
-        loc="outside lower center",
-        ncols=_legend_columns(list(drawn.styles), width, bool(drawn.extra)),
-        title=points + diverged_text(records),
-        frameon=False,
-        handlelength=3.2 if connected else 1.0,
-        columnspacing=1.2,
-        borderaxespad=0.2,
-    )
+    plan = LegendPlan(handles, [*drawn.extra, *extra], points + diverged_text(records), connected)
+    if drawn.own:
+        put_legend(drawn.figure, plan)
+    else:
+        put_legend(drawn.panels[0][0], plan)

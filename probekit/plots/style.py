@@ -152,6 +152,11 @@ def _style(index: int) -> CurveStyle:
     return CurveStyle(_COLOURS[index % len(_COLOURS)], marker, size, _DASHES[index % len(_DASHES)])
 
 
+def font_scale() -> float:
+    """Return how much larger texts are now than in ``RC``: what is laid out by hand follows."""
+    return float(matplotlib.rcParams["font.size"]) / float(RC["font.size"])
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure (inches) on an Agg canvas; pyplot and its state are not used."""
     figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03))

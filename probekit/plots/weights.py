@@ -1,63 +1,112 @@
-"""Heatmap of layer weights: heads and tasks by layers (attention-fusion paper, Fig. 2; P-32)."""
+"""Heatmaps of what layers count: heads, or tasks by their size, by layers (P-32, Figure 2).
 
-from collections.abc import Mapping, Sequence
+Also the attention-fusion paper's Fig. 2. One panel per model, and per head where there are several
+tasks, each with the layers of its own model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.errors import RecordError
-from probekit.plots.heatmap import Grid, heatmap_figure, layer_values
-from probekit.plots.naming import rows, runs_text, shared_text
+from probekit.base.registry import choose
+from probekit.errors import OptionError, RecordError
+from probekit.plots.cells import Grid
+from probekit.plots.colours import Colours, lift_colours, signed_colours
+from probekit.plots.heatmap import heatmap_figure
+from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.naming import runs_text
 from probekit.plots.style import refuse_many
+from probekit.plots.weight_panels import WeightPanel, columns_beside, weight_panels
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped
-from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.learned_weights import (
-    caution_text,
-    layer_weights,
-    lost_weights,
-    mean_weights,
-    weights_text,
-    with_weights,
+from probekit.results.summaries.layer_measures import (
+    MEASURES,
+    RAW_WEIGHTS,
+    LayerMeasure,
+    one_ablation,
 )
+from probekit.results.summaries.learned_weights import caution_text
 
 MAX_ROWS = 60
+MAX_PANELS = 12
+_MANY = 12  # from more rows on, they are low and have no numbers
 
 
-def plot_weights(records: Sequence[Record], raw: bool = False) -> Figure:
-    """Draw the mean weight over seeds that every head gave each layer, one row per head and task.
+@styled
+def plot_weights(
+    records: Sequence[Record],
+    raw: bool = False,
+    *,
+    of: str = "weights",
+    per_seed: bool = False,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
+    """Draw what every layer counts: the mean over seeds, one row per head, or per task.
 
-    The half width of its 95 % interval stands below a mean, where both fit; the label says how
-    large it gets. A row's name says every option that it does not share with the others, the title
-    what all share. A hatched cell is a layer that the head did not read, which is not the same as
-    weight 0. Heads that train nothing are left out, as their weights are constant, and so are rows
+    Weights and shares are drawn as their lift over a uniform head: times the number of layers that
+    the head read, so that 1 is an equal part in a model of any depth. White is 1, and a half is as
+    strong as a double; of shares, which may be negative, and of losses, white is 0.
+
+    Several tasks make a panel per head and model, with a row per task, those that were fitted on
+    the fewest examples first (as P-32's Figure 2; ``Record.seen``). Else a panel per model has a
+    row per head. The half width of a mean's 95 % interval stands below it, where both fit; the
+    label says how large it gets. A name says every option that rows do not share, the title what
+    all share. A hatched cell is a layer of the model that the head did not read.
+
+    Heads that train nothing are left out of weights, which are constant there, and so are rows
     that read one layer only, unless there are no others.
 
     Args:
-        records: records; those of heads without weights are left out.
-        raw: the weights before the softmax, for heads that have them.
+        records: records; those without such numbers are left out.
+        raw: the weights before the softmax, for heads that have them; the colours of a row reach
+            as far as its own largest.
+        of: ``weights``; ``initial``, those before training; ``shares`` of the variance of the
+            logits; or ``ablation``, by how much the loss rises without the layer.
+        per_seed: divide each row into strips, one per seed, instead of drawing their mean.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
 
     Raises:
-        RecordError: no record has such weights, all of them are constant, a row would average over
-            more than seeds, or there are too many rows.
+        UnknownNameError: there is no such measure.
+        OptionError: ``raw`` of another measure than weights, losses of two ways to leave out a
+            layer, or axes that do not fit the panels.
+        RecordError: no record has such numbers, all of them are constant, a row would average over
+            more than seeds, or there are too many rows or panels.
     """
-    given, (records, constant) = records, _trained(with_weights(records, raw))
+    measure = choose("measure", of, MEASURES)
+    if raw and of != "weights":
+        raise OptionError(f"raw: {of} have no values before a softmax; leave out one of the two.")
+    measure = RAW_WEIGHTS if raw else measure
+    given = records
+    constant: list[str] = []
+    records = measure.held(records)
+    if of in ("weights", "initial"):
+        records, constant = _trained(records)
     # rows of one layer have nothing to compare
-    records = [record for record in records if len(layer_weights(record, raw)) > 1] or records
-    means = {
-        name: mean_weights(group, raw, " ".join(name.split()))
-        for name, group in rows(records).items()
-    }
-    grid = _grid(means)
-    runs = runs_text(records, lost_weights(given, records))
-    lightest = min(0.0, float(np.nanmin(grid.values)))  # a contribution may be negative
+    records = [record for record in records if len(measure.values(record)) > 1] or records
+    panels = weight_panels(records, measure, look.width)
+    refuse_many(len(panels), MAX_PANELS, "panels", "choose some, such as --where head=p32")
+    longest = max(len(panel.rows) for panel in panels)
+    remedy = "choose some, such as --where shots=128"
+    refuse_many(longest, MAX_ROWS, "rows", remedy, one="one heatmap")
+    compact = longest > _MANY or len(panels) > 2
+    drawing = _Drawing(measure, panels, raw, per_seed, compact, look.width)
+    grids = drawing.grids()
+    groups = [group for panel in panels for group in panel.rows.values()]
+    runs = runs_text(groups, measure.lost(given, records))
     return heatmap_figure(
-        [grid],
-        [shared_text(records)],
-        _label(records, raw, runs, constant, grid),
-        low=None if raw else lightest,
-        high=None if raw else _darkest(grid),
-        decimals=_decimals(grid) if raw else 2,
+        grids,
+        [panel.title for panel in panels],
+        _TEXTS["raw" if raw else of],
+        notes=drawing.notes(records, of, runs, constant, grids),
+        columns=columns_beside(grids, look.width) if drawing.compact else 1,
+        colours=drawing.colours(grids),
+        decimals=drawing.decimals(grids),
+        ax=ax,
+        look=look,
     )
 
 
@@ -81,42 +130,103 @@ def _trained(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     return kept, left_out
 
 
-def _grid(means: Mapping[str, Mapping[int, Interval]]) -> Grid:
-    remedy = "choose some, such as --where shots=128"
-    refuse_many(len(means), MAX_ROWS, "rows", remedy, one="one heatmap")
-    found = [row.items() for row in means.values()]
-    values = layer_values([{n: weight.mean for n, weight in row} for row in found])
-    halves = layer_values([{n: _half(weight) for n, weight in row} for row in found])
-    return Grid(list(means), values, None if np.isnan(halves).all() else halves)
+@dataclass(frozen=True)
+class _Drawing:
+    """How the numbers of some panels are drawn."""
+
+    measure: LayerMeasure
+    panels: Sequence[WeightPanel]
+    raw: bool
+    per_seed: bool
+    compact: bool
+    width: float | None
+
+    def grids(self) -> list[Grid]:
+        """Return a heatmap for each panel."""
+        return [self._grid(panel) for panel in self.panels]
+
+    def _grid(self, panel: WeightPanel) -> Grid:
+        values, halves = panel.means(self.measure)
+        strips = panel.strips(self.measure) if self.per_seed else []
+        coloured = np.concatenate(strips) if strips else values
+        counts = [len(strip) for strip in strips] or [1] * len(values)
+        if self.raw:  # sizes of heads have nothing to do with each other
+            rows = np.split(coloured, np.cumsum(counts)[:-1])
+            coloured = np.concatenate([row / (np.nanmax(np.abs(row)) or 1.0) for row in rows])
+        return Grid(
+            list(panel.rows),
+            values,
+            None if np.isnan(halves).all() else halves,
+            cell=panel.cell(self.compact, self.width),
+            strips=strips,
+            shades=coloured if self.raw else None,
+            numbers=not (self.compact or self.per_seed),
+        )
+
+    def colours(self, grids: Sequence[Grid]) -> Colours:
+        """Return the colours that all panels share."""
+        drawn = np.concatenate([grid.coloured.ravel() for grid in grids])
+        return signed_colours(drawn) if self.measure.signed else lift_colours(drawn)
+
+    def decimals(self, grids: Sequence[Grid]) -> int | list[int]:
+        """Return the decimals of numbers: of lifts two, of others as their row's largest needs."""
+        if self.measure.lifted:
+            largest = max(np.nanmax(np.abs(grid.values)) for grid in grids)
+            return 2 if largest < 9.995 else 1
+        return _decimals(grids[0]) if len(grids) == 1 else max(map(max, map(_decimals, grids)))
+
+    def notes(
+        self,
+        records: Sequence[Record],
+        of: str,
+        runs: str,
+        constant: Sequence[str],
+        grids: Sequence[Grid],
+    ) -> str:
+        """Return what is drawn, what it should not be taken for, and what is left out."""
+        strips = "one strip per seed" if self.per_seed else ""
+        more = _notes(records, "raw" if self.raw else of)
+        parts = [runs, strips, more, caution_text(records)]
+        halves = [np.nanmax(grid.halves) for grid in grids if grid.halves is not None]
+        if halves and not self.per_seed:
+            decimals = self.decimals(grids)
+            most = decimals if isinstance(decimals, int) else max(decimals)
+            parts.append(f"±\u00a095\u00a0% interval, at most {max(halves):.{most}f}")
+        if any(panel.sized for panel in self.panels):
+            parts.append("rows by the examples fitted on, fewest first")
+        if constant:
+            parts.append(f"left out: {', '.join(constant)} (constant)")
+        return "; ".join(part for part in parts if part)
 
 
-def _half(weight: Interval) -> float:
-    return np.nan if weight.half is None else weight.half
+_TEXTS = {
+    "weights": "lift over uniform (weight x layers read; 1: uniform)",
+    "initial": "lift over uniform before training (weight x layers read; 1: uniform)",
+    "raw": "weight before the softmax / largest of its row",
+    "shares": "share of the logits' variance x layers read (1: an equal share)",
+    "ablation": "rise of the dev loss without the layer",
+}
+"""What the colour bar says."""
+
+
+def _notes(records: Sequence[Record], what: str) -> str:
+    """Return what else must be said of some numbers."""
+    if what == "weights" and any(record.head == "concat" for record in records):
+        return "concat: share of the logits"
+    if what == "shares":
+        return "below 0: against the others"
+    if what == "ablation":
+        squared = {record.decoder.startswith("regression") for record in records}
+        unit = {False: "nats", True: "squared error"}
+        return f"{one_ablation(records)}; in {' or '.join(unit[one] for one in sorted(squared))}"
+    return ""
 
 
 def _decimals(grid: Grid) -> list[int]:
-    """Return decimals for the raw weights of each row: two digits of the largest, at most three.
+    """Return decimals for the numbers of each row: two digits of the largest, at most three.
 
-    Their sizes have nothing to do with each other: dwatt's reach 50, those of p32 hardly 1.
+    Their sizes have nothing to do with each other: raw weights of dwatt reach 50, those of p32
+    hardly 1.
     """
     largest = np.nanmax(np.abs(grid.values), axis=1)
     return [int(np.clip(1 - np.floor(np.log10(most or 1)), 0, 3)) for most in largest]
-
-
-def _darkest(grid: Grid) -> float:
-    """Return the largest weight, but at least twice an even share of the row with most layers."""
-    most = np.count_nonzero(~np.isnan(grid.values), axis=1).max()
-    return float(max(np.nanmax(grid.values), min(1.0, 2 / most)))
-
-
-def _label(
-    records: Sequence[Record], raw: bool, runs: str, constant: Sequence[str], grid: Grid
-) -> str:
-    """Return what the colours are, what they should not be taken for, and what is left out."""
-    parts = [f"weight ({weights_text(records, raw)}), {runs}", caution_text(records)]
-    if grid.halves is not None:
-        decimals = max(_decimals(grid)) if raw else 2
-        parts.append(f"±\u00a095\u00a0% interval, at most {np.nanmax(grid.halves):.{decimals}f}")
-    if constant:
-        parts.append(f"left out: {', '.join(constant)} (constant)")
-    return "; ".join(part for part in parts if part)

@@ -10,6 +10,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from probekit.errors import MissingFileError, RecordError, StorageError
+from probekit.results.frame import Records
 from probekit.results.record import FIELDS, Record
 
 logger = logging.getLogger(__name__)
@@ -124,8 +125,8 @@ def recorded(path: Path) -> dict[str, Record]:
     return {record.key: record for record in _read_file(path)} if path.is_file() else {}
 
 
-def load_records(paths: str | Path | Iterable[str | Path]) -> list[Record]:
-    """Read records from results files.
+def load_records(paths: str | Path | Iterable[str | Path]) -> Records:
+    """Read records from results files: a list, which ``to_pandas()`` makes a data frame of.
 
     A torn last line is left out with a logged note. Where a key occurs more than once, the last
     record with it counts, at the place of the first.
@@ -139,14 +140,16 @@ def load_records(paths: str | Path | Iterable[str | Path]) -> list[Record]:
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     by_key: dict[str, Record] = {}
+    origins: dict[str, Path] = {}
     total = 0
     for file in [file for path in given for file in _files(Path(path))]:
         for record in _read_file(file):
             by_key[record.key] = record
+            origins[record.key] = file
             total += 1
     if total > len(by_key):
         logger.debug("left out %d records whose key occurs again", total - len(by_key))
-    return list(by_key.values())
+    return Records(by_key.values(), origins)
 
 
 def _files(path: Path) -> list[Path]:

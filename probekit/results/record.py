@@ -11,6 +11,9 @@ from probekit.results import plain
 
 logger = logging.getLogger(__name__)
 
+BY_MEAN, BY_REFIT = "mean", "refit"
+"""How a layer is left out: its rows are their mean, or the head is fitted again on the others."""
+
 CurvePoint = Sequence[float]
 """One evaluation during training: step, mean training loss since the last one, dev score."""
 
@@ -44,6 +47,8 @@ class Record:
         shots: K of the few-shot protocol; None elsewhere.
         fraction: share of the training split, in 0..1; None elsewhere.
         seed: seed of the sample and of the initialisation.
+        resample: number of the bootstrap resample of the drawn sentences that was fitted on, which
+            tables and figures leave out; None of a run on the sentences themselves.
         fitter: name of the fitter (``adam``, ``lbfgs``, ``ridge``); ``none`` of a baseline.
         select: what chose strength, checkpoint or rate: ``dev``, ``cv:5``, ``hold-out:0.1``; None
             where nothing was chosen.
@@ -56,19 +61,23 @@ class Record:
         rate_from: where the rates are from: ``published`` (of a protocol), ``fixed`` (by default or
             by the user) or ``searched``; None of what has no rate.
         trial: whether the run is a trial of a search, which tables and figures leave out.
+        left_out: layer of another run that this one leaves out, for the ablation of that one;
+            tables and figures leave it out as well. None of any other run.
         batch_size: sentences per step.
         optimizer: name of the optimizer.
         diagnosis: how the fit went, by name: see ``results.diagnosis``.
         environment: device, dtypes and versions of what computed; no part of the key.
         seen: ``examples`` and ``rows`` that were fitted on, ``of_examples`` and ``of_rows`` that
-            the cache holds of that split, ``dtype`` and ``format`` in which it is stored, and
-            ``limit``, where the cache was limited.
+            the cache holds of that split, ``dtype`` and ``format`` in which it is stored,
+            ``blocks``, the number of the backbone's layers, and ``limit``, where the cache was
+            limited.
         metric: name of the metric that all scores below are in.
         eval_score: best dev score: in 0..1 for most metrics, from 1 on for perplexity.
         eval_last: dev score after the last step.
         best_epoch: epoch of the best dev score; a fraction when an epoch has several evaluations.
         test_score: test score of the best checkpoint; None when not scored.
-        scores: other scores by name.
+        scores: all scores by name, as ``dev/loss``; ``loss``, ``ece`` and ``brier`` are those of
+            ``metrics.OF_PROBABILITIES``, of a regression ``loss`` is the mean squared error.
         curve: points (step, loss, dev score), in order of steps.
         weights: weight of each layer, by layer number; empty for a head that has none.
         raw_weights: the same before the softmax; None when the head has no such values.
@@ -114,6 +123,7 @@ class Record:
     shots: int | None = None
     fraction: float | None = None
     seed: int
+    resample: int | None = None
     fitter: str = "adam"
     select: str | None = None
     l2: float | None = None
@@ -123,6 +133,7 @@ class Record:
     rates: Mapping[str, float] = field(default_factory=dict)
     rate_from: str | None = None
     trial: bool = False
+    left_out: int | None = None
     batch_size: int | None = None
     optimizer: str
     diagnosis: Mapping[str, Any] = field(default_factory=dict)
@@ -234,5 +245,5 @@ _REQUIRED = tuple(
 _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
-    "initial_weights", "shares", "ablation", "ablated",
+    "initial_weights", "shares", "ablation", "ablated", "left_out", "resample",
 )  # fmt: skip

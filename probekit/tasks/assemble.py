@@ -48,7 +48,7 @@ def assemble(
     if not found.sentences:
         raise DataError(f"{found.where}: split {split!r} of {task} is empty: no sentence in it.")
     examples = tuple(
-        Example(one.id or f"{split}-{number}", one.words, one.text, one.text_pair)
+        Example(name_example(one, split, number), one.words, one.text, one.text_pair)
         for number, one in enumerate(found.sentences)
     )
     seen: set[str] = set()
@@ -69,6 +69,11 @@ def assemble(
         _check_tags(found, column)
     labels = {c: tuple(sentence.labels[c] for sentence in found.sentences) for c in present}
     return Split(task=task, name=split, examples=examples, labels=labels, origin=found.origin)
+
+
+def name_example(sentence: Sentence, split: str, number: int) -> str:
+    """Return the id of an example: the file's own, or its split and number."""
+    return sentence.id or f"{split}-{number}"
 
 
 def settle_labels(found: Sentences, columns: Collection[str]) -> Sentences:

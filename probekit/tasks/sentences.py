@@ -1,7 +1,7 @@
 """What the reader of a format hands on, before it is checked and becomes a split."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
@@ -18,6 +18,7 @@ class Sentence:
         text: the text, where it does not come in words.
         text_pair: the second text of a pair.
         where: its file as messages name it, where the corpus has several.
+        groups: column to the value that it shares with others, such as their document.
     """
 
     words: tuple[str, ...]
@@ -27,10 +28,15 @@ class Sentence:
     text: str | None = None
     text_pair: str | None = None
     where: str | None = None
+    groups: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 
 def plain_text(
-    texts: tuple[str, ...], labels: Mapping[str, str], line: int, id: str | None = None
+    texts: tuple[str, ...],
+    labels: Mapping[str, str],
+    line: int,
+    id: str | None = None,
+    groups: Mapping[str, str] | None = None,
 ) -> Sentence:
     """Return one text, or a pair of texts, with one label per column.
 
@@ -39,10 +45,12 @@ def plain_text(
         labels: column to the label; a column without a label is absent.
         line: the line or row, counted from 1.
         id: the id that the file gives, or None.
+        groups: column to the value that it may share with other texts.
     """
     text, *pair = texts
     named = {column: (label,) for column, label in labels.items()}
-    return Sentence((), named, (line,), id, text, pair[0] if pair else None)
+    second = pair[0] if pair else None
+    return Sentence((), named, (line,), id, text, second, groups=groups or {})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from probekit.base.kinds import KINDS, KindName
 from probekit.base.registry import choose
-from probekit.tasks.assemble import assemble, settle_labels
+from probekit.errors import DataError
+from probekit.tasks.assemble import assemble, name_example, settle_labels
 from probekit.tasks.schemes import turn_to_bio
-from probekit.tasks.sentences import Corpus
+from probekit.tasks.sentences import Corpus, Sentence, Sentences
 from probekit.tasks.split import Split
 
 
@@ -76,6 +77,51 @@ class Task:
             for column in spans:
                 found = turn_to_bio(found, column, self.name)
         return assemble(self.name, split, found, kind=self.kind, kinds=self.kinds, spans=spans)
+
+    def groups(self, split: str, column: str, data: Path | None = None) -> dict[str, str]:
+        """Read which sentences of a split belong together.
+
+        Args:
+            split: one of ``splits``.
+            column: of the user's own rows, a comment of CoNLL-U, or ``document``.
+            data: as for `read`.
+
+        Returns:
+            The group of each sentence, by its id.
+
+        Raises:
+            UnknownNameError: there is no such column.
+            DataError: there is no column at all, or a sentence has no value in it.
+            MissingFileError, HubError: as for `read`.
+        """
+        found = self.corpus(split, data)
+        known = {name: None for one in found.sentences for name in one.groups}
+        if not known:
+            raise DataError(
+                f"{found.where}: no column or mark there says which sentences belong together, and "
+                f"--group {column} needs one in every split that is read; give files that have it "
+                "(--data DIR), or leave --group out."
+            )
+        choose(f"column of {found.where} (--group)", column, known)
+        return {
+            name_example(one, split, number): _group(found, one, column)
+            for number, one in enumerate(found.sentences)
+        }
+
+
+def _group(found: Sentences, sentence: Sentence, column: str) -> str:
+    """Return the group of a sentence.
+
+    Raises:
+        DataError: it has none.
+    """
+    group = sentence.groups.get(column)
+    if not group:
+        raise DataError(
+            f"{found.place(sentence)}: no group in column {column!r}, in which every sentence "
+            "needs a value; fill it in, or leave --group out."
+        )
+    return group
 
 
 def slugify(name: str) -> str:

@@ -5,18 +5,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 
 import torch
+from torch import Tensor
 
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import interrupts_held, keep_few_kernels, keep_free_memory
 from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.metrics import Metric
+from probekit.train.ablation import MeanRows, mean_rows
+from probekit.train.attribution import attribute
+from probekit.train.dev_folds import DevFolds
 from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
-from probekit.train.scoring import ScoredSplit
+from probekit.train.scoring import Assessed, ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
-from probekit.train.stream import Stream, StreamSpec
+from probekit.train.stream import Stream, StreamSpec, union
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +48,7 @@ def fit_group(
     device: str = "cpu",
     memory: int | None = None,
     predictions: bool = False,
+    ablate: bool = False,
     report: Report = lambda news: None,
 ) -> list[tuple[FitResult, ...]]:
     """Train the members of all streams and score them on dev and on other splits.
@@ -64,6 +69,7 @@ def fit_group(
         memory: bytes that rows may take; more are streamed from disk. ``None`` is half of what is
             free.
         predictions: keep the predictions of the best checkpoints.
+        ablate: find the loss on dev when the rows of each layer are their mean over train.
         report: receives the number of steps done, counted over members, and which member was
             scored last, in words.
 
@@ -86,7 +92,8 @@ def fit_group(
         interrupt = group.train()
         try:
             with nullcontext() if interrupt else interrupts_held():
-                found = group.finish(others or {}, metrics or {}, keep=predictions)
+                ways = {"keep": predictions, "ablate": ablate}
+                found = group.finish(others or {}, metrics or {}, **ways)
         except KeyboardInterrupt as late:  # held until all was found, or the second one
             interrupt = late
     if interrupt:
@@ -117,11 +124,12 @@ class _Group:
             dev_sources |= residency.sources(dev, specs, once=True)
         self._dev = ScoredSplit(dev, dev_sources, metric)
         self._judges = {id(dev): self._dev}
+        self._folds: dict[int, DevFolds] = {}
         on_disk = [one for own in sources for one in own.values() if one.resident is None]
         ahead = residency.read_ahead(len(on_disk))
         opened = iter(sources)
         self.running = [
-            SolvedStream(spec, residency, self._judge_of(spec))
+            SolvedStream(spec, residency, self._judge_of(spec), self._folds_of)
             if spec.solved
             else Stream(spec, next(opened), ahead=ahead)
             for spec in specs
@@ -137,6 +145,16 @@ class _Group:
             sources = self._residency.sources(view, judged, once=spec.solved)
             self._judges[id(view)] = ScoredSplit(view, sources, self._dev.metric)
         return self._judges[id(view)]
+
+    def _folds_of(self, member: Member) -> DevFolds | None:
+        """Return the folds of dev that a member's selection is nested in; None where it is not."""
+        select = member.spec.select
+        if select is None or not select.nested:
+            return None
+        if select.folds not in self._folds:
+            found = DevFolds(self._dev.view, self._dev.metric, select.folds)
+            self._folds[select.folds] = found
+        return self._folds[select.folds]
 
     def _finished(self) -> list[tuple[StreamSpec, Member]]:
         """Return the members that are finished, each with its stream."""
@@ -176,14 +194,36 @@ class _Group:
                 members = [(stream, member) for stream in own for member in stream.members]
                 found = judge.predict([member for _, member in members])
                 for (stream, member), predicted in zip(members, found, strict=True):
-                    member.note(stream.step, judge.scorer.score(predicted), judge.metric, predicted)
+                    folds = self._folds_of(member)
+                    by_fold = [] if folds is None else folds.scores(predicted)
+                    scores = judge.scorer.score(predicted)
+                    member.note(stream.step, scores, judge.metric, predicted, by_fold)
                     score = judge.metric.scale.text(member.last_score)
                     self._report(f"{member.name}: {score}")
                 for stream in own:
                     stream.scored_at = stream.step
 
+    def _assess_by_fold(self, member: Member, *, keep: bool) -> Assessed:
+        """Return what is said of each row of dev by the state chosen for its fold."""
+        folds = self._folds_of(member)
+        assert folds is not None, "states by fold come of nested selection alone"
+        kept = {name: value.clone() for name, value in member.probe.state_dict().items()}
+        states = {id(one.state): one.state for one in member.by_fold}
+        said: dict[int, Assessed] = {}
+        for key, state in states.items():
+            member.probe.load_state_dict(state)
+            member.probe.eval()
+            (said[key],) = self._dev.assess([member], keep=keep)
+        member.probe.load_state_dict(kept)
+        return folds.pooled(said, [id(one.state) for one in member.by_fold])
+
     def finish(
-        self, others: Mapping[str, FeatureView], metrics: Mapping[str, type[Metric]], *, keep: bool
+        self,
+        others: Mapping[str, FeatureView],
+        metrics: Mapping[str, type[Metric]],
+        *,
+        keep: bool,
+        ablate: bool,
     ) -> dict[Member, FitResult]:
         """Return members to their best checkpoint, weigh their layers, score the other splits."""
         finished, dev, splits = self._finished(), self._dev, dict[str, ScoredSplit]()
@@ -191,17 +231,35 @@ class _Group:
             sources = self._residency.sources(view, self._specs, once=True)
             splits[name] = ScoredSplit(view, sources, metrics.get(name, dev.metric))
         members = [member for _, member in finished]
+        pooled = {
+            member: self._assess_by_fold(member, keep=keep) for member in members if member.by_fold
+        }
         for member in members:
             if member.best is not None:  # a solver leaves nothing but its solution
                 member.probe.load_state_dict(member.best.state)
             member.probe.eval()
-        unscored = [member for spec, member in finished if spec.solved or spec.judge is not None]
-        for member, found in zip(unscored, dev.predict(unscored), strict=True):
-            member.settle(dev.scorer.score(found), dev.metric, found)
-        weights = dev.weigh(members)
-        predicted = {name: split.predict(members) for name, split in splits.items()}
+        said = [
+            pooled.get(member) or one
+            for member, one in zip(members, dev.assess(members, keep=keep), strict=True)
+        ]
+        for (spec, member), found in zip(finished, said, strict=True):
+            if spec.solved or spec.judge is not None or member in pooled:
+                member.settle(dev.scorer.score(found.predicted), dev.metric, found.predicted)
+        counted = attribute(dev, members, self._mean_rows() if ablate else None)
+        assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
         results = {}
         for place, (spec, member) in enumerate(finished):
-            own = {name: found[place] for name, found in predicted.items()}
-            results[member] = freeze(member, spec, dev, weights[place], splits, own, keep=keep)
+            own = {"dev": said[place]} | {name: found[place] for name, found in assessed.items()}
+            results[member] = freeze(member, spec, dev, counted[place], splits, own, keep=keep)
         return results
+
+    def _mean_rows(self) -> MeanRows:
+        """Return the mean row of each layer over what the finished members were fitted on."""
+        found: dict[Member, Tensor] = {}
+        for stream in self.running:
+            members = [one for one in stream.finished if len(one.spec.layers) > 1]
+            if members:
+                layers = union([stream.spec])["rows"]
+                source = self._residency.source(stream.spec.train, "rows", layers, once=True)
+                found.update(mean_rows(source, members))
+        return found

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.metrics.perplexity import ENDLESS
 from probekit.probe.decoders import DecoderSpec
-from probekit.probe.heads.contract import HeadSpec
+from probekit.probe.heads.contract import FusionHead, HeadSpec
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent
@@ -87,6 +87,8 @@ class Member:
         last_score: the newest dev score.
         selection_score: score of the best checkpoint on what chose it, where that was not dev.
         solved: how a solver found its values, by name; empty where none did.
+        by_fold: under nested selection the best checkpoint for each fold of dev, by what scores
+            best on the others; empty elsewhere.
         diverged: whether its loss or a trained value is no longer finite; it takes no more steps,
             and what follows is no checkpoint unless there is no other.
     """
@@ -103,15 +105,13 @@ class Member:
         """Initialise the modules from the seed and the names of head and decoder alone."""
         self.spec, self.name = spec, f"{spec.head.name} seed {seed}"
         self.normalization = normalization
-        head = spec.head.build(
-            spec.layers, train.array.dim, torch_generator(seed, "head", spec.head.name)
-        )
+        self._seed, self._dim = seed, train.array.dim
+        head = self.fresh_head()
         decoder = spec.decoder.build(
             head.width, train.n_outputs, torch_generator(seed, "decoder", spec.decoder.name)
         )
         decoder.fit_targets(torch.from_numpy(train.targets))
         if spec.start is not None:
-            start_from("head.", spec.start, head)
             start_from("decoder.", spec.start, decoder)
         head.requires_grad_(not spec.freeze_head)
         self.probe = Probe(head, decoder).to(device)
@@ -121,10 +121,23 @@ class Member:
         self.best: Checkpoint | None = None
         self.solved: Mapping[str, Any] = {}
         self.selection_score: float | None = None
+        self.by_fold: list[Checkpoint] = []
         self.diverged = False
         self.reading, self.stepping = Stopwatch(device), Stopwatch(device)
         self._loss = torch.zeros((), device=device)
         self._steps = 0
+
+    def fresh_head(self) -> FusionHead:
+        """Return the head as it is before anything is trained, on the CPU; the same each time.
+
+        A saved head that the run starts from is that saved head.
+        """
+        head = self.spec.head.build(
+            self.spec.layers, self._dim, torch_generator(self._seed, "head", self.spec.head.name)
+        )
+        if self.spec.start is not None:
+            start_from("head.", self.spec.start, head)
+        return head
 
     def count(self, loss: Tensor) -> None:
         """Note the loss of one step, a number without a graph."""
@@ -132,11 +145,23 @@ class Member:
         self._steps += 1
 
     def note(
-        self, step: int, scores: Mapping[str, float], metric: type[Metric], predicted: np.ndarray
+        self,
+        step: int,
+        scores: Mapping[str, float],
+        metric: type[Metric],
+        predicted: np.ndarray,
+        by_fold: Sequence[float] = (),
     ) -> None:
         """Record the dev scores after ``step``, and keep the state if it is the best so far.
 
         At step 0 nothing was trained, so there is no point of a curve.
+
+        Args:
+            step: steps done.
+            scores: on all of dev.
+            metric: what scored.
+            predicted: of each row of dev.
+            by_fold: under nested selection the score on dev without each fold.
         """
         score = self.last_score = scores[metric.name]
         if step:
@@ -156,10 +181,31 @@ class Member:
                 )
         if self.diverged and self.best is not None:
             return
-        sign = metric.scale.sign
-        if self.best is None or sign * score > sign * self.best.scores[metric.name]:
-            state = {name: value.clone() for name, value in self.probe.state_dict().items()}
-            self.best = Checkpoint(step, dict(scores), predicted, state)
+        self._keep_best(Checkpoint(step, dict(scores), predicted, {}), metric, by_fold)
+
+    def _keep_best(self, now: Checkpoint, metric: type[Metric], by_fold: Sequence[float]) -> None:
+        """Keep the state for what it is the best so far: all of dev, or a fold of it.
+
+        Args:
+            now: the state's scores and predictions.
+            metric: what scored.
+            by_fold: its score on dev without each fold.
+        """
+        sign, name = metric.scale.sign, metric.name
+        found = [now, *(replace(now, scores={name: score}) for score in by_fold)]
+        held: list[Checkpoint | None] = [self.best, *self.by_fold]
+        held += [None] * (len(found) - len(held))
+        better = [
+            old is None or sign * new.scores[name] > sign * old.scores[name]
+            for new, old in zip(found, held, strict=True)
+        ]
+        if any(better):  # one copy of the state, whichever of them it is the best for
+            state = {key: value.clone() for key, value in self.probe.state_dict().items()}
+            kept = [
+                replace(new, state=state) if use or old is None else old
+                for new, old, use in zip(found, held, better, strict=True)
+            ]
+            self.best, *self.by_fold = kept
 
     def settle(
         self, scores: Mapping[str, float], metric: type[Metric], predicted: np.ndarray

@@ -40,13 +40,17 @@ class Probe(nn.Module):
     @torch.no_grad()
     def predict(self, z: HeadInput, offsets: Int64[Tensor, " bounds"]) -> Targets:
         """Return one class id, or one number, per row; the probe must be in evaluation mode."""
+        return self.decoder.predict(self.evaluated(z), offsets)
+
+    @torch.no_grad()
+    def evaluated(self, z: HeadInput) -> Float[Tensor, "rows outputs"]:
+        """Return the logits that predictions are made of; the probe must be evaluating."""
         # Evaluating, decoder and head are one map where the decoder is affine: `concat` then takes
         # a (d, classes) product per layer for its (d, d) one.
         affine = self.decoder.affine
         if affine is None:
-            return self.decoder.predict(self.logits(z), offsets)
-        logits = self._run(lambda rows: self.head.project(rows, *affine), z)
-        return self.decoder.predict(logits, offsets)
+            return self.logits(z)
+        return self._run(lambda rows: self.head.project(rows, *affine), z)
 
     @torch.no_grad()
     def row_losses(

@@ -9,11 +9,13 @@ import numpy as np
 from torch import Tensor
 
 from probekit.features import FeatureView
-from probekit.probe.heads.contract import LayerWeights
+from probekit.results.record import BY_MEAN
+from probekit.train.attribution import Attribution
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
+from probekit.train.row_probabilities import RowProbabilities
 from probekit.train.sampling import class_counts, type_names
-from probekit.train.scoring import ScoredSplit, confusion_of, weights_by_class
+from probekit.train.scoring import Assessed, ScoredSplit, confusion_of, weights_by_class
 from probekit.train.stream import StreamSpec
 
 _FALLING = 0.99
@@ -34,13 +36,20 @@ class FitResult:
         best_step: step of the best dev score.
         best_epoch: the same in epochs; a fraction inside an epoch.
         test_score: test score of the best checkpoint; ``None`` without a test split.
-        scores: the metric's other scores by the best checkpoint, as ``dev/NAME``, ``test/NAME``.
+        scores: all scores of the best checkpoint, as ``dev/NAME``, ``test/NAME``: the metric's, and
+            ``loss``, ``ece`` and ``brier`` of probabilities, or the ``loss`` of numbers.
         curve: (step, mean training loss since the last point, dev score).
         weights: weight of each layer by the best checkpoint, after softmax where there is one;
             the mean over the dev rows where rows differ.
         raw_weights: the same before softmax; ``None`` for a head without one.
         class_weights: weight of each layer, averaged over the dev rows of each gold class; empty
             for a head that gives all rows the same weights.
+        initial_weights: mean weight of each layer over the dev rows before anything was trained;
+            empty for a head that gives all rows the same weights.
+        shares: share of each layer in the variance of the dev logits; empty where the logits are no
+            sum over layers, or do not vary.
+        ablation: dev loss of a row without a layer less that with all, by layer, on request.
+        ablated: ``mean`` where that was found, by the mean of a layer's rows in their place.
         diverged: whether the loss or a trained value ceased to be finite. The best checkpoint is
             from before; where none was, the scores are arbitrary, and weights that are not finite
             are left out.
@@ -53,6 +62,7 @@ class FitResult:
             linear probes that step together share their time equally.
         predictions: class number, value or loss of each row by the best checkpoint, by split name,
             on request.
+        probabilities: what the probabilities of these rows say, likewise; none of numbers.
     """
 
     state: Mapping[str, Tensor] = field(repr=False)
@@ -68,6 +78,10 @@ class FitResult:
     weights: Mapping[int, float]
     raw_weights: Mapping[int, float] | None
     class_weights: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    initial_weights: Mapping[int, float] = field(default_factory=dict)
+    shares: Mapping[int, float] = field(default_factory=dict)
+    ablation: Mapping[int, float] = field(default_factory=dict)
+    ablated: str | None = None
     diverged: bool = False
     diagnosis: Mapping[str, Any] = field(default_factory=dict)
     confusion: Mapping[str, Any] | None = None
@@ -75,15 +89,16 @@ class FitResult:
     n_head_params: int
     train_seconds: float
     predictions: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    probabilities: Mapping[str, RowProbabilities] = field(default_factory=dict, repr=False)
 
 
 def freeze(
     member: Member,
     stream: StreamSpec,
     dev: ScoredSplit,
-    weighed: LayerWeights,
+    counted: Attribution,
     others: Mapping[str, ScoredSplit],
-    predicted: Mapping[str, np.ndarray],
+    assessed: Mapping[str, Assessed],
     *,
     keep: bool,
 ) -> FitResult:
@@ -93,17 +108,22 @@ def freeze(
         member: trained, and scored on dev.
         stream: what it was trained on.
         dev: the dev split.
-        weighed: the layer weights of its dev rows.
+        counted: what its layers count there.
         others: other splits, by name.
-        predicted: what it predicts of each of them.
-        keep: keep what it predicts.
+        assessed: what it says of dev and of each of them.
+        keep: keep what it says.
     """
     best, metric = member.best, dev.metric.name
     assert best is not None, "no checkpoint was scored"
-    scores = {name: others[name].scorer.judge(rows) for name, rows in predicted.items()}
+    scores = {
+        name: split.scores(assessed[name])
+        | (dict(best.scores) if split is dev else split.scorer.judge(assessed[name].predicted))
+        for name, split in {"dev": dev, **others}.items()
+    }
     normalization = member.normalization.cut(member.spec.layers)
     head = member.probe.head
     parts = {"head": head, "decoder": member.probe.decoder, "normalization": normalization}
+    weighed = counted.weights
     weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
     finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
     return FitResult(
@@ -124,23 +144,38 @@ def freeze(
         best_epoch=best.step / max(stream.steps_per_epoch, 1),
         test_score=scores.get("test", {}).get(metric),
         scores={
-            f"{split}/{name}": score
-            for split, own in {"dev": best.scores, **scores}.items()
-            for name, score in own.items()
+            f"{split}/{name}": one for split, own in scores.items() for name, one in own.items()
         },
         curve=tuple(member.curve),
         # huge values may be finite, and what is computed from them not
         weights=weights if finite else {},
         raw_weights=raw_weights if finite else None,
         class_weights=weights_by_class(weighed, dev.view) if finite else {},
+        initial_weights=_if_finite(counted.initial),
+        shares=_if_finite(counted.shares),
+        ablation=counted.ablation or {},
+        ablated=None if counted.ablation is None else BY_MEAN,
         diverged=member.diverged or not finite,
         diagnosis=diagnose(member, stream, dev.view),
         confusion=confusion_of(dev, best.predicted),
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),
         train_seconds=member.reading.seconds + member.stepping.seconds,
-        predictions={"dev": best.predicted, **predicted} if keep else {},
+        # of dev those that gave its score: on a GPU another pass may move the last bits
+        predictions={n: one.predicted for n, one in assessed.items()} | {"dev": best.predicted}
+        if keep
+        else {},
+        probabilities={
+            name: found.probabilities
+            for name, found in assessed.items()
+            if keep and found.probabilities is not None
+        },
     )
+
+
+def _if_finite(values: Mapping[int, float]) -> Mapping[int, float]:
+    """Return values, or nothing where one is not finite."""
+    return values if all(map(math.isfinite, values.values())) else {}
 
 
 def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, Any]:

@@ -81,10 +81,19 @@ def draw(
     return np.arange(n_examples)
 
 
+Groups = Int64[np.ndarray, " examples"] | None
+"""Number of the group of each example; None where every example stands for itself."""
+
+
 def hold_out(
-    n_examples: int, share: float
+    n_examples: int, share: float, groups: Groups = None
 ) -> tuple[Int64[np.ndarray, " kept"], Int64[np.ndarray, " held"]]:
     """Split N train examples into a train and a dev part, the same one for every seed.
+
+    Args:
+        n_examples: N.
+        share: of the examples, or of the groups, that is held out.
+        groups: which examples go to the same part.
 
     Returns:
         Positions of the kept and of the held-out examples, each ascending.
@@ -92,13 +101,62 @@ def hold_out(
     Raises:
         OptionError: one of the two parts would be empty.
     """
-    wanted = round(share * n_examples)
-    if not 0 < wanted < n_examples:
-        raise OptionError(
-            f"--hold-out {share:g} of {n_examples} train sentences leaves one side empty."
-        )
-    held = _sample(n_examples, wanted, _SEED, "hold-out")
+    units, owner = _units(n_examples, groups)
+    wanted = round(share * units)
+    if not 0 < wanted < units:
+        what = "train sentences" if groups is None else "groups of train sentences (--group)"
+        raise OptionError(f"--hold-out {share:g} of {units} {what} leaves one side empty.")
+    held = np.flatnonzero(np.isin(owner, _sample(units, wanted, _SEED, "hold-out")))
     return np.setdiff1d(np.arange(n_examples), held), held
+
+
+def bootstrap_sample(
+    examples: Int64[np.ndarray, " drawn"], *, number: int, seed: int
+) -> Int64[np.ndarray, " drawn"]:
+    """Draw as many examples with replacement (Efron and Tibshirani 1993, chapter 6).
+
+    Args:
+        examples: positions of the drawn examples, ascending.
+        number: of the resample: with the seed, it alone decides.
+        seed: the run's seed.
+
+    Returns:
+        Positions, ascending; about 63 % of those given, some of them several times.
+    """
+    places = numpy_generator(seed, "resample", number).integers(len(examples), size=len(examples))
+    return examples[np.sort(places)]
+
+
+def _units(n_examples: int, groups: Groups) -> tuple[int, Int64[np.ndarray, " examples"]]:
+    """Return how many units there are to choose from, and the unit of each example."""
+    # examples of the groups 4 7 4: two units, and they are 0 1 0
+    if groups is None:
+        return n_examples, np.arange(n_examples)
+    names, owner = np.unique(groups, return_inverse=True)
+    return len(names), owner
+
+
+def fold_numbers(
+    n_examples: int, folds: int, groups: Groups = None
+) -> Int64[np.ndarray, " examples"]:
+    """Return the fold of each example, from 1 on; the same for every seed.
+
+    Without groups they are dealt out in a random order; groups go whole to the fold with the fewest
+    examples, the largest group first (as ``sklearn.model_selection.GroupKFold`` does).
+    """
+    units, owner = _units(n_examples, groups)
+    order = numpy_generator(_SEED, "folds", folds).permutation(units)
+    found = np.zeros(units, np.int64)
+    if groups is None:
+        found[order] = np.arange(units) % folds + 1
+        return found
+    # Groups of 3, 1 and 2 examples in two folds: the first fold gets the 3, the second the 2, and
+    # then, as it is the smaller one, the 1.
+    sizes, filled = np.bincount(owner), np.zeros(folds, np.int64)
+    for unit in order[np.argsort(-sizes[order], kind="stable")]:
+        fold = int(filled.argmin())
+        found[unit], filled[fold] = fold + 1, filled[fold] + sizes[unit]
+    return found[owner]
 
 
 def _sample(n_examples: int, wanted: int, seed: int, name: str) -> Int64[np.ndarray, " drawn"]:
@@ -138,28 +196,34 @@ def make_parts(view: FeatureView, select: Selection | None) -> Parts:
     if select is not None and select.kind == "cv":
         if counts := class_counts(view):
             select.check_classes(max(counts.values()))
-        order = numpy_generator(_SEED, "folds", select.folds).permutation(n_examples)
-        judged[order] = np.arange(n_examples) % select.folds + 1
+        judged = fold_numbers(n_examples, select.folds, view.groups)
     elif select is not None and select.kind == "hold-out":
-        judged[held_out(n_examples, select.share)] = 1
+        judged[held_out(n_examples, select.share, view.groups)] = 1
     seen = np.stack([judged != part if part else judged >= 0 for part in range(judged.max() + 1)])
     return Parts(seen, judged)
 
 
-def held_out(n_examples: int, share: float) -> Int64[np.ndarray, " held"]:
+def held_out(n_examples: int, share: float, groups: Groups = None) -> Int64[np.ndarray, " held"]:
     """Return the positions of the drawn examples that choose, ascending: one at least, not all.
 
+    Args:
+        n_examples: how many were drawn.
+        share: of the examples, or of the groups, that chooses.
+        groups: which examples go to the same side.
+
     Raises:
-        OptionError: there are fewer than two examples.
+        OptionError: there are fewer than two examples, or groups.
     """
-    if n_examples < 2:
+    units, owner = _units(n_examples, groups)
+    if units < 2:
+        what = "examples" if groups is None else "groups (--group)"
         raise OptionError(
-            f"--select hold-out:{share:g} needs two examples or more, and {n_examples} was drawn; "
+            f"--select hold-out:{share:g} needs two {what} or more, and {units} was drawn; "
             "draw more, or give --select dev."
         )
-    count = min(max(1, math.floor(share * n_examples + 0.5)), n_examples - 1)
-    order = numpy_generator(_SEED, "hold-out", repr(share)).permutation(n_examples)
-    return np.sort(order[:count])
+    count = min(max(1, math.floor(share * units + 0.5)), units - 1)
+    order = numpy_generator(_SEED, "hold-out", repr(share)).permutation(units)
+    return np.flatnonzero(np.isin(owner, order[:count]))
 
 
 def class_counts(view: FeatureView) -> dict[str, int]:

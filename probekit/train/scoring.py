@@ -1,22 +1,68 @@
 """Score many members on one split in one pass: each row is read and normalised once for all."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int64
 from torch import Tensor
 
 from probekit.features import FeatureView
-from probekit.metrics import AnyGold, Gold, LossGold, Metric, ValueGold, confusion
+from probekit.metrics import (
+    OF_PROBABILITIES,
+    AnyGold,
+    Gold,
+    LossGold,
+    Metric,
+    SquaredError,
+    ValueGold,
+    confusion,
+)
 from probekit.probe.heads.contract import HeadInput, LayerWeights, Reads
-from probekit.train.contributions import Contributions
 from probekit.train.member import Member
+from probekit.train.row_probabilities import Block, RowProbabilities, assess
 from probekit.train.sampling import type_names
 from probekit.train.source import Inputs, Source
 
 MOST_CLASSES = 200
 """Of more, no record should hold a confusion."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Assessed:
+    """What a member says of the rows of a split.
+
+    Attributes:
+        predicted: what the metric consumes: a class, value or loss per row.
+        probabilities: what its probabilities say; None of numbers.
+    """
+
+    predicted: np.ndarray
+    probabilities: RowProbabilities | None
+
+    @classmethod
+    def picked(
+        cls, said: Mapping[int, "Assessed"], owner: Int64[np.ndarray, " rows"]
+    ) -> "Assessed":
+        """Return what is said of each row by one of several.
+
+        Args:
+            said: what each of them says of all rows.
+            owner: by row, whose word counts.
+        """
+        # said by 7: a b c, by 9: d e f; owner 7 9 7: a e c
+        first = next(iter(said.values()))
+        predicted = first.predicted.copy()
+        probabilities = deepcopy(first.probabilities)
+        for key, one in said.items():
+            rows = owner == key
+            predicted[rows] = one.predicted[rows]
+            if probabilities is not None and one.probabilities is not None:
+                probabilities.overwrite(rows, one.probabilities)
+        return cls(predicted=predicted, probabilities=probabilities)
 
 
 class ScoredSplit:
@@ -41,45 +87,82 @@ class ScoredSplit:
     def predict(self, members: Sequence[Member]) -> list[np.ndarray]:
         """Return what the metric consumes of each member: a class, value or loss per row."""
         parts: dict[Member, list[Tensor]] = {member: [] for member in members}
-        for member, z, inputs in self._visit(members):
+        for member, z, inputs in self.visit(members):
             if self.metric.consumes == "losses":
                 found: Tensor = member.probe.row_losses(z, inputs.targets, inputs.offsets)
             else:
                 found = member.probe.predict(z, inputs.offsets)
-            parts[member].append(found.double() if found.is_floating_point() else found)
-        return [torch.cat(parts[member]).cpu().numpy() for member in members]
+            parts[member].append(found)
+        return [_joined(parts[member]) for member in members]
 
-    def weigh(self, members: Sequence[Member]) -> list[LayerWeights]:
-        """Return each member's layer weights, one vector, or one per row where they differ.
+    def assess(self, members: Sequence[Member], *, keep: bool) -> list[Assessed]:
+        """Return what `predict` does of each member, and what its probabilities say.
 
-        Those of a sum of maps (``concat``) are what its layers contribute: see `Contributions`.
+        They say nothing of numbers, nor of classes that are scored by their losses alone.
+
+        Args:
+            members: in evaluation mode.
+            keep: keep the probabilities of every row.
         """
-        parts: dict[Member, list[LayerWeights]] = {member: [] for member in members}
-        sums = {  # members whose h is a sum of maps of its layers
-            member: Contributions(member.probe)
+        parts: dict[Member, list[Tensor]] = {member: [] for member in members}
+        blocks: dict[Member, list[Block]] = {member: [] for member in members}
+        for member, z, inputs in self.visit(members):
+            found, block = self._assess_block(member, z, inputs, keep=keep)
+            parts[member].append(found)
+            blocks[member] += [] if block is None else [block]
+        return [
+            Assessed(
+                predicted=_joined(parts[member]),
+                probabilities=RowProbabilities.joined(own) if (own := blocks[member]) else None,
+            )
             for member in members
-            if member.probe.head.layer_maps() is not None
-        }
-        read = [one for one in members if one in sums or one.probe.head.per_row]
-        for member, z, _ in self._visit(read):
-            if member not in sums:
-                parts[member].append(member.probe.head.layer_weights(z))
-            elif isinstance(z, Tensor):
-                sums[member].add(z)
-        for member in members:
-            if member in sums:
-                parts[member].append(sums[member].weights())
-            elif not member.probe.head.per_row:
-                parts[member].append(member.probe.head.layer_weights(None))
-        return [LayerWeights.concatenate(parts[member]) for member in members]
+        ]
 
-    def _visit(self, members: Sequence[Member]) -> Iterator[tuple[Member, HeadInput, Inputs]]:
+    @torch.no_grad()
+    def _assess_block(
+        self, member: Member, z: HeadInput, inputs: Inputs, *, keep: bool
+    ) -> tuple[Tensor, Block | None]:
+        probe, targets, offsets = member.probe, inputs.targets, inputs.offsets
+        decoder = probe.decoder
+        if self.metric.consumes != "losses":
+            logits = probe.evaluated(z)
+            found = decoder.predict(logits, offsets)
+            if self.metric.consumes == "values":
+                return found, None
+            return found, assess(decoder, logits, targets, offsets, predicted=found, kept=keep)
+        logits = probe.logits(z)
+        losses = decoder.row_losses(logits, targets, offsets)
+        if len(self.view.labels):
+            return losses, None
+        return losses, assess(decoder, logits, targets, offsets, predicted=None, kept=keep)
+
+    def scores(self, assessed: Assessed) -> dict[str, float]:
+        """Return loss, calibration error and Brier score, as far as they are defined."""
+        if self.metric.consumes == "values":
+            (error,) = SquaredError(self.scorer.gold).score(assessed.predicted).values()
+            return {"loss": error}
+        if assessed.probabilities is None:
+            return {}
+        rows, gold = assessed.probabilities.scores, LossGold(len(self.view))
+        return {
+            name: score
+            for metric in OF_PROBABILITIES
+            for name, score in metric(gold).score(rows).items()
+        }
+
+    def visit(self, members: Sequence[Member]) -> Iterator[tuple[Member, HeadInput, Inputs]]:
         """Yield each block of rows for each member, as it reads them and as they came."""
         for reads, source in self.sources.items():
             chosen = [member for member in members if member.spec.head.reads == reads]
             for inputs in source.blocks() if chosen else ():
                 for member in chosen:
                     yield member, inputs.of(member.normalization, member.spec.layers), inputs
+
+
+def _joined(parts: Sequence[Tensor]) -> np.ndarray:
+    """Return what was found of every block, numbers in float64."""
+    found = torch.cat(list(parts)).cpu()
+    return (found.double() if found.is_floating_point() else found).numpy()
 
 
 def gold_of(view: FeatureView, metric: type[Metric]) -> AnyGold:

@@ -29,6 +29,8 @@ def test_runs_of_a_sweep(entries, bert, corpus, here):
     assert row["score_b"] == pytest.approx(sum(scores["last"]) / 2)
     assert row["low"] <= row["difference"] <= row["high"]
     assert (row["n_seeds"], row["split"], row["samples"]) == (2, "dev", 200)
+    outcome = done(*words[:-1], "--metric", "loss", "--samples", "200").out
+    assert outcome.splitlines()[0].strip() == "dev loss (nats), smaller is better"
 
 
 def test_a_table_and_two_lines(file):
@@ -39,6 +41,26 @@ def test_a_table_and_two_lines(file):
     assert "500 samples of 60 sentences" in lines[-2]
     assert lines[-1].startswith("over 2 paired seeds: +")
     assert outcome.err == ""
+
+
+def test_all_settings_of_a_file(file):
+    words = ("compare", "--all", file, "--samples", "500", "--where")
+    lines = done(*words, "head=last,p32", "--where", "seed=0").out.splitlines()
+    assert lines[2].split()[:2] == ["last", "p32"] and lines[2].endswith("lower")
+    assert lines[4] == "test span F1 (%), means over the seeds of both; all 1 pairs"
+    # two seeds say too little of other seeds
+    assert done(*words, "head=last,p32").out.splitlines()[2].endswith("open")
+    rows = done("compare", file, "--all", "--samples", "500", "--json").rows
+    assert [(row["a"], row["b"]) for row in rows] == [
+        ("last", "mean"), ("last", "p32"), ("mean", "p32")
+    ]  # fmt: skip
+    assert rows[0]["why_not"] == "no predictions were kept" and rows[0]["p"] is None
+    assert rows[1]["over"] == "seeds and sentences"
+
+
+def test_two_runs_are_wanted(file):
+    message = refused("compare", f"{file}#head=p32")
+    assert message.startswith("compare takes two runs, RUN_A and RUN_B; found 1. With --all it")
 
 
 def test_conditions_hold_for_both(file):
@@ -54,6 +76,13 @@ def test_conditions_hold_for_both(file):
         ("#head=p32", "#head=mean", (), "FILE#head=p32 has seeds 0, 1, FILE#head=mean has 0: "),
         ("#head=p32", "#head=mean", ("--where", "seed=0"), "FILE#head=mean, seed 0: its predict"),
         ("#head=p32", "#head=last", ("--samples", "3"), "--samples 3: an interval needs at least"),
+        (
+            "#head=p32",
+            "#head=last",
+            ("--metric", "brier"),
+            "FILE#head=p32, seed 0: brier is a score of probabilities, and its predictions hold ",
+        ),
+        ("#head=p32", "#head=last", ("--metric", "los"), "unknown metric 'los'. Did you mean 'lo"),
         ("#hed=p32", "#head=last", (), "unknown option 'hed'. Did you mean 'head'?"),
         ("#12ab", "#head=last", (), "FILE#12ab: no record has a key that starts with '12ab'."),
         (".old", "#head=last", (), "FILE.old: no such file; run `probekit train`"),

@@ -48,6 +48,27 @@ def test_a_class_that_does_not_occur(made_up):
     assert message == "no class PERS in these records; choose from LOC, MISC, ORG, PER."
 
 
+def test_a_folder_of_records_with_a_look(here):
+    for task, seen in (("b", 9), ("a", 90)):
+        record = make_record(task=task, seen={"examples": seen})
+        append_record(here / "runs" / "model" / f"{task}.jsonl", record)
+    look = ("--width", "3.3", "--title", "Tasks", "--font-size", "7", "-o", "w.svg")
+    assert done("plot", "weights", "runs", *look).out == "w.svg\n"
+    assert 'width="237.6pt"' in (here / "w.svg").read_text()  # 3.3 of 72
+    assert done("table", "runs").out.count("p32") == 2
+
+
+def test_overlays_and_what_they_cannot_be(here):
+    for model in ("one", "two"):
+        for depth in range(3):
+            append_record("r.jsonl", make_record("last", model=model, depth=depth))
+    assert done("plot", "depth", "r.jsonl", "--overlay", "model,head", "--relative").out
+    message = refused("plot", "depth", "r.jsonl", "--overlay", "mdoel")
+    assert message.startswith("unknown overlay 'mdoel'. Did you mean 'model'? Choose from: head, ")
+    message = refused("plot", "depth", "r.jsonl", "--width", "85")
+    assert message == "a width of 85 inches: give one from 1.5 to 40 inches."
+
+
 def test_the_name_follows_the_kind(records, here):
     where = ("--where", "head=p32", "--where", "shots=8")
     assert done("plot", "weights", records, *where).out == "weights.png\n"
@@ -61,6 +82,10 @@ def test_the_name_follows_the_kind(records, here):
         (("--split", "banana"), "depth, fewshot, fraction, classes"),
         (("--along", "epoch"), "learning"),
         (("--raw",), "weights"),
+        (("--of", "shares"), "weights"),
+        (("--per-seed",), "weights"),
+        (("--overlay", "task"), "depth"),
+        (("--relative",), "depth"),
     ],
 )
 def test_options_of_other_figures(records, option, taken):

@@ -35,6 +35,11 @@ def test_predictions_equal_those_of_training(head, corpus, predictions, here):
     assert [row["words"] for row in rows] == sentences
     assert [row["labels"] for row in rows] == list(predictions.values())
     assert {label for row in rows for label in row["labels"]} == {"O", "B-LOC"}
+    for row in rows:
+        assert [next(iter(word)) for word in row["probabilities"]] == row["labels"]
+        assert all(
+            sum(word.values()) == pytest.approx(1, abs=1e-5) for word in row["probabilities"]
+        )
 
 
 def test_stdin_as_a_table_of_words_and_labels(head):

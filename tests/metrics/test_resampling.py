@@ -8,8 +8,9 @@ from scipy import stats
 from seqeval.metrics import f1_score as seqeval_f1
 from sklearn import metrics as sklearn
 
-from probekit.metrics import METRICS, Gold, LossGold, ValueGold
+from probekit.metrics import METRICS, Gold, LossGold, Metric, ValueGold
 from probekit.results.comparison.bootstrap import counts, draws
+from tests.metrics.cases import random_row_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -19,12 +20,37 @@ N_ROWS = int(OFFSETS[-1])
 NAMES = {"f1": ("0", "1"), "span-f1": TAGS}
 
 
+def calibration_error(rows):
+    """The calibration error, bin after bin."""
+    bins = np.digitize(rows["confidence"].astype(float), np.arange(1, 15) / 15, right=True)
+    gaps = [
+        abs(rows["confidence"][bins == b].astype(float).sum() - rows["right"][bins == b].sum())
+        for b in range(15)
+    ]
+    return sum(gaps) / len(rows)
+
+
 def _case(name, seed):
     """Gold labels and predictions of a split, and an outside judge of some of its rows."""
     random = np.random.default_rng(seed)
     if METRICS[name].consumes == "losses":
         losses = random.exponential(2, N_ROWS)
         return LossGold(N_ROWS, OFFSETS), losses, lambda rows, _: math.exp(losses[rows].mean())
+    if METRICS[name].consumes == "probabilities":
+        found = random_row_scores(N_ROWS, seed)
+        judge = {
+            "loss": lambda rows, _: np.nanmean(found["loss"][rows].astype(float)),
+            "brier": lambda rows, _: found["brier"][rows].astype(float).mean(),
+            "ece": lambda rows, _: calibration_error(found[rows]),
+        }
+        return LossGold(N_ROWS, OFFSETS), found, judge[name]
+    if name == "squared-error":
+        one, two = random.normal(size=(2, N_ROWS))
+        return (
+            ValueGold(one, OFFSETS),
+            two,
+            lambda rows, _: sklearn.mean_squared_error(one[rows], two[rows]),
+        )
     if METRICS[name].consumes == "values":
         values = random.integers(0, 6, (2, N_ROWS)) / 2.0  # ties
         values[1] += values[0] * random.random()
@@ -99,3 +125,19 @@ def test_losses_without_end_are_the_same_in_every_sample(loss):
     losses = np.array([1.0, loss, 4.0])
     expected = scorer.score(losses)["perplexity"]
     assert scorer.resampler(losses)(np.ones((2, 3))).tolist() == [expected] * 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", METRICS)
+def test_without_each_sentence_equals_an_outside_judge(name, seed, monkeypatch):
+    monkeypatch.setattr("probekit.metrics.contract._AT_ONCE", 3 * len(LENGTHS))
+    gold, predicted, judge = _case(name, seed)
+    scorer = METRICS[name](gold)
+    expected = []
+    for left in range(len(LENGTHS)):
+        drawn = np.delete(np.arange(len(LENGTHS)), left)
+        rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])
+        expected.append(judge(rows, drawn))
+    assert scorer.left_out(predicted) == pytest.approx(expected)
+    # as every metric does that gives no shorter way
+    assert Metric.left_out(scorer, predicted) == pytest.approx(expected)

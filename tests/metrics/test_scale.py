@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from probekit.metrics import METRICS, Gold, LossGold, Scale, ValueGold, scale_of
+from probekit.metrics import METRICS, Gold, LogLoss, LossGold, Scale, ValueGold, scale_of
+from tests.metrics.cases import best_prediction
 
 
 def test_every_metric_says_how_it_is_shown():
@@ -13,6 +14,7 @@ def test_every_metric_says_how_it_is_shown():
         assert scale_of(name) is metric.scale
     assert scale_of("perplexity") == Scale(percent=False, greater_is_better=False)
     assert scale_of("of a newer version") == Scale()
+    assert not scale_of("unseen rows").percent
 
 
 def test_best_is_the_first_of_the_best():
@@ -31,13 +33,16 @@ def test_intervals_end_where_scores_do():
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_the_lowest_score_is_that_of_the_worst_predictions(name):
+def test_the_lowest_score_is_that_of_the_worst_predictions_or_the_least_error(name):
     ids, offsets = np.array([0, 1, 0, 1]), np.array([0, 2, 4])
     worst = {
         "classes": (Gold(ids, offsets, ("O", "B-A")), 1 - ids),
         "values": (ValueGold(ids * 1.0, offsets), ids * -1.0),
         "losses": (LossGold(4, offsets), np.zeros(4)),
+        "probabilities": (LossGold(4, offsets), best_prediction(LossGold(4), LogLoss)[:4]),
     }
+    if name == "squared-error":
+        worst["values"] = (worst["values"][0], ids * 1.0)
     gold, predicted = worst[METRICS[name].consumes]
     score = METRICS[name](gold).score(predicted)[name]
     found = scale_of(name).lowest

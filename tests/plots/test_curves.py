@@ -226,11 +226,37 @@ def test_one_seed_has_no_interval():
     assert figure.legends[0].get_title().get_text() == "one seed"
 
 
-def test_curves_stand_beside_each_other_only_where_intervals_need_the_room():
-    for seeds, apart in ((2, True), (1, False)):
-        axes = plot_fewshot(fewshot_records(heads=("last", "p32"), seeds=seeds)).axes[0]
-        starts = {line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 3}
-        assert (starts != {8}) == apart and len(starts) == 1 + apart
+def test_points_of_one_amount_stand_beside_each_other_on_lines_of_their_own_slope():
+    heads = ("last", "p32", "dwatt")
+    axes = plot_fewshot(fewshot_records(heads=heads, seeds=2)).axes[0]
+    curves = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    shifts = [np.log2(line.get_xdata() / np.array([8, 32, 128])) for line in curves]
+    for own in shifts:  # a line is moved as a whole, so that its slope is that of its scores
+        assert own == pytest.approx([own[0]] * 3)
+    starts = [own[0] for own in shifts]
+    assert starts == pytest.approx([-0.3, 0, 0.3])
+    grounds = [patch.get_bbox() for patch in axes.patches]
+    assert len(grounds) == 3
+    for line in curves:
+        for x, ground in zip(line.get_xdata(), grounds, strict=True):
+            assert ground.x0 < x < ground.x1
+    low, high = axes.get_xlim()
+    assert low < grounds[0].x0 and grounds[-1].x1 < high
+
+
+def test_points_stand_where_they_belong_without_intervals():
+    axes = plot_fewshot(fewshot_records(heads=("last", "p32"), seeds=1)).axes[0]
+    assert {line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 3} == {8}
+    assert not axes.patches
+
+
+def test_points_of_neighbouring_amounts_do_not_mix():
+    records = [r for k in (8, 10) for r in sample_records(("last", "p32"), shots=k, seeds=2)]
+    axes = plot_fewshot(records).axes[0]
+    at_8, at_10 = np.transpose(
+        [line.get_xdata() for line in axes.lines if line.get_linewidth() > 1]
+    )
+    assert max(at_8) < 9 < min(at_10)
 
 
 def test_depths_at_one_number_of_shots_are_left_out_of_curves(caplog):

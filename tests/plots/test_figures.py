@@ -11,7 +11,13 @@ from probekit.plots import PLOTS
 from probekit.plots.style import curve_styles
 from probekit.probe.heads import HEADS as ALL_HEADS
 from probekit.train.baselines.records import GUESSES
-from tests.plots.samples import fewshot_records, fraction_records, meshes_of, sample_records
+from tests.plots.samples import (
+    depth_records,
+    fewshot_records,
+    fraction_records,
+    meshes_of,
+    sample_records,
+)
 from tests.results.samples import HEADS, make_record
 
 LONG = "an-organisation/a-model-with-a-very-long-name-Instruct.Q4_1.gguf"
@@ -35,6 +41,8 @@ SAMPLES = {
     "attention": lambda **options: sample_records(
         **options | {"heads": ("attention-fusion", "dwatt")}
     ),
+    "overthinking": lambda **options: depth_records(**options),
+    "exit": lambda **options: depth_records(refits=False, **options),
 }
 
 

@@ -4,13 +4,15 @@ import pytest
 
 from probekit.plots import PLOTS
 from probekit.plots.naming import seeds_text
-from tests.plots.samples import fewshot_records, fraction_records, sample_records
+from tests.plots.samples import depth_records, fewshot_records, fraction_records, sample_records
 from tests.results.samples import make_record
 
 RECORDS = {
     "depth": lambda: sample_records(("last",), seeds=3, depths=(0, 1, 2)),
     "fewshot": lambda: fewshot_records(heads=("last",), seeds=3),
     "fraction": lambda: fraction_records(heads=("last",), seeds=3),
+    "overthinking": lambda: depth_records(heads=("last",)),
+    "exit": lambda: depth_records(heads=("last",), refits=False),
     "attention": lambda: [
         make_record("dwatt", seed, class_weights={"O": {1: 0.25, 2: 0.75}}) for seed in range(3)
     ],
@@ -27,8 +29,9 @@ def test_seeds(counts, text):
 
 
 def _texts(figure):
-    """Return what the figure says of what is drawn: legends' titles and axes' labels."""
+    """Return what the figure says of what is drawn: legends' titles, labels and notes."""
     found = [legend.get_title().get_text() for legend in figure.legends]
+    found.append(figure.get_supxlabel())
     return " ".join([*found, *(axes.get_xlabel() for axes in figure.axes)]).replace("\n", " ")
 
 

@@ -10,7 +10,7 @@ from probekit.results.summaries.by_class import (
     class_scores,
     mean_class_scores,
     mean_class_weights,
-    most_frequent,
+    most_confused,
     total_confusion,
 )
 from tests.results.samples import make_record
@@ -72,7 +72,7 @@ def test_confusions_are_added_by_name():
 
 def test_rare_classes_become_one():
     counts = np.array([[5, 1, 0, 0], [1, 1, 0, 0], [2, 0, 9, 1], [0, 1, 1, 1]])
-    assert most_frequent(list("abcd"), counts, 4)[0] == list("abcd")
-    names, merged = most_frequent(list("abcd"), counts, 3)
+    assert most_confused(list("abcd"), counts, 4)[0] == list("abcd")
+    names, merged = most_confused(list("abcd"), counts, 3)
     assert names == ["a", "c", "2 others"]
     assert merged.tolist() == [[5, 0, 1], [2, 9, 1], [1, 1, 3]]

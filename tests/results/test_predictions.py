@@ -1,13 +1,20 @@
 """Side files of predictions: classes, values and losses survive; others are refused."""
 
+import json
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from probekit.errors import MissingFileError, RecordError, StorageError
+from probekit.metrics import ROW_SCORES
 from probekit.results.predictions import About, Predicted, read_predicted, write_predicted
 
+README = Path(__file__).parent.parent.parent / "README.md"
 ABOUT = About(key="ab" * 32, metric="span-f1", labels_fingerprint="cd" * 32, classes=("O", "B-é"))
 OFFSETS = np.array([0, 2, 2, 5])
 IDS = ("dev-0", "dev-1", "dev-2")
@@ -31,13 +38,74 @@ LOSSES = Predicted(
 )
 
 
+def _row_scores(right, losses=None):
+    random = np.random.default_rng(0)
+    found = np.empty(len(right), ROW_SCORES)
+    found["right"] = right
+    for name in ("loss", "confidence", "brier"):
+        found[name] = random.random(len(right))
+    found["loss"][1] = np.nan  # a class that train did not have
+    if losses is not None:
+        found["loss"] = losses
+    return found
+
+
+def _probabilities(rows, kept):
+    return np.random.default_rng(1).dirichlet(np.ones(kept), rows).astype(np.float16)
+
+
+WORDS = (("EU", "rejects"), (), ("a", "é b", "c"))
+WITH_PROBABILITIES = {
+    "all classes": replace(
+        CLASSES,
+        texts=WORDS,
+        probabilities=_probabilities(5, 2),
+        row_scores=_row_scores(CLASSES.predicted == CLASSES.gold),
+    ),
+    "the top classes": replace(
+        CLASSES,
+        texts=WORDS,
+        kept=np.array([[0, 1], [1, 0], [1, 0], [0, 1], [0, 1]]),
+        probabilities=_probabilities(5, 2),
+        row_scores=_row_scores(CLASSES.predicted == CLASSES.gold),
+    ),
+    "tokens": replace(
+        LOSSES,
+        texts=("one text", "", "another\nof two lines"),
+        gold=np.array([7, 5, 9, 9, 1]),
+        kept=np.array([[7, 3], [2, 0], [5, 9], [9, 6], [8, 1]], np.int32),
+        probabilities=_probabilities(5, 2),
+        row_scores=_row_scores([True, False, False, True, False], LOSSES.predicted),
+    ),
+    "pairs": Predicted(
+        ids=IDS,
+        offsets=np.arange(4),
+        content="values",
+        predicted=np.ones(3),
+        gold=np.arange(3.0),
+        texts=(("a", "b"), ("c", ""), ("d", "e")),
+    ),
+}
+
+
 def _same(one, two):
     assert (one.ids, one.content, one.names) == (two.ids, two.content, two.names)
-    for name in ("offsets", "predicted", "gold"):
+    assert one.texts == two.texts
+    for name in ("offsets", "predicted", "gold", "kept", "probabilities"):
         assert np.array_equal(getattr(one, name), getattr(two, name))
+    if one.probabilities is not None:
+        assert one.probabilities.dtype == two.probabilities.dtype == np.float16
+    assert (one.row_scores is None) == (two.row_scores is None)
+    if one.row_scores is not None:
+        assert one.row_scores.dtype == two.row_scores.dtype
+        assert one.row_scores.tobytes() == two.row_scores.tobytes()
 
 
-@pytest.mark.parametrize("found", [CLASSES, VALUES, LOSSES], ids=lambda found: found.content)
+@pytest.mark.parametrize(
+    "found",
+    [CLASSES, VALUES, LOSSES, *WITH_PROBABILITIES.values()],
+    ids=[*("classes", "values", "losses"), *WITH_PROBABILITIES],
+)
 def test_round_trip(tmp_path, found):
     path = tmp_path / "new" / "p.parquet"
     write_predicted(path, ABOUT, {"dev": found, "test": found})
@@ -59,6 +127,40 @@ def test_columns_are_names_that_people_can_read(tmp_path):
         "predicted": ["O", "B-é"],
     }
     assert rows[1]["gold"] == []
+
+
+@pytest.mark.parametrize("name", ["all classes", "the top classes", "tokens", "pairs"])
+def test_pandas_reads_it_as_the_readme_says(tmp_path, name):
+    """A row per word, its probabilities in the order of the classes or of those kept."""
+    found = WITH_PROBABILITIES[name]
+    write_predicted(tmp_path / "p", ABOUT, {"dev": found})
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    (block,) = (one for one in blocks if "explode" in one)
+    space = {"file": tmp_path / "p"}
+    exec(compile(block, "README.md", "exec"), space)
+    rows = space["rows"].dropna(subset="loss" if name == "tokens" else "predicted")
+    assert len(rows) == len(found.predicted) and space["classes"] == list(ABOUT.classes)
+    if found.probabilities is not None:
+        assert np.array_equal(np.stack(rows["probabilities"]), found.probabilities)
+    if name == "all classes":
+        assert rows["words"].tolist() == [word for words in WORDS for word in words]
+
+
+def test_files_of_earlier_versions_are_still_read(tmp_path):
+    """With the columns of version 0.1, as its code wrote them."""
+    labels = [["O", "B-X"], [], ["B-é", "O", "I-X"]]
+    common = {"split": ["dev"] * 3, "id": list(IDS)}
+    files = {
+        "classes": common | {"gold": labels, "predicted": [["O", "B-é"], [], ["B-é", "O", "O"]]},
+        "values": common
+        | {"gold": [[0.25, 1], [], [2.0, 3, 5]], "predicted": [[0.5, 1], [], [2.0, 3, -1]]},
+        "losses": common | {"loss": [[0.0, 1], [], [2.0, 3, 4]]},
+    }  # fmt: skip
+    expected = {"classes": CLASSES, "values": VALUES, "losses": LOSSES}
+    about = {b"probekit": json.dumps(asdict(ABOUT)).encode()}
+    for name, columns in files.items():
+        pq.write_table(pa.table(columns).replace_schema_metadata(about), tmp_path / name)
+        _same(read_predicted(tmp_path / name)[1]["dev"], expected[name])
 
 
 def test_a_file_of_the_first_version_has_its_names_sorted(tmp_path):

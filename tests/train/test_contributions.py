@@ -41,10 +41,10 @@ def parts_of(probe, z):
 
 
 def contributions(probe, z, size):
-    found = Contributions(probe)
+    found = Contributions(probe.head, probe.decoder.logit_weight)
     for first in range(0, len(z), size):
         found.add(z[first : first + size])
-    return found.weights()
+    return found
 
 
 @pytest.mark.parametrize("size", [200, 64, 1])
@@ -52,7 +52,7 @@ def test_equal_a_direct_computation_whatever_the_blocks(size):
     probe, z = probe_and_rows()
     decoder = probe.decoder.weight.detach().double().numpy()
     expected = shares(parts_of(probe, z) @ decoder.T)
-    found = contributions(probe, z, size)
+    found = contributions(probe, z, size).weights()
     assert found.layers == LAYERS and found.weights.dtype == torch.float64
     assert found.weights.numpy() == pytest.approx(expected, abs=1e-5)
     assert float(found.weights.sum()) == pytest.approx(1, abs=1e-12)
@@ -70,7 +70,7 @@ def test_they_are_parts_of_what_the_probe_computes():
 def test_a_decoder_that_is_not_affine_leaves_h():
     probe, z = probe_and_rows("mlp")
     assert probe.decoder.affine is None
-    found = contributions(probe, z, 64)
+    found = contributions(probe, z, 64).weights()
     assert found.weights.numpy() == pytest.approx(shares(parts_of(probe, z)), abs=1e-5)
 
 
@@ -78,7 +78,7 @@ def test_a_single_output_is_not_its_own_mean():
     probe, z = probe_and_rows(n_classes=1)
     weight = probe.decoder.affine[0].detach().double().numpy()
     expected = shares(parts_of(probe, z) @ weight.T)
-    assert contributions(probe, z, 64).weights.numpy() == pytest.approx(expected, abs=1e-5)
+    assert list(contributions(probe, z, 64).shares().values()) == pytest.approx(expected, abs=1e-5)
     assert np.ptp(expected) > 0.01
 
 
@@ -87,7 +87,7 @@ def test_a_layer_that_the_map_ignores_has_nothing_whatever_its_norm():
     z[:, 0] = 5.0  # a large map of what never varies
     with torch.no_grad():
         probe.head.weight[0] *= 100
-    found = contributions(probe, z, 64).by_layer()
+    found = contributions(probe, z, 64).shares()
     assert abs(found[1]) < 1e-3
     assert probe.head.layer_weights().by_layer()[1] > 0.9
 
@@ -96,10 +96,12 @@ def test_logits_that_do_not_vary_have_even_shares():
     probe, z = probe_and_rows()
     with torch.no_grad():
         probe.decoder.weight.zero_()
-    assert contributions(probe, z, 64).weights.tolist() == [1 / 3] * 3
+    found = contributions(probe, z, 64)
+    assert found.weights().weights.tolist() == [1 / 3] * 3 and found.shares() == {}
     with torch.no_grad():
         probe.decoder.weight.fill_(float("inf"))
-    assert contributions(probe, z, 64).weights.isnan().all()
+    found = contributions(probe, z, 64)
+    assert found.weights().weights.isnan().all() and found.shares() == {}
 
 
 def test_training_records_them(tmp_path):

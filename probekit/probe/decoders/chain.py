@@ -1,4 +1,4 @@
-"""Linear chains over packed sentences: log partition functions and best paths.
+"""Linear chains over packed sentences: log partition functions, marginals and best paths.
 
 A path y_1..y_T of tags scores ``start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t,
 y_t+1] + end[y_T]`` (Lafferty et al. 2001). One Python loop runs over the words of the longest
@@ -28,6 +28,14 @@ class Chain:
     transitions: Float[Tensor, "tags tags"]
     start: Float[Tensor, " tags"]
     end: Float[Tensor, " tags"]
+
+    def reversed(self) -> "Chain":
+        """Return the scores of the same paths from their last tag to their first."""
+        return Chain(self.transitions.t(), self.end, self.start)
+
+    def double(self) -> "Chain":
+        """Return the same scores in float64."""
+        return Chain(self.transitions.double(), self.start.double(), self.end.double())
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +90,38 @@ def log_partition(
     """
     first, *rest = torch.split(emissions, list(packing.sizes))
     alpha, done = chain.start + first, list[Tensor]()
-    moderate = bool(chain.transitions.detach().abs().max() <= LARGEST)
-    odds = chain.transitions.exp() if moderate else None
+    odds = _odds(chain)
     for word in rest:
         alpha = _leave(alpha, len(word), done)
         alpha = _sum_paths(alpha, chain, odds) + word
     return (torch.cat([alpha, *reversed(done)]) + chain.end).logsumexp(1)
+
+
+def log_marginals(
+    chain: Chain, emissions: Float[Tensor, "rows tags"], packing: Packing
+) -> Float[Tensor, "rows tags"]:
+    """Return, packed, log p(tag of a word | sentence), summed over all paths (forward-backward).
+
+    Args:
+        chain: the other scores.
+        emissions: packed rows, one or more.
+        packing: where the sentences lie.
+    """
+    words, odds = torch.split(emissions, list(packing.sizes)), _odds(chain)
+    forward = [chain.start + words[0]]
+    for word in words[1:]:
+        forward.append(_sum_paths(forward[-1][: len(word)], chain, odds) + word)
+    # The recursion from the last word is the same one along the chain read backwards. Of sentences
+    # of 3 and 2 words (sizes 2 2 1), at word 1 the first has what follows its word, word 2, and the
+    # second, which ends there, has the scores of last tags alone.
+    back, odds = chain.reversed(), None if odds is None else odds.t()
+    following = chain.end.expand(len(words[-1]), -1)
+    backward = [following]
+    for word, size in zip(reversed(words[1:]), reversed(packing.sizes[:-1]), strict=True):
+        ending = chain.end.expand(size - len(word), -1)
+        following = torch.cat([_sum_paths(following + word, back, odds), ending])
+        backward.append(following)
+    return (torch.cat(forward) + torch.cat(backward[::-1])).log_softmax(1)
 
 
 def best_paths(
@@ -109,11 +143,16 @@ def best_paths(
     return _follow(back, last, packing.sizes)
 
 
+def _odds(chain: Chain) -> Tensor | None:
+    """Return exp(transitions), None where one is too large or small for sums in float32."""
+    moderate = bool(chain.transitions.detach().abs().max() <= LARGEST)
+    return chain.transitions.exp() if moderate else None
+
+
 def _sum_paths(alpha: Tensor, chain: Chain, odds: Tensor | None) -> Tensor:
     """Return log sum_i exp(alpha_i + transitions_ij).
 
-    A matrix product with ``odds``, exp(transitions), is 15 times faster; None where one is too
-    large or small for sums in float32.
+    A matrix product with ``odds`` (of `_odds`) is 15 times faster.
     """
     if odds is None:
         return (alpha.unsqueeze(2) + chain.transitions).logsumexp(1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-from jaxtyping import Bool, Float, Int64, Shaped
+from jaxtyping import Bool, Float, Float64, Int64, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -26,6 +26,8 @@ Targets = Int64[Tensor, " rows"] | Float[Tensor, " rows"]
 """Class ids, or numbers."""
 
 Losses = Float[Tensor, " rows"]
+
+LogProbabilities = Float64[Tensor, "rows classes"]
 
 Offsets = Int64[Tensor, " bounds"] | None
 """Example e owns rows ``offsets[e]:offsets[e + 1]``; None is one example."""
@@ -83,6 +85,11 @@ class Decoder(nn.Module, ABC):
         """
         return None
 
+    @property
+    def logit_weight(self) -> Float[Tensor, "classes width"] | None:
+        """Weight of the map from h to the logits in evaluation mode, if that is affine."""
+        return None if self.affine is None else self.affine[0]
+
     def fit_targets(self, targets: Targets) -> None:
         """Learn what the decoder must know of the train targets before the first step.
 
@@ -125,6 +132,13 @@ class Decoder(nn.Module, ABC):
     def predict(self, logits: Logits, offsets: Offsets = None) -> Targets:
         """Return one class id per row, or one number."""
 
+    def log_probabilities(self, logits: Logits, offsets: Offsets = None) -> LogProbabilities | None:
+        """Return the logarithm of each class's probability in each row; None of numbers.
+
+        In float64: their exponentials sum to 1 within 1e-12.
+        """
+        return None
+
     def loss(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Float[Tensor, ""]:
         """Return the training loss: the mean of `row_losses` over rows that count, 0 without any.
 
@@ -156,6 +170,10 @@ class Classifier(Decoder):
     def predict(self, logits: Logits, offsets: Offsets = None) -> Int64[Tensor, " rows"]:
         """Return the class with the largest logit in each row."""
         return logits.argmax(1)
+
+    def log_probabilities(self, logits: Logits, offsets: Offsets = None) -> LogProbabilities:
+        """Return log softmax of the logits."""
+        return logits.double().log_softmax(1)
 
 
 @dataclass(frozen=True, kw_only=True)

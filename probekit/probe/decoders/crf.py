@@ -10,13 +10,14 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from probekit.errors import OptionError
-from probekit.probe.decoders.chain import Chain, best_paths, log_partition, pack
+from probekit.probe.decoders.chain import Chain, best_paths, log_marginals, log_partition, pack
 from probekit.probe.decoders.contract import (
     UNSEEN_LOSS,
     Decoder,
     DecoderSpec,
     Fused,
     Logits,
+    LogProbabilities,
     Losses,
     Objective,
     Offsets,
@@ -138,6 +139,18 @@ class CRFDecoder(Decoder):
         if len(logits):
             tags[packing.rows] = best_paths(self._chain(), logits[packing.rows], packing)
         return tags
+
+    def log_probabilities(self, logits: Logits, offsets: Offsets = None) -> LogProbabilities:
+        """Return the log marginal probability of each tag at each word.
+
+        The tag that is most probable by itself need not be that of the best path.
+        """
+        packing = pack(_bounds(logits, offsets))
+        found = torch.empty_like(logits, dtype=torch.float64)
+        if len(logits):
+            emissions = logits[packing.rows].double()
+            found[packing.rows] = log_marginals(self._chain().double(), emissions, packing)
+        return found
 
     def _likelihoods(
         self, logits: Tensor, targets: Tensor, known: Tensor, offsets: Tensor

@@ -70,6 +70,11 @@ class RegressionDecoder(Decoder):
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("deviation", torch.ones(()))
 
+    @property
+    def logit_weight(self) -> Tensor:
+        """Weight of the value in the unit of the targets, shape (1, width)."""
+        return self.deviation * self.weight
+
     def fit_targets(self, targets: Targets) -> None:
         """Keep mean and standard deviation; equal targets have deviation 1, so that it divides."""
         known = targets[self.counted(targets)].double()

@@ -116,6 +116,11 @@ class VocabularyDecoder(Classifier):
         _hold(self, "weight", head.weight, trained)
         _hold(self, "bias", head.bias, trained)
 
+    @property
+    def logit_weight(self) -> Tensor | None:
+        """W, where there is no transform."""
+        return self.weight if self.transform is None else None
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move the module as torch does, but a frozen W only once for all decoders."""
         weight = self._buffers.pop("weight", None)

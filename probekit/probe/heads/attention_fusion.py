@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
-from probekit.probe.heads.sums import row_scores, row_sum
+from probekit.probe.heads.sums import mapped, row_scores, row_sum
 from probekit.probe.parameter_groups import Groups, divide
 
 
@@ -40,6 +40,7 @@ class AttentionFusionHead(RowHead):
     """Module of `AttentionFusion`."""
 
     per_row = True
+    additive = True
 
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:
         """Create the query."""
@@ -49,6 +50,12 @@ class AttentionFusionHead(RowHead):
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return the sum of the layers, weighted row by row."""
         return row_sum(row_scores(self.q, z).softmax(0), z)
+
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return softmax_i(q . z_i) z_i, row by row."""
+        return row_scores(self.q, z).softmax(0).unsqueeze(2) * mapped(z, weight)
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the attention of each row, and its scores as the raw weights."""

@@ -35,6 +35,9 @@ class Concat(HeadSpec):
 class ConcatHead(RowHead):
     """Module of `Concat`; ``weight[i]`` has shape (in, out), the transpose of W_i."""
 
+    additive = True
+    weighed_by_shares = True
+
     def __init__(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> None:
         """Draw the stacked maps and the bias."""
         super().__init__(layers, dim)
@@ -62,13 +65,13 @@ class ConcatHead(RowHead):
         z = self._layer_major(z)
         with no_autocast(z):
             shift = torch.addmv(bias, weight, self.bias)
-            return shift + torch.bmm(full(z), self.layer_maps(weight)).sum(0)
+            return shift + self.parts(full(z), weight).sum(0)
 
-    def layer_maps(
-        self, weight: Float[Tensor, "outputs width"] | None = None
-    ) -> Float[Tensor, "layers dim outputs"]:
-        """Return W_i, transposed, of every layer, or ``weight W_i``."""
-        return self.weight if weight is None else self.weight @ weight.t()
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return W_i z_i: the maps come first, so that a product is as wide as ``weight h``."""
+        return torch.bmm(z, self.weight if weight is None else self.weight @ weight.t())
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return each layer's share of the norm, ||W_i||_F / sum_j ||W_j||_F.

@@ -35,6 +35,8 @@ class ConcatFFN(HeadSpec):
 class ConcatFFNHead(RowHead):
     """Module of `ConcatFFN`."""
 
+    additive = True
+
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:
         """Widen h to all layers."""
         super().__init__(layers, dim)
@@ -48,10 +50,18 @@ class ConcatFFNHead(RowHead):
         self, z: HeadInput, weight: Float[Tensor, "classes width"], bias: Float[Tensor, " classes"]
     ) -> Float[Tensor, "rows classes"]:
         """Return ``weight h + bias`` layer by layer, without laying the layers side by side."""
-        by_layer = weight.view(-1, len(self.layers), self.dim).permute(1, 2, 0)
         z = self._layer_major(z)
         with no_autocast(z):
-            return bias + torch.bmm(full(z), by_layer).sum(0)
+            return bias + self.parts(full(z), weight).sum(0)
+
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return each layer in its own place, and 0 in those of the others."""
+        if weight is None:
+            weight = torch.eye(self.width, dtype=z.dtype, device=z.device)
+        by_layer = weight.reshape(-1, len(self.layers), self.dim).permute(1, 2, 0)
+        return torch.bmm(z, by_layer)
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the same weight for every layer: any preference is the decoder's, not h's."""

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probekit.base.numbers.precision import full
+from probekit.base.numbers.precision import full, no_autocast
 from probekit.errors import OptionError
 from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.parameter_groups import Groups, divide
@@ -101,6 +101,15 @@ class FusionHead(nn.Module, ABC):
     per_row: ClassVar[bool] = False
     """Whether layer weights depend on the input, so that `layer_weights` needs z."""
 
+    additive: ClassVar[bool] = False
+    """Whether h is a sum of one part per layer, and perhaps a constant: `layer_parts` then has the
+    parts. A part is what stands in the sum beside its layer; how much of it is taken may be decided
+    by other layers (an attention)."""
+
+    weighed_by_shares: ClassVar[bool] = False
+    """Whether what is recorded as the weights of a trained head is what its layers contribute
+    (``train.contributions``), since `weigh`, which sees no rows, can say less."""
+
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:
         """Check the layer choice; subclasses then create their parameters.
 
@@ -143,15 +152,18 @@ class FusionHead(nn.Module, ABC):
             OptionError: ``per_row`` and no z.
         """
 
-    def layer_maps(
-        self, weight: Float[Tensor, "outputs width"] | None = None
-    ) -> Float[Tensor, "layers dim outputs"] | None:
-        """Return the map of each layer's states to h, where h is a sum of such maps; else None.
+    def layer_parts(
+        self, z: HeadInput, weight: Float[Tensor, "outputs width"] | None = None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return what each layer adds to h, or to ``weight h``; only heads that are ``additive``.
+
+        In full precision, without gradients.
 
         Args:
-            weight: a map of h that is folded in: the maps then lead to ``weight h``.
+            z: the rows.
+            weight: a map of h; without one the parts are those of h itself.
         """
-        return None
+        raise NotImplementedError(f"{type(self).__name__} is no sum over layers")
 
     def load_mixture(self, values: Float[Tensor, " values"]) -> None:
         """Take the values of the mixture that a solver found; only heads that train just one.
@@ -203,9 +215,27 @@ class RowHead(FusionHead):
         with torch.no_grad():
             return self.weigh(self._layer_major(z) if self.per_row and z is not None else None)
 
+    def layer_parts(
+        self, z: HeadInput, weight: Float[Tensor, "outputs width"] | None = None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return what each layer adds to h, or to ``weight h``; only heads that are ``additive``.
+
+        Raises:
+            OptionError: z has another number of layers or another width than the head.
+        """
+        z = self._layer_major(z)
+        with torch.no_grad(), no_autocast(z):
+            return self.parts(full(z), weight)
+
     @abstractmethod
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return h for layer-major z, already checked."""
+
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return the parts of h, or of ``weight h``, for layer-major z in full precision."""
+        raise NotImplementedError(f"{type(self).__name__} is no sum over layers")
 
     @abstractmethod
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:

@@ -14,7 +14,7 @@ from probekit.base.numbers.precision import full, no_autocast, operand
 from probekit.base.numbers.seeding import linear_uniform
 from probekit.errors import OptionError
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
-from probekit.probe.heads.sums import row_sum
+from probekit.probe.heads.sums import mapped, row_sum
 from probekit.probe.parameter_groups import Groups, divide
 
 
@@ -64,6 +64,7 @@ class DWAttHead(RowHead):
     """
 
     per_row = True
+    additive = True
     pos: Tensor
 
     def __init__(
@@ -84,6 +85,19 @@ class DWAttHead(RowHead):
         """Return the last layer plus what the attention picks from all layers' values."""
         values = self.value_norm(self.value(z))
         return full(z[-1]) + row_sum(self._scores(z[-1]).softmax(0), values)
+
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return softmax_n(q . k_n) v_n, row by row, and z_L besides for the last layer.
+
+        The attention is that of the last layer's query; what it picks is counted for the layer
+        that it is picked from.
+        """
+        attention = self._scores(z[-1]).softmax(0).unsqueeze(2)
+        found = attention * mapped(self.value_norm(self.value(z)), weight)
+        found[-1] += mapped(z[-1:], weight)[0]
+        return found
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the attention of each row, and its scores as the raw weights."""

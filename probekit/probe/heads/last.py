@@ -9,6 +9,7 @@ from torch import Tensor
 
 from probekit.base.numbers.precision import full
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
+from probekit.probe.heads.sums import mapped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +32,18 @@ class Last(HeadSpec):
 class LastHead(RowHead):
     """Module of `Last`."""
 
+    additive = True
+
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return the rows of the last layer."""
         return full(z[-1])
+
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return z_L for the last layer and 0 for the others."""
+        last = mapped(z[-1:], weight)
+        return torch.cat([last.new_zeros(len(z) - 1, *last.shape[1:]), last])
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return 1 for the last layer and 0 for the others."""

@@ -13,7 +13,7 @@ from probekit.base.numbers.precision import full, operand
 from probekit.base.numbers.seeding import linear_uniform
 from probekit.errors import OptionError
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
-from probekit.probe.heads.sums import row_sum
+from probekit.probe.heads.sums import mapped, row_sum
 from probekit.probe.parameter_groups import Groups, divide
 
 
@@ -60,6 +60,7 @@ class LAYAHead(RowHead):
     """Module of `LAYA`; every matrix has shape (in, out)."""
 
     per_row = True
+    additive = True
 
     def __init__(
         self, layers: tuple[int, ...], dim: int, spec: LAYA, generator: torch.Generator
@@ -79,6 +80,13 @@ class LAYAHead(RowHead):
         """Return the sum of the mapped layers, weighted row by row."""
         mapped = self._map(z)
         return row_sum(self._scores(mapped).softmax(-1).t(), mapped)
+
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return softmax_i(s / tau) g_i, row by row; the scores s are of all layers together."""
+        adapted = self._map(z)
+        return self._scores(adapted).softmax(-1).t().unsqueeze(2) * mapped(adapted, weight)
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the attention of each row, and its scores over tau as the raw weights."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from probekit.base.numbers.precision import full
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
-from probekit.probe.heads.sums import static_sum
+from probekit.probe.heads.sums import mapped, static_sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +32,18 @@ class Mean(HeadSpec):
 class MeanHead(RowHead):
     """Module of `Mean`."""
 
+    additive = True
+
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return the average over the layers, summed in float32."""
         z = full(z)
         return static_sum(z.new_full((len(self.layers),), 1 / len(self.layers)), z)
+
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return z_i / L."""
+        return mapped(z, weight) / len(self.layers)
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the same weight for every layer."""

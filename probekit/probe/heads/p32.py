@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
-from probekit.probe.heads.sums import static_sum
+from probekit.probe.heads.sums import mapped, static_sum
 from probekit.probe.parameter_groups import Groups, divide
 
 
@@ -34,6 +34,8 @@ class P32(HeadSpec):
 class P32Head(RowHead):
     """Module of `P32`."""
 
+    additive = True
+
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:
         """Create lambda, one scalar per layer."""
         super().__init__(layers, dim)
@@ -42,6 +44,12 @@ class P32Head(RowHead):
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return the weighted sum of the layers."""
         return static_sum(self.lambda_.softmax(0), z)
+
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return softmax(lambda)_i z_i."""
+        return self.lambda_.softmax(0).view(-1, 1, 1) * mapped(z, weight)
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return softmax(lambda), and lambda as the raw weights (P-32, Figure 2)."""

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
-from probekit.probe.heads.sums import static_sum
+from probekit.probe.heads.sums import mapped, static_sum
 from probekit.probe.parameter_groups import Groups, divide
 
 
@@ -34,6 +34,8 @@ class ScalarMix(HeadSpec):
 class ScalarMixHead(RowHead):
     """Module of `ScalarMix`."""
 
+    additive = True
+
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:
         """Create s, one scalar per layer, and gamma."""
         super().__init__(layers, dim)
@@ -43,6 +45,12 @@ class ScalarMixHead(RowHead):
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return the scaled weighted sum of the layers."""
         return static_sum(self.gamma * self.s.softmax(0), z)
+
+    def parts(
+        self, z: Float[Tensor, "layers rows dim"], weight: Float[Tensor, "outputs width"] | None
+    ) -> Float[Tensor, "layers rows outputs"]:
+        """Return gamma softmax(s)_i z_i."""
+        return (self.gamma * self.s.softmax(0)).view(-1, 1, 1) * mapped(z, weight)
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return softmax(s) without gamma, and s as the raw weights."""

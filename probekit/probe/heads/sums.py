@@ -19,6 +19,13 @@ def static_sum(
         return (weights @ full(z).reshape(n_layers, rows * dim)).view(rows, dim)
 
 
+def mapped(
+    z: Float[Tensor, "layers rows width"], weight: Float[Tensor, "outputs width"] | None
+) -> Float[Tensor, "layers rows outputs"]:
+    """Return ``weight z_i`` for every layer and row, or z itself without a weight."""
+    return z if weight is None else z @ weight.to(z.dtype).t()
+
+
 def row_scores(
     query: Float[Tensor, " dim"], z: Float[Tensor, "layers rows dim"]
 ) -> Float[Tensor, "layers rows"]:

@@ -1,17 +1,25 @@
-"""Comparisons: of two runs on the same sentences, and of the depths of a curve with its best."""
+"""Comparisons: of two runs, of every two, of rows with a reference, of depths with the best."""
 
+from probekit.results.comparison.against import Verdicts, verdicts
 from probekit.results.comparison.compare import Comparison, compare, comparison_table
 from probekit.results.comparison.depths import BestDepth, best_depth, best_depths, noise_text
+from probekit.results.comparison.judging import Judged
+from probekit.results.comparison.pairwise import compare_all, pairs_table
 from probekit.results.comparison.runs import RecordedRun, choose_run
 
 __all__ = [
     "BestDepth",
     "Comparison",
+    "Judged",
     "RecordedRun",
+    "Verdicts",
     "best_depth",
     "best_depths",
     "choose_run",
     "compare",
+    "compare_all",
     "comparison_table",
     "noise_text",
+    "pairs_table",
+    "verdicts",
 ]

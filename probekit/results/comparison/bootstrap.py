@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int64, Shaped
 
 from probekit.base.numbers.seeding import numpy_generator
 from probekit.errors import OptionError
@@ -17,6 +17,7 @@ from probekit.results.summaries.interval import CONFIDENCE
 
 Draws = Int64[np.ndarray, "samples sentences"]
 Differences = Float64[np.ndarray, " samples"]
+PerSample = Shaped[np.ndarray, "samples ..."]
 
 _BLOCK = 1 << 21  # sentences drawn at a time
 
@@ -58,16 +59,37 @@ def bootstrap(
     Raises:
         OptionError: fewer than 100 samples, or fewer than two sentences.
     """
+    return resampled(resample(n_sentences, difference, samples=samples, seed=seed))
+
+
+def resample(
+    n_sentences: int, score: Callable[[Counts], PerSample], *, samples: int = 10_000, seed: int = 0
+) -> PerSample:
+    """Return what was scored on samples of sentences, a block of samples after the other.
+
+    Args:
+        n_sentences: sentences of the split.
+        score: how often each sentence was drawn, (samples, sentences), to one row per sample.
+        samples: number of samples.
+        seed: of the draw.
+
+    Raises:
+        OptionError: fewer than 100 samples, or fewer than two sentences.
+    """
     if samples < 100:
         raise OptionError(f"--samples {samples}: an interval needs at least 100; 10000 is usual.")
     if n_sentences < 2:
         raise OptionError("a bootstrap over sentences needs at least two sentences.")
     blocks = draws(n_sentences, samples, seed)
-    found = np.concatenate([difference(counts(block, n_sentences)) for block in blocks])
+    return np.concatenate([score(counts(block, n_sentences)) for block in blocks])
+
+
+def resampled(found: Differences) -> Resampled:
+    """Say where a difference lies, given that of every sample."""
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(found, [tail, 1 - tail])
     other = min(int((found <= 0).sum()), int((found >= 0).sum()))
-    return Resampled(float(low), float(high), min(1.0, 2 * (other + 1) / (samples + 1)))
+    return Resampled(float(low), float(high), min(1.0, 2 * (other + 1) / (len(found) + 1)))
 
 
 def draws(n_sentences: int, samples: int, seed: int) -> Iterator[Draws]:

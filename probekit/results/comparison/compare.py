@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from probekit.metrics import scale_of
+from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.bootstrap import bootstrap
+from probekit.results.comparison.crossed import Crossed, crossed, pseudo_values
 from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.runs import RecordedRun, differing, run_names
 from probekit.results.summaries.interval import Interval, interval
-from probekit.results.summaries.text_layout import Column, text_table
+from probekit.results.summaries.text_layout import Column, interval_cells, text_table
 from probekit.results.summaries.wording import metric_text, value_text
 
 
@@ -31,6 +32,9 @@ class Comparison:
         high: upper end.
         p: two-sided achieved significance level over sentences.
         over_seeds: the same difference with its interval over paired seeds (Student's t).
+        over_both: the same difference with its interval over seeds and sentences together.
+        over_both_a: score of the first run with its interval over both.
+        over_both_b: score of the second run.
         samples: bootstrap samples.
         seed: seed of the samples.
         differing: options besides head and layers in which the runs differ, each with the value of
@@ -50,13 +54,22 @@ class Comparison:
     high: float
     p: float
     over_seeds: Interval
+    over_both: Crossed
+    over_both_a: Crossed
+    over_both_b: Crossed
     samples: int
     seed: int
     differing: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
 def compare(
-    a: RecordedRun, b: RecordedRun, *, split: str = "test", samples: int = 10_000, seed: int = 0
+    a: RecordedRun,
+    b: RecordedRun,
+    *,
+    split: str = "test",
+    metric: str | None = None,
+    samples: int = 10_000,
+    seed: int = 0,
 ) -> Comparison:
     """Compare two runs by what they predicted for the same sentences: a paired bootstrap.
 
@@ -67,6 +80,8 @@ def compare(
         a: the first run.
         b: the second run; of the same seeds, or both of one seed.
         split: ``test``, ``dev``, or another that was predicted (``dev-mm`` of MNLI).
+        metric: a name of ``METRICS``, such as ``loss``, ``ece`` or ``brier``; None is the metric of
+            the runs' records.
         samples: bootstrap samples.
         seed: of the samples.
 
@@ -75,10 +90,12 @@ def compare(
         MissingFileError: a side file of predictions does not exist.
         RecordError: the runs cannot be paired, or predicted no such split; the message says why.
     """
-    pairing = pair(a, b, split)
+    pairing = pair(a, b, split, metric)
     found = bootstrap(pairing.n_sentences, pairing.resampler(), samples=samples, seed=seed)
     one, two = pairing.scores()
-    over_seeds = interval(x - y for x, y in zip(one, two, strict=True))
+    differences = [x - y for x, y in zip(one, two, strict=True)]
+    over_seeds = interval(differences)
+    values_a, values_b = (pseudo_values(pairing.scorer, side) for side in (pairing.a, pairing.b))
     name_a, name_b = run_names(a, b)
     return Comparison(
         a=name_a,
@@ -94,6 +111,9 @@ def compare(
         high=found.high,
         p=found.p,
         over_seeds=over_seeds,
+        over_both=crossed(differences, values_a - values_b),
+        over_both_a=crossed(one, values_a),
+        over_both_b=crossed(two, values_b),
         samples=samples,
         seed=seed,
         differing=differing(a, b),
@@ -103,33 +123,54 @@ def compare(
 def comparison_table(found: Comparison) -> str:
     """Return the scores of two compared runs, their difference, and what can be said of it."""
     scale = scale_of(found.metric)
-    scores = [found.score_a, found.score_b, found.difference]
+    scores = [found.over_both_a, found.over_both_b, found.over_both]
     columns = [
         Column("", [found.a, found.b, "difference"], words=True),
         Column(
-            f"{found.split} {metric_text(found.metric)}",
-            [f"{score * scale.factor:.2f}" for score in scores],
+            f"{found.split} {metric_text(found.metric)}" + _way_text(scale),
+            interval_cells([one.interval.scaled(scale.factor) for one in scores], scale.decimals),
         ),
     ]
     pairs = [
         f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
         for name, (one, two) in found.differing.items()
     ]
-    low, high = (f"{end * scale.factor:+.2f}" for end in (found.low, found.high))
+    low, high = (f"{end * scale.factor:+.{scale.decimals}f}" for end in (found.low, found.high))
     lines = [
+        _both_text(found.over_both),
         f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
         f"{found.samples:,} samples of {found.n_sentences:,} sentences)",
-        _seeds_text(found.over_seeds.scaled(scale.factor)),
+        _seeds_text(found.over_seeds.scaled(scale.factor), scale.decimals),
     ]
     if pairs:
         lines.append(f"the runs differ in {', '.join(pairs)}")
     return text_table(columns) + "\n" + "\n".join(lines)
 
 
-def _seeds_text(over: Interval) -> str:
+def _way_text(scale: Scale) -> str:
+    return "" if scale.greater_is_better else ", smaller is better"
+
+
+def _both_text(over: Crossed) -> str:
+    """Return what the half widths of the table are over, and how sure the difference is of both."""
+    units = {"sentences": f"{over.n_sentences:,} sentences", "seeds": f"{over.n_seeds} seeds"}
+    counted = " and ".join(units[word] for word in over.over.split(" and "))
+    how = "crossed" if " and " in over.over else "jackknife"
+    return (
+        f"± is the half width of the 95 % interval over {counted} ({how}, Student's t with "
+        f"{_df_text(over.df)} degrees of freedom), p = {over.p:.2g}"
+    )
+
+
+def _df_text(df: float) -> str:
+    return f"{df:,.0f}" if df >= 100 else f"{df:.3g}"
+
+
+def _seeds_text(over: Interval, decimals: int) -> str:
     if over.half is None:
         return "one seed each: how much another seed would change is not known"
     return (
-        f"over {over.n} paired seeds: {over.mean:+.2f} ± {over.half:.2f} "
+        f"over {over.n} paired seeds: {over.mean:+.{decimals}f} ± "
+        f"{over.half:.{decimals}f} "
         "(95 % interval, Student's t)"
     )

@@ -9,10 +9,11 @@ from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import bootstrap
+from probekit.results.comparison.families import LEVEL, holm
 from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.summaries.grouping import grouped, series
-from probekit.results.summaries.interval import CONFIDENCE, interval, student_p
+from probekit.results.summaries.interval import interval, student_p
 from probekit.results.summaries.wording import neighbours, numbers_text, range_text
 
 logger = logging.getLogger(__name__)
@@ -64,11 +65,7 @@ class _Tested:
 
     def open(self) -> set[int]:
         """Return the depths whose difference is not significant at 5 %, after Holm (1979)."""
-        ordered = sorted(self.p, key=lambda depth: self.p[depth])
-        for place, depth in enumerate(ordered):
-            if self.p[depth] >= (1 - CONFIDENCE) / (len(ordered) - place):
-                return set(ordered[place:])
-        return set()
+        return {depth for depth, p in holm(self.p).items() if p >= LEVEL}
 
 
 def noise_text(best: Sequence[BestDepth]) -> str:

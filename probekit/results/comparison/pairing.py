@@ -9,12 +9,22 @@ import numpy as np
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.metrics import METRICS, AnyGold, Gold, LossGold, Metric, ValueGold
+from probekit.metrics import (
+    METRICS,
+    ROW_SCORES,
+    AnyGold,
+    Gold,
+    LogLoss,
+    LossGold,
+    Metric,
+    SquaredError,
+    ValueGold,
+)
 from probekit.metrics.contract import Counts
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import Differences
 from probekit.results.comparison.runs import RecordedRun
-from probekit.results.predictions import Predicted, read_predicted
+from probekit.results.predictions import Content, Predicted, read_predicted
 
 _TOLERANCE = 1e-6  # relative; of a score against the one in its record
 
@@ -54,18 +64,28 @@ class Pairing:
         return difference
 
 
-def pair(a: RecordedRun, b: RecordedRun, split: str) -> Pairing:
+def pair(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = None) -> Pairing:
     """Read the side files of two runs and put them side by side.
+
+    Args:
+        a: the first run.
+        b: the second run.
+        split: what both were scored on.
+        metric: how they are scored, a name of ``METRICS``; of a regression ``loss`` is the squared
+            error. None is the metric of their records.
 
     Raises:
         OptionError: both are the same run.
+        UnknownNameError: there is no such metric.
         MissingFileError: a side file does not exist.
-        RecordError: the runs have other seeds, metrics, sentences or labels, or a record has no
-            side file that gives its score.
+        RecordError: the runs have other seeds, metrics, sentences or labels, a record has no side
+            file that gives its score, or a side file does not hold what the metric scores.
     """
     _check_runs(a, b)
-    metric = a.records[0].metric
-    choose("metric", metric, METRICS)
+    own = a.records[0].metric
+    choose("metric", own, METRICS)
+    if metric is not None:
+        choose("metric", metric, METRICS)
     read = [[_read(run, record, split) for record in run.records] for run in (a, b)]
     names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
     sides = [[_renamed(one, names) for one in side] for side in read]
@@ -74,12 +94,62 @@ def pair(a: RecordedRun, b: RecordedRun, split: str) -> Pairing:
     for run, side in zip((a, b), sides, strict=True):
         for record, predicted in zip(run.records, side, strict=True):
             _check_same(reference, predicted, origin, _origin(run, record))
-    one, two = ([found.predicted for found in side] for side in sides)
-    scorer = METRICS[metric](_gold(reference))
-    pairing = Pairing(scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
+    pairing = _paired(METRICS[own], sides, reference)
     for run, scores in zip((a, b), pairing.scores(), strict=True):
         _check_scores(run, scores, split)
-    return pairing
+    if metric is None or metric == own:
+        return pairing
+    kind = _metric_for(metric, reference.content)
+    for run, side in zip((a, b), sides, strict=True):
+        for record, predicted in zip(run.records, side, strict=True):
+            _check_scorable(kind, metric, predicted, run, record)
+    return _paired(kind, sides, reference)
+
+
+def _paired(
+    metric: type[Metric], sides: Sequence[Sequence[Predicted]], reference: Predicted
+) -> Pairing:
+    """Return the pairing of two sides by a metric, prepared with what is true of one of them."""
+    one, two = ([_consumed(metric, found) for found in side] for side in sides)
+    scorer = metric(_gold(reference, metric))
+    return Pairing(scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
+
+
+def _metric_for(metric: str, content: Content) -> type[Metric]:
+    """Return the metric of a name; the ``loss`` of values is their squared error."""
+    squares = metric == LogLoss.name and content == "values"
+    return SquaredError if squares else METRICS[metric]
+
+
+def _consumed(metric: type[Metric], found: Predicted) -> np.ndarray:
+    """Return what a metric scores of predictions."""
+    if metric.consumes != "probabilities":
+        return found.predicted
+    if found.row_scores is not None:
+        return found.row_scores
+    rows = np.zeros(len(found.predicted), ROW_SCORES)  # losses of an earlier version
+    rows["loss"] = found.predicted
+    return rows
+
+
+def _check_scorable(
+    kind: type[Metric], metric: str, found: Predicted, run: RecordedRun, record: Record
+) -> None:
+    """Refuse a metric of what a side file does not hold."""
+    held = {found.content, *(["probabilities"] if found.row_scores is not None else [])}
+    if kind.consumes in held or (kind is LogLoss and found.content == "losses"):
+        return
+    if kind.consumes == "probabilities" and found.content != "values":
+        raise RecordError(
+            f"{_origin(run, record)}: {metric} is a score of probabilities, and its predictions "
+            "hold none, as an earlier version of probekit wrote them; delete "
+            f"{record.predictions} and train again with --predictions."
+        )
+    fitting = [name for name in METRICS if _metric_for(name, found.content).consumes in held]
+    raise RecordError(
+        f"{_origin(run, record)}: {metric} scores {kind.consumes}, and its predictions are "
+        f"{found.content}; choose from: {', '.join(fitting)}."
+    )
 
 
 def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
@@ -97,6 +167,43 @@ def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
                 f"{a.text} has {name} {one}, {b.text} has {two}; runs are compared on the same "
                 "sentences and labels."
             )
+
+
+def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]:
+    """Read what several runs predicted of the classes of the same rows.
+
+    Args:
+        runs: each with a record per seed; all of one metric of classes.
+        split: what they were scored on.
+
+    Returns:
+        By run, what each seed predicted: class numbers of all are of the same names, while
+        probabilities stay in the order of each run's own classes.
+
+    Raises:
+        MissingFileError: a side file does not exist.
+        RecordError: runs predicted other sentences, rows or labels, or a record has no side file
+            that gives its score.
+    """
+    read = [[_read(run, record, split) for record in run.records] for run in runs]
+    names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
+    sides = [
+        [
+            replace(_renamed(one, names), probabilities=one.probabilities, kept=one.kept)
+            for one in side
+        ]
+        for side in read
+    ]
+    reference, first = sides[0][0], runs[0]
+    assert reference.gold is not None, "classes have a gold side"
+    gold = Gold(reference.gold, reference.offsets, reference.names)
+    scorer = METRICS[first.records[0].metric](gold)
+    for run, side in zip(runs, sides, strict=True):
+        for record, one in zip(run.records, side, strict=True):
+            _check_same(reference, one, _origin(first, first.records[0]), _origin(run, record))
+        scores = [scorer.score(one.predicted)[scorer.name] for one in side]
+        _check_scores(run, scores, split)
+    return sides
 
 
 def _listed(seeds: Sequence[int]) -> str:
@@ -179,11 +286,18 @@ def _renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
         return found
     place = np.array([names.index(name) for name in found.names], dtype=np.int64)
     gold = None if found.gold is None else place[found.gold]
-    return replace(found, predicted=place[found.predicted], gold=gold, names=names)
+    return replace(
+        found,
+        predicted=place[found.predicted],
+        gold=gold,
+        names=names,
+        probabilities=None,  # which are in the order of one run's own classes
+        kept=None,
+    )
 
 
-def _gold(found: Predicted) -> AnyGold:
-    if found.gold is None:
+def _gold(found: Predicted, metric: type[Metric]) -> AnyGold:
+    if found.gold is None or metric.consumes in ("losses", "probabilities"):
         return LossGold(len(found.predicted), found.offsets)
     if found.content == "values":
         return ValueGold(found.gold, found.offsets)

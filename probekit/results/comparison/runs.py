@@ -57,7 +57,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
     """
     file, parts = _split(text)
     conditions = [*where, *(part for part in parts if "=" in part)]
-    records = select(load_records(file), conditions)
+    records: list[Record] = select(load_records(file), conditions)
     for key in (part for part in parts if "=" not in part):
         records = [record for record in records if record.key.startswith(key)]
         if not records:

@@ -85,17 +85,49 @@ def total_confusion(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
     return names, counts
 
 
+def class_support(records: Sequence[Record], names: Collection[str]) -> dict[str, int]:
+    """Return how many gold rows of dev some classes have, the mean over records with a confusion.
+
+    Of a type of spans these are its spans: the rows that begin one (``B-``, ``S-``, ``U-``), or all
+    of its rows under a scheme that does not mark beginnings. Classes that no confusion has are left
+    out.
+    """
+    held = [record for record in records if record.confusion is not None]
+    if not held:
+        return {}
+    classes, counts = total_confusion(held)
+    rows = dict(zip(classes, counts.sum(1) / len(held), strict=True))
+    found = {}
+    for name in names:
+        begins = [rows[f"{mark}-{name}"] for mark in "BSU" if f"{mark}-{name}" in rows]
+        if name in rows:
+            found[name] = round(rows[name])
+        elif begins:
+            found[name] = round(sum(begins))
+        elif f"I-{name}" in rows:
+            found[name] = round(rows[f"I-{name}"])
+    return found
+
+
+def by_support(names: Collection[str], support: Mapping[str, int]) -> list[str]:
+    """Return classes with the most gold rows first; those without a number last, by name."""
+    return sorted(names, key=lambda name: (-support.get(name, -1), class_order(name)))
+
+
+def support_text(name: str, support: Mapping[str, int]) -> str:
+    """Return a class with its number of gold rows, such as ``PER (1,842)``."""
+    return f"{name} ({support[name]:,})" if name in support else name
+
+
 def frequent_classes(records: Sequence[Record], names: Sequence[str], most: int) -> list[str]:
-    """Return at most ``most`` of some classes, in order: those with the most dev rows.
+    """Return at most ``most`` of some classes: those with the most dev rows, these first.
 
     Records without a confusion do not count; where none has one, the first names are returned.
     """
     sizes = dict.fromkeys(names, 0.0)
     classes, counts = total_confusion([r for r in records if r.confusion is not None])
     sizes |= {n: c for n, c in zip(classes, counts.sum(1), strict=True) if n in sizes}
-    ordered = sorted(names, key=class_order)
-    kept = sorted(ordered, key=lambda name: -sizes[name])[:most]
-    return [name for name in ordered if name in kept]
+    return sorted(sorted(names, key=class_order), key=lambda name: -sizes[name])[:most]
 
 
 def check_classes(classes: Sequence[str], found: Collection[str]) -> None:
@@ -107,14 +139,24 @@ def check_classes(classes: Sequence[str], found: Collection[str]) -> None:
         )
 
 
-def most_frequent(
+def most_confused(
     names: Sequence[str], counts: np.ndarray, most: int
 ) -> tuple[list[str], np.ndarray]:
-    """Merge the classes with the fewest gold rows into one, so that ``most`` are left."""
+    """Merge the classes that are taken for others least often into one, so that ``most`` are left.
+
+    What counts is how many rows of a class are taken for another one, and how many of others for
+    it. The merged classes come last.
+
+    Args:
+        names: of the classes.
+        counts: rows by gold and predicted class, in their order.
+        most: how many are left.
+    """
     if len(names) <= most:
         return list(names), counts
-    by_size = np.argsort(-counts.sum(1), kind="stable")
-    kept = np.sort(by_size[: most - 1])
+    wrong = counts - np.diag(counts.diagonal())
+    order = np.argsort(-(wrong.sum(1) + wrong.sum(0)), kind="stable")
+    kept = np.sort(order[: most - 1])
     into = np.full(len(names), most - 1)
     into[kept] = np.arange(most - 1)
     merged = np.zeros((most, most))

@@ -7,6 +7,9 @@ fewer than the default), ``converged``, ``iterations``, ``gradient``, ``toleranc
 (of L2, the chosen one), ``edge`` (``strongest`` or ``weakest``, where that is an end of the path),
 ``objective``, ``starts``, ``starts_gap`` (relative gap of the objective between the best and the
 worst start), ``strengths`` and ``strength_scores``.
+Of nested selection: ``fold_strengths`` (what was chosen for each fold of dev),
+``selection_score`` (what all of dev chose, on all of dev: too good) and, where a rate was searched,
+``search_select`` (what chose it).
 Of descent: ``best_is_last`` (the best dev score is that of the last step), ``falling`` (the loss
 still fell at the end), ``edge`` (``lowest`` or ``highest`` rate of a search).
 """

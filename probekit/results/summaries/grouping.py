@@ -126,7 +126,9 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
     return naming([options_of(one) for one in records], lambda _, named: [*given, *named])
 
 
-def series(records: Sequence[Record], given: Sequence[str] = ()) -> dict[str, list[Record]]:
+def series(
+    records: Sequence[Record], given: Sequence[str] = (), lead: Sequence[str] = ("head",)
+) -> dict[str, list[Record]]:
     """Return the records by curve (or row, or column), each under a name for a legend.
 
     A curve is a head and whatever else must be said to tell records apart.
@@ -134,12 +136,14 @@ def series(records: Sequence[Record], given: Sequence[str] = ()) -> dict[str, li
     Args:
         records: any records.
         given: options that are shown otherwise: by the panel, or along an axis.
+        lead: options that a name begins with, whether they differ or not.
     """
-    names = ["head", *distinguishing(records, ["head", *given])]
+    names = [*lead, *distinguishing(records, [*lead, *given])]
     groups = grouped(records, names)
-    texts = [options_text(dict(zip(names, key, strict=True))) for key in groups]
-    if len(set(texts)) < len(texts):  # two models with one last name: write them in full
-        texts = [", ".join(map(str, key)) for key in groups]
+    options = [dict(zip(names, key, strict=True)) for key in groups]
+    texts = [options_text(one) for one in options]
+    if len(set(texts)) < len(texts):  # two models with one last name: write these in full
+        texts = [options_text(one, full_model=True) for one in options]
     return dict(zip(texts, groups.values(), strict=True))
 
 

@@ -1,12 +1,11 @@
 """The weight that heads gave each layer, over seeds."""
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
-from probekit.errors import RecordError
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import full_depth
-from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.scored import mean_values
+from probekit.results.summaries.interval import interval
 
 _MIXTURES = ("p32", "scalar-mix")
 _SOLVERS = ("lbfgs", "ridge")
@@ -15,22 +14,6 @@ _SOLVERS = ("lbfgs", "ridge")
 def layer_weights(record: Record, raw: bool) -> Mapping[int, float]:
     """Return a record's weights by layer, before (``raw``) or after the softmax; or none."""
     return (record.raw_weights or {}) if raw else record.weights
-
-
-def with_weights(records: Sequence[Record], raw: bool) -> list[Record]:
-    """Return the records that hold weights; of full and truncated depths, the full ones.
-
-    Raises:
-        RecordError: no record holds weights.
-    """
-    held = [record for record in records if layer_weights(record, raw)]
-    if not held:
-        kind = "weights before the softmax" if raw else "layer weights"
-        raise RecordError(
-            f"none of {len(records)} records holds {kind}; run `probekit train` with a head that "
-            "weighs layers, such as --head p32 or --head attention-fusion."
-        )
-    return full_depth(held)
 
 
 def weights_text(records: Sequence[Record], raw: bool) -> str:
@@ -56,22 +39,46 @@ def caution_text(records: Sequence[Record]) -> str:
     return "raw layers: L2 favours large ones" if favoured else ""
 
 
-def lost_weights(records: Sequence[Record], held: Sequence[Record]) -> list[Record]:
-    """Return the records that have no weights because they diverged, of the heads of ``held``."""
-    heads = {record.head for record in held}
-    return [r for r in records if r.diverged and not r.weights and r.head in heads]
+def distance(weights: Mapping[int, float], others: Mapping[int, float]) -> float:
+    """Return how far apart two sets of weights are: half the sum of absolute differences.
+
+    That is their total variation distance: 0 of the same weights, 1 of two layers' vertices.
+    """
+    return math.fsum(abs(weights[layer] - others[layer]) for layer in weights) / 2
 
 
-def mean_weights(records: Sequence[Record], raw: bool, what: str) -> dict[int, Interval]:
-    """Return every layer's mean weight over the seeds of one setting, by layer number.
+def distances_text(columns: Mapping[str, Sequence[Record]]) -> list[str]:
+    """Return a line on each column of weights: how far they moved, and how far seeds lie apart.
+
+    Of heads that weigh each row by itself, and start from weights that the data and the first
+    values of their parameters give, the weights that were there before training are told from what
+    training made of them.
 
     Args:
-        records: records that differ in their seed alone.
-        raw: weights before the softmax.
-        what: the setting in words, for the message.
-
-    Raises:
-        RecordError: a seed occurs twice.
+        columns: records that differ in their seed alone, by name.
     """
-    means = mean_values(records, lambda record: layer_weights(record, raw), what)
-    return dict(sorted(means.items()))
+    lines = {name: _distances(members) for name, members in columns.items()}
+    found = [f"{name}: {line}" for name, line in lines.items() if line]
+    meaning = "(distances are half the sum of absolute differences: 0 the same, 1 disjoint)"
+    return [*found, meaning] if found else []
+
+
+def _distances(members: Sequence[Record]) -> str:
+    moved = [distance(one.weights, one.initial_weights) for one in members if one.initial_weights]
+    apart = _apart([one.weights for one in members])
+    before = _apart([one.initial_weights for one in members if one.initial_weights])
+    parts = []
+    if moved:
+        mean = interval(moved)
+        half = "" if mean.half is None else f" ± {mean.half:.3f}"
+        parts.append(f"weights {mean.mean:.3f}{half} from those before training")
+    if apart:  # neither a single seed, nor seeds that decide nothing
+        earlier = "" if before is None else f" (before training {before:.3f})"
+        parts.append(f"seeds {apart:.3f} from each other{earlier}")
+    return ", ".join(parts)
+
+
+def _apart(found: Sequence[Mapping[int, float]]) -> float | None:
+    """Return the mean distance of all pairs; None where there is no pair."""
+    pairs = [distance(*pair) for pair in combinations(found, 2)]
+    return math.fsum(pairs) / len(pairs) if pairs else None

@@ -1,22 +1,40 @@
 """Select records by the values of their options, such as ``shots=8,128`` and ``head=p32``."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
+from probekit.results.frame import Records
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
 
-_NAMES = dict.fromkeys((*OPTIONS, "seed", "trial"))
+_BESIDE = ("seed", "trial", "left_out", "ablated")
+_NAMES = dict.fromkeys((*OPTIONS, *_BESIDE))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
 _KEY_DIGITS = 8
 _BEGIN = re.compile(r"\s*\w+=")
 
+_SERVING = {
+    "trial": "trials of a search that was not finished; run it again, or choose them with --where "
+    "trial=yes",
+    "left_out": "of runs without a layer of another run, whose ablation was not finished; run it "
+    "again, or choose them with --where left_out=LAYER",
+    "resample": "of runs that were fitted on resamples of their sentences, as `probekit "
+    "overthinking` does; choose some with --where resample=1",
+}
+"""Fields that mark runs which serve others, and what it says where all records are of such runs."""
 
-def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
-    """Return the records that meet every condition; trials of a search only if one asks for them.
+
+def select(
+    records: Sequence[Record], conditions: Sequence[str], *, refits: bool = False
+) -> Records:
+    """Return the records that meet every condition.
+
+    Runs that serve others are left out unless a condition asks for them: trials of a search
+    (``trial=yes``), runs without a layer (``left_out=3``) or on a resample (``resample=3``).
 
     Args:
         records: any records.
@@ -24,17 +42,24 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
             between them; a value is written as tables print it (``all`` or ``none`` for an option
             that was not set), a number in any notation, a model by its name or the last part of
             it, an entry by the digits that ``probekit cache ls`` prints. A value that holds a comma
-            stands alone or in quotes. ``trial=yes`` is the trials.
+            stands alone or in quotes.
+        refits: keep all runs that were fitted on resamples beside those that are chosen, for what
+            looks for the ones that it needs.
 
     Raises:
         OptionError: a condition is malformed.
         UnknownNameError: a name is no option of a record.
         RecordError: no record is left; the message lists the values that occur.
     """
+    if refits:
+        fitted = [record for record in records if record.resample is not None]
+        chosen = select([one for one in records if one.resample is None], conditions)
+        return Records([*chosen, *fitted], _origins(records))
     separate = [one for text in conditions for one in _separate(text)]
     kept = list(records)
-    if not any(one.startswith("trial=") for one in separate):
-        kept = _without_trials(kept)
+    for name, why in _SERVING.items():
+        if not any(one.startswith(f"{name}=") for one in separate):
+            kept = _without(kept, name, why)
     for condition in separate:
         name, equals, values = condition.partition("=")
         if not equals or not values:
@@ -44,16 +69,27 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]
         if kept and not left:
             raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
         kept = left
-    return kept
+    return Records(kept, _origins(records))
 
 
-def _without_trials(records: Sequence[Record]) -> list[Record]:
-    kept = [record for record in records if not record.trial]
+def _origins(records: Sequence[Record]) -> Mapping[str, Path]:
+    return records.origins if isinstance(records, Records) else {}
+
+
+def condition_names(conditions: Sequence[str]) -> set[str]:
+    """Return the options that some conditions are about."""
+    return {one.partition("=")[0].strip() for text in conditions for one in _separate(text)}
+
+
+def _without(records: Sequence[Record], name: str, why: str) -> list[Record]:
+    """Leave out the records in which a field is set.
+
+    Raises:
+        RecordError: it is set in all of them.
+    """
+    kept = [record for record in records if getattr(record, name) in (None, False)]
     if records and not kept:
-        raise RecordError(
-            "all records are trials of a search that was not finished; run it again, or choose "
-            "them with --where trial=yes."
-        )
+        raise RecordError(f"all records are {why}.")
     return kept
 
 
@@ -99,7 +135,8 @@ def _is(record: Record, name: str, wanted: str) -> bool:
 
 
 def _occurring(records: Sequence[Record], name: str) -> str:
-    if name in ("seed", "trial"):
-        values = sorted({getattr(record, name) for record in records})
-        return " or ".join(value_text(name, value) for value in values)
+    if name in _BESIDE:
+        found = {getattr(record, name) for record in records}
+        values = sorted(found, key=lambda value: (value is not None, value))
+        return " or ".join("none" if one is None else value_text(name, one) for one in values)
     return " or ".join(listed_text(name, value) for (value,) in grouped(records, [name]))

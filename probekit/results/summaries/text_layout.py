@@ -1,15 +1,25 @@
-"""Columns of text, laid out for a terminal or as Markdown."""
+"""Columns of text, laid out for a terminal, a page or a program."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from probekit.base.registry import choose
 from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.typeset import csv_table, latex_table
 
-Style = Literal["text", "markdown", "jsonl"]
-STYLES: dict[str, Style] = {"text": "text", "markdown": "markdown", "jsonl": "jsonl"}
+Style = Literal["text", "markdown", "latex", "csv", "jsonl"]
+STYLES: dict[str, Style] = {
+    "text": "text",
+    "markdown": "markdown",
+    "latex": "latex",
+    "csv": "csv",
+    "jsonl": "jsonl",
+}
+
+BARE = ("csv", "jsonl")
+"""Styles that programs read: nothing stands below the table."""
 
 NOTHING = "-"
 
@@ -24,11 +34,14 @@ class Column:
         heading: the column's name.
         cells: one text per row; the spaces in front of a number are kept in a terminal.
         words: whether the cells are words.
+        values: the numbers of the cells, in the same units; None of words, and of what is written
+            as it stands.
     """
 
     heading: str
     cells: Sequence[str]
     words: bool = False
+    values: Sequence[Interval | float | None] | None = None
 
     def padded(self) -> list[str]:
         """Return the heading, a rule and the cells, all of one width."""
@@ -38,7 +51,7 @@ class Column:
 
 
 def laid_out(columns: Sequence[Column], objects: Iterable[Mapping[str, Any]], style: Style) -> str:
-    """Return a table of columns as ``text`` or ``markdown``, or its objects as JSON lines.
+    """Return a table of columns in a style, or its objects as JSON lines.
 
     Raises:
         UnknownNameError: there is no such style.
@@ -46,7 +59,7 @@ def laid_out(columns: Sequence[Column], objects: Iterable[Mapping[str, Any]], st
     choose("table style", style, STYLES)
     if style == "jsonl":
         return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects)
-    return markdown_table(columns) if style == "markdown" else text_table(columns)
+    return _LAYOUTS[style](columns)
 
 
 def text_table(columns: Sequence[Column]) -> str:
@@ -61,6 +74,14 @@ def markdown_table(columns: Sequence[Column]) -> str:
     cells = zip(*(column.cells for column in columns), strict=True)
     lines = [[column.heading for column in columns], rules, *cells]
     return "".join(_markdown_line(line) for line in lines)
+
+
+_LAYOUTS: Mapping[str, Callable[[Sequence[Column]], str]] = {
+    "text": text_table,
+    "markdown": markdown_table,
+    "latex": latex_table,
+    "csv": csv_table,
+}
 
 
 def _markdown_line(cells: Sequence[str]) -> str:

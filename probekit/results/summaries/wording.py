@@ -40,10 +40,11 @@ _TEXT = ("model", "task", "label")
 OPTIONS: Mapping[str, Option] = {
     "model": Option(titled=True),
     "task": Option(titled=True),
-    "label": Option(titled=True),
+    "label": Option(titled=True, unsaid="label"),
     "head": Option(),
     "shots": Option("{} shots", none="all sentences", cell="all", number=True, titled=True),
     "fraction": Option("fraction {}", none="all sentences", cell="all", number=True, titled=True),
+    "resample": Option("resample {}", number=True, titled=True),
     "depth": Option("depth {}", none="all layers", cell="all", number=True, titled=True),
     "normalize": Option(titled=True, unsaid="none"),
     "pooling": Option("pooling {}", titled=True, settled_by=_TEXT),
@@ -186,6 +187,14 @@ def option_text(name: str, value: Any) -> str:
     return option.phrase.format(value_text(name, value))
 
 
-def options_text(options: Mapping[str, Any]) -> str:
-    """Return several options as one line for a legend or title."""
-    return ", ".join(option_text(name, value) for name, value in options.items())
+def options_text(options: Mapping[str, Any], full_model: bool = False) -> str:
+    """Return several options as one line for a legend or title.
+
+    Args:
+        options: values by name.
+        full_model: whether a model has its whole name, not the last part of it.
+    """
+    return ", ".join(
+        str(value) if full_model and name == "model" else option_text(name, value)
+        for name, value in options.items()
+    )

@@ -1,21 +1,41 @@
-"""Tables of results: records grouped over seeds, as text, Markdown or JSON lines."""
+"""Tables of results: records grouped over seeds, in the styles of `STYLES`."""
 
 from probekit.results.summaries.scored import Score
 from probekit.results.summaries.text_layout import STYLES, Style
-from probekit.results.tables.by_layer import depth_table, weights_table
-from probekit.results.tables.captions import caption, footnotes, weights_caption
-from probekit.results.tables.scores import ScoreRow, summarise, table
+from probekit.results.tables.by_layer import (
+    ablation_table,
+    depth_table,
+    measure_table,
+    shares_table,
+    weights_table,
+)
+from probekit.results.tables.captions import caption, footnotes, measure_caption, weights_caption
+from probekit.results.tables.pivot import pivot
+from probekit.results.tables.scores import (
+    ScoreRow,
+    summarise,
+    table,
+    with_chosen,
+    with_verdicts,
+)
 
 __all__ = [
     "STYLES",
     "Score",
     "ScoreRow",
     "Style",
+    "ablation_table",
     "caption",
     "depth_table",
     "footnotes",
+    "measure_caption",
+    "measure_table",
+    "pivot",
+    "shares_table",
     "summarise",
     "table",
     "weights_caption",
     "weights_table",
+    "with_chosen",
+    "with_verdicts",
 ]

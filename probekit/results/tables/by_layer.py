@@ -1,4 +1,4 @@
-"""Tables with a row per layer: scores by depth, and layer weights."""
+"""Tables with a row per layer: scores by depth, and what each layer counts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +11,13 @@ from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks, marks_along
 from probekit.results.summaries.grouping import series
 from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.learned_weights import mean_weights, with_weights
+from probekit.results.summaries.layer_measures import (
+    ABLATION,
+    RAW_WEIGHTS,
+    SHARES,
+    WEIGHTS,
+    LayerMeasure,
+)
 from probekit.results.summaries.scored import SCORE_TEXT, Score, has_two_scores, score_curve
 from probekit.results.summaries.text_layout import (
     Column,
@@ -28,9 +34,10 @@ NEAR = "~"
 
 @dataclass(frozen=True)
 class _Layers:
-    """One column: values by layer, the troubles of their runs, and the best depth, if any."""
+    """One column: values by layer, also before training, their runs' troubles, the best depth."""
 
     values: Mapping[int, Interval]
+    before: Mapping[int, Interval] = field(default_factory=dict)
     factor: float = 1.0
     troubles: Mapping[int, Sequence[str]] = field(default_factory=dict)
     best: BestDepth | None = None
@@ -43,6 +50,8 @@ class _Layers:
     def to_json(self, layer: int) -> dict[str, Any]:
         """Return a cell, its value as in the records."""
         said: dict[str, Any] = {"marks": list(self.troubles.get(layer, ()))}
+        if self.before:
+            said["before_training"] = self.before[layer].mean
         if self.best is not None:
             said |= {"best": layer == self.best.best, "within_noise": layer in self.best.within}
         return asdict(self.values[layer]) | said
@@ -104,25 +113,77 @@ def weights_table(records: Sequence[Record], raw: bool = False, style: Style = "
     Raises:
         RecordError: no record has such weights, or a column would average over more than seeds.
     """
+    return measure_table(records, RAW_WEIGHTS if raw else WEIGHTS, style)
+
+
+def shares_table(records: Sequence[Record], style: Style = "text") -> str:
+    """Return the share of every layer in the variance of the logits, as `weights_table` does.
+
+    The shares are Cov(what the layer adds, logits) / Var(logits) over the dev rows, and sum to 1
+    (``train.contributions``).
+
+    Args:
+        records: records; those without shares are left out.
+        style: as for ``table``.
+
+    Raises:
+        RecordError: no record has shares, or a column would average over more than seeds.
+    """
+    return measure_table(records, SHARES, style)
+
+
+def ablation_table(records: Sequence[Record], style: Style = "text") -> str:
+    """Return the dev loss without every layer less that with all, as `weights_table` does.
+
+    In nats per row, or of a regression the squared error. Where some records leave a layer out by
+    its mean and others by another fit, they have columns of their own.
+
+    Args:
+        records: records; those without an ablation are left out.
+        style: as for ``table``.
+
+    Raises:
+        RecordError: no record has an ablation, or a column would average over more than seeds.
+    """
+    return measure_table(records, ABLATION, style)
+
+
+def measure_table(records: Sequence[Record], measure: LayerMeasure, style: Style = "text") -> str:
+    """Return a number of every layer: layers as rows (``0 = emb``), heads as columns.
+
+    Args:
+        records: records; those that hold no such numbers are left out.
+        measure: which number.
+        style: as for ``table``; ``jsonl`` gives one object per layer and column.
+
+    Raises:
+        RecordError: no record holds any, or a column would average over more than seeds.
+    """
     columns = {}
-    for name, members in series(with_weights(records, raw)).items():
-        values = mean_weights(members, raw, name)
-        columns[name] = _Layers(values, troubles=dict.fromkeys(values, marks(members)))
-    return _layer_table(columns, style, decimals=3)
+    for name, members in measure.columns(measure.held(records)).items():
+        values = measure.means(members, name)
+        columns[name] = _Layers(
+            values,
+            before=measure.means_before(members, name),
+            troubles=dict.fromkeys(values, marks(members)),
+        )
+    return _layer_table(columns, style, decimals=measure.decimals)
 
 
 def _layer_table(
     columns: Mapping[str, _Layers], style: Style, decimals: int, heading: str = "layer"
 ) -> str:
     layers = sorted({layer for column in columns.values() for layer in column.values})
-    shown = [Column(heading, [layer_text(layer) for layer in layers], words=True)]
+    shown = [Column(heading, [layer_text(one) for one in layers], words=True, values=layers)]
     for name, column in columns.items():
         found = [column.values.get(layer) for layer in layers]
-        texts = interval_cells([value and value.scaled(column.factor) for value in found], decimals)
-        shown.append(Column(name, marked(texts, [column.mark(layer) for layer in layers])))
-    cells = (
+        scaled = [value and value.scaled(column.factor) for value in found]
+        texts = interval_cells(scaled, decimals)
+        cells = marked(texts, [column.mark(layer) for layer in layers])
+        shown.append(Column(name, cells, values=scaled))
+    objects = (
         {"series": name, "layer": layer, **column.to_json(layer)}
         for name, column in columns.items()
         for layer in sorted(column.values)
     )
-    return laid_out(shown, cells, style)
+    return laid_out(shown, objects, style)

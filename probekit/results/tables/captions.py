@@ -6,12 +6,7 @@ from typing import Any
 from probekit.results.comparison import BestDepth
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import notes
-from probekit.results.summaries.learned_weights import (
-    caution_text,
-    lost_weights,
-    weights_text,
-    with_weights,
-)
+from probekit.results.summaries.layer_measures import RAW_WEIGHTS, WEIGHTS, LayerMeasure
 from probekit.results.summaries.text_layout import Style
 from probekit.results.summaries.wording import metric_text, option_text
 from probekit.results.tables.scores import ScoreRow, summarise
@@ -30,11 +25,19 @@ def weights_caption(records: Sequence[Record], raw: bool = False) -> str:
         records: as for ``weights_table``.
         raw: weights before the softmax.
     """
-    held = with_weights(records, raw)
-    rows = summarise([*held, *lost_weights(records, held)])
-    parts = [f"weight of each layer {weights_text(held, raw)}", caution_text(held)]
-    said = "; ".join(part for part in parts if part)
-    return f"{_shared_text(rows)}{said}; {_over_seeds(rows)}"
+    return measure_caption(records, RAW_WEIGHTS if raw else WEIGHTS)
+
+
+def measure_caption(records: Sequence[Record], measure: LayerMeasure) -> str:
+    """Return one line that says what the numbers of a table with a row per layer are.
+
+    Args:
+        records: as for ``measure_table``.
+        measure: which number.
+    """
+    held = measure.held(records)
+    rows = summarise([*held, *measure.lost(records, held)])
+    return f"{_shared_text(rows)}{measure.text(held)}; {_over_seeds(rows)}"
 
 
 def _over_seeds(rows: Sequence[ScoreRow]) -> str:
@@ -73,7 +76,10 @@ def _shared(name: str, rows: Sequence[ScoreRow]) -> Any:
 
 
 def footnotes(
-    records: Sequence[Record], style: Style = "text", best: Mapping[str, BestDepth] | None = None
+    records: Sequence[Record],
+    style: Style = "text",
+    best: Mapping[str, BestDepth] | None = None,
+    more: Sequence[str] = (),
 ) -> str:
     """Return what stands under a table: a line for every curve's best depth, and the troubles.
 
@@ -81,13 +87,14 @@ def footnotes(
         records: all that the table is made of.
         style: ``text``, or ``markdown``, where every line is a paragraph.
         best: the best depths that the table marks; None for a table without depths.
+        more: lines to be said besides, the first.
 
     Returns:
         Whole lines, or nothing.
     """
     best = best or {}
     named = [one.text if len(best) == 1 else f"{name}: {one.text}" for name, one in best.items()]
-    lines = [f"{line}\n" for line in (*named, *notes(records))]
+    lines = [f"{line}\n" for line in (*more, *named, *notes(records))]
     if style != "markdown":
         return "".join(lines)
     # marks that Markdown would take for a list or a stroke

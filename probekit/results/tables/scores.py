@@ -1,15 +1,19 @@
 """The table of scores: a row per setting, over its seeds, with the options that differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from probekit.base.selection import FIXED
 from probekit.errors import RecordError
 from probekit.metrics import scale_of
+from probekit.results.comparison.against import Verdicts
+from probekit.results.comparison.judging import Judged
+from probekit.results.comparison.pairwise import ARROWS
 from probekit.results.record import Record
+from probekit.results.summaries.best_options import CHOSE, BestOptions
 from probekit.results.summaries.diagnosis import MARK, marks
-from probekit.results.summaries.grouping import check_seeds, grouped, naming
+from probekit.results.summaries.grouping import Key, check_seeds, grouped, naming
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import has_two_scores
 from probekit.results.summaries.text_layout import (
@@ -21,20 +25,10 @@ from probekit.results.summaries.text_layout import (
     marked,
 )
 from probekit.results.summaries.wording import OPTIONS, options_text, value_text
+from probekit.results.tables.other_scores import check_also, other_columns, other_scores
 
 ALWAYS = ("head", "shots")
 """Options that every row is named by."""
-
-BESIDE = {
-    "dev-mm/accuracy": ("dev-mm", 100),
-    "accuracy": ("accuracy", 100),
-    "control/accuracy": ("control accuracy", 100),
-    "selectivity": ("selectivity", 100),
-    "bits per label": ("bits per label", 1),
-    "compression": ("compression", 1),
-}
-"""Other scores of a record, such as MNLI's mismatched dev and what baselines add: title of the
-column, and factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +48,10 @@ class ScoreRow:
         two_scores: whether best and last dev score are two things in some of the runs.
         marks: what is wrong with any of the runs, in words.
         rate_from: where their rates are from; None where they have none, or do not say.
-        beside: other scores that all the records hold, such as ``selectivity``.
+        beside: other scores that all the records hold, such as ``selectivity`` or ``test/loss``.
+        among: how many settings dev chose this one among; None where it chose none.
+        chosen: the options that it chose.
+        verdict: what is known of its difference to the reference row, if that was asked for.
     """
 
     options: Mapping[str, Any]
@@ -70,6 +67,19 @@ class ScoreRow:
     marks: tuple[str, ...] = ()
     rate_from: str | None = None
     beside: Mapping[str, Interval] = field(default_factory=dict)
+    among: int | None = None
+    chosen: tuple[str, ...] = ()
+    verdict: Judged | None = None
+
+    @property
+    def key(self) -> Key:
+        """The values of its options."""
+        return tuple(self.options.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as plain values; what was not asked for is left out."""
+        unasked = [name for name in _IF_ASKED if not getattr(self, name)]
+        return {name: value for name, value in asdict(self).items() if name not in unasked}
 
     @property
     def n(self) -> int:
@@ -77,30 +87,37 @@ class ScoreRow:
         return len(self.seeds)
 
 
-def summarise(records: Sequence[Record], by: Sequence[str] | None = None) -> list[ScoreRow]:
+_IF_ASKED = ("among", "chosen", "verdict")
+
+
+def summarise(
+    records: Sequence[Record], by: Sequence[str] | None = None, also: Sequence[str] = ()
+) -> list[ScoreRow]:
     """Group records over seeds.
 
     Args:
         records: any records.
         by: options that make a row; all of them when None.
+        also: other scores that a table is to show, such as ``loss`` or ``test/loss``.
 
     Returns:
         One row per combination of values, in a fixed order (baselines first, shots ascending).
 
     Raises:
         RecordError: there are no records, or a row would average over more than seeds.
-        OptionError: ``by`` names no option of a record.
+        OptionError: ``by`` names no option of a record, or ``also`` no score.
     """
     if not records:
         raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
+    check_also(records, also)
     names = tuple(OPTIONS if by is None else by)
     return [
-        _row(group, dict(zip(names, key, strict=True)))
+        _row(group, dict(zip(names, key, strict=True)), also)
         for key, group in grouped(records, names).items()
     ]
 
 
-def _row(group: Sequence[Record], options: dict[str, Any]) -> ScoreRow:
+def _row(group: Sequence[Record], options: dict[str, Any], also: Sequence[str]) -> ScoreRow:
     what = options_text({name: options[name] for name in ALWAYS if name in options})
     what = what or "all records"
     if len(metrics := sorted({record.metric for record in group})) > 1:
@@ -120,29 +137,49 @@ def _row(group: Sequence[Record], options: dict[str, Any]) -> ScoreRow:
         two_scores=has_two_scores(group),
         marks=marks(group),
         rate_from=" or ".join(sorted({r.rate_from for r in group if r.rate_from})) or None,
-        beside={
-            name: interval(record.scores[name] for record in group)
-            for name in BESIDE
-            if all(name in record.scores for record in group)
-        },
+        beside=other_scores(group, also),
     )
 
 
-def table(rows: Sequence[ScoreRow], style: Style = "text") -> str:
+def with_chosen(rows: Sequence[ScoreRow], best: BestOptions) -> list[ScoreRow]:
+    """Return rows with what dev chose of each; one without a test score has a trouble."""
+    return [
+        replace(
+            row,
+            among=best.among.get(row.key),
+            chosen=tuple(best.by),
+            marks=row.marks + (CHOSE,) * (row.test_score is None and best.chose(row.key)),
+        )
+        for row in rows
+    ]
+
+
+def with_verdicts(rows: Sequence[ScoreRow], found: Verdicts) -> list[ScoreRow]:
+    """Return rows with the verdict of each on its difference to the reference row."""
+    return [replace(row, verdict=found.rows.get(row.key)) for row in rows]
+
+
+def table(rows: Sequence[ScoreRow], style: Style = "text", also: Sequence[str] = ()) -> str:
     """Return rows as a table: the options that differ, seeds, scores, parameters and seconds.
 
     Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds; an
-    asterisk follows those of runs with a trouble, which ``notes`` of the records says.
+    asterisk follows those of runs with a trouble, which ``notes`` of the records says, and an arrow
+    those that are surely higher or lower than their reference, where there are verdicts.
 
     Args:
         rows: what ``summarise`` returned.
-        style: ``text`` (aligned for a terminal), ``markdown``, or ``jsonl`` (one JSON object per
-            row, scores as in the records).
+        style: ``text`` (aligned for a terminal), ``markdown``, ``latex`` (booktabs), ``csv`` (plain
+            numbers, in the same units), or ``jsonl`` (one JSON object per row, scores as in the
+            records).
+        also: other scores that have a column, as for ``summarise``.
 
     Raises:
         UnknownNameError: there is no such style.
     """
-    return laid_out([*_option_columns(rows), *_result_columns(rows)], map(asdict, rows), style)
+    columns = [*_option_columns(rows), *_result_columns(rows, also)]
+    if style == "csv":
+        columns += _said_columns(rows)
+    return laid_out(columns, (row.to_json() for row in rows), style)
 
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
@@ -151,7 +188,7 @@ def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
         [row.options for row in rows],
         lambda name, _: [other for other in OPTIONS[name].settled_by if other in names],
     )
-    shown = {*_always(rows), *differing}
+    shown = {*_always(rows), *differing, *(name for row in rows for name in row.chosen)}
     columns = [
         Column(
             name.replace("_", " "),
@@ -188,26 +225,45 @@ def _option_cell(name: str, options: Mapping[str, Any]) -> str:
     return NOTHING if by_the_other else value_text(name, options[name])
 
 
-def _result_columns(rows: Sequence[ScoreRow]) -> Iterator[Column]:
+def _result_columns(rows: Sequence[ScoreRow], also: Sequence[str]) -> Iterator[Column]:
     """Yield seeds, scores, parameters and seconds; of what no row has, there is no column."""
     yield Column("seeds", [str(row.n) for row in rows])
     two = any(row.two_scores for row in rows)
-    yield Column("dev best" if two else "dev", _scores(rows, [row.eval_score for row in rows]))
+    yield _scores("dev best" if two else "dev", rows, [row.eval_score for row in rows], "dev")
     if two:
-        yield Column("dev last", _scores(rows, [row.eval_last for row in rows]))
-    yield Column("test", _scores(rows, [row.test_score for row in rows]))
-    for name, (title, factor) in BESIDE.items():
-        values = [row.beside.get(name) for row in rows]
-        if any(values):
-            yield Column(title, interval_cells([one and one.scaled(factor) for one in values], 2))
+        yield _scores("dev last", rows, [row.eval_last for row in rows])
+    yield _scores("test", rows, [row.test_score for row in rows], "test")
+    yield from other_columns([(row.metric, row.beside) for row in rows], also)
     if any(row.diverged for row in rows):
         yield Column("diverged", [f"{row.diverged} of {row.n}" for row in rows])
-    yield Column("params", [f"{row.n_params:,}" for row in rows])
-    yield Column("seconds", [f"{row.train_seconds:.1f}" for row in rows])
+    params = [row.n_params for row in rows]
+    yield Column("params", [f"{n:,}" for n in params], values=params)
+    seconds = [row.train_seconds for row in rows]
+    yield Column("seconds", [f"{one:.1f}" for one in seconds], values=seconds)
 
 
-def _scores(rows: Sequence[ScoreRow], values: Sequence[Interval | None]) -> list[str]:
+def _scores(
+    title: str, rows: Sequence[ScoreRow], found: Sequence[Interval | None], split: str = ""
+) -> Column:
+    """Return a column of scores, marked; a verdict stands at the split that it is about."""
     factors = [scale_of(row.metric).factor for row in rows]
-    pairs = zip(values, factors, strict=True)
-    cells = interval_cells([value and value.scaled(factor) for value, factor in pairs], 2)
-    return marked(cells, [MARK if row.marks else "" for row in rows])
+    values = [one and one.scaled(by) for one, by in zip(found, factors, strict=True)]
+    signs = [MARK * bool(row.marks) + _arrow(row.verdict, split) for row in rows]
+    return Column(title, marked(interval_cells(values, 2), signs), values=values)
+
+
+def _arrow(verdict: Judged | None, split: str) -> str:
+    return ARROWS[verdict.verdict] if verdict is not None and verdict.split == split else ""
+
+
+def _said_columns(rows: Sequence[ScoreRow]) -> Iterator[Column]:
+    """Yield in words what marks say of rows, where a cell is a plain number."""
+    if any(row.marks for row in rows):
+        yield Column("troubles", ["; ".join(row.marks) for row in rows], words=True)
+    if any(row.verdict for row in rows):
+        found = [row.verdict for row in rows]
+        yield Column("against", [one.b if one else "" for one in found], words=True)
+        p = [one.corrected if one else None for one in found]
+        yield Column("p (Holm)", ["" for _ in rows], values=p)
+        words = [(one.verdict or "open") if one else "" for one in found]
+        yield Column("verdict", words, words=True)

@@ -1,7 +1,7 @@
 """What a file of records holds: its columns, one value per example; those of Arrow's files."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -55,9 +55,37 @@ class Fields:
         value = self.values["id"][number] if "id" in self.values else None
         return str(value) or None if isinstance(value, str | int) else None
 
+    def groups_of(self, number: int) -> Mapping[str, str]:
+        """Return the plain values of an example by column, read when they are asked for."""
+        return _Cells(self.values, number)
+
     def place(self, number: int) -> str:
         """Name the file and the line of an example, for messages."""
         return f"{self.where}, {self.unit} {self.lines[number]}"
+
+
+class _Cells(Mapping[str, str]):
+    """One row of columns, of which those have an item that hold a plain value there."""
+
+    def __init__(self, values: Mapping[str, Sequence[Any]], number: int) -> None:
+        self._values, self._number = values, number
+
+    def __getitem__(self, name: str) -> str:
+        value = self._values[name][self._number]
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # whole numbers become floats where a column has gaps
+        if not isinstance(value, str | int | float) or value != value:
+            raise KeyError(name)
+        return trim(str(value))
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._values if self._has(name))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _has(self, name: str) -> bool:
+        return isinstance(self._values[name][self._number], str | int | float)
 
 
 def trim_names(where: str, names: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ is one by its number of cells alone, since ``#tag O`` is a row.)
 import itertools
 import logging
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,12 @@ FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "dep
 LABEL_FIELDS = ("upos", "xpos", "lemma", "feats", "deprel")
 _UNMARKED = ("feats",)
 """Columns in which "_" says something: that a word has no features."""
-_SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*\S)")
+
+_ABOUT = re.compile(r"#\s*([^=]*[^=\s])\s*=\s*(.*\S)")
+_NEW_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=\s*(.*\S))?")
+
+DOCUMENT = "document"
+"""The column that the document of a sentence is, where a file marks documents."""
 
 DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \t]+")
@@ -47,7 +53,8 @@ def read_tagged(path: Path, *layouts: Sequence[str]) -> Sentences:
     Raises:
         DataError: the rows have another number of columns.
     """
-    blocks = divide(column_rows(path, read_lines(path)))
+    lines = read_lines(path)
+    blocks = divide(column_rows(path, lines))
     if not blocks:
         return Sentences.of_file(path, ())
     line, cells = blocks[0][0]
@@ -57,7 +64,28 @@ def read_tagged(path: Path, *layouts: Sequence[str]) -> Sentences:
         expected = forms.replace(" (", " columns (", 1)
         raise DataError(f"{path}, line {line}: expected {expected}, found {len(cells)}.")
     places = {name: place for place, name in enumerate(labels, start=1)}
-    return Sentences.of_file(path, (sentence_of(block, 0, places) for block in blocks))
+    found = Sentences.of_file(path, (sentence_of(block, 0, places) for block in blocks))
+    return with_documents(found, path.name, lines)
+
+
+def with_documents(found: Sentences, file: str, lines: Sequence[str]) -> Sentences:
+    """Return sentences that know their document, where ``-DOCSTART-`` lines divide any.
+
+    Args:
+        found: the sentences of a file of columns.
+        file: its name, which tells its documents from those of other splits.
+        lines: its lines.
+    """
+    # Documents that begin in lines 1 and 8: the sentence of line 3 is of "eng.train#1", that of
+    # line 10 of "eng.train#2".
+    starts = [n for n, line in enumerate(lines, start=1) if _begins_document(line)]
+    if not starts:
+        return found
+    sentences = tuple(
+        replace(one, groups={DOCUMENT: f"{file}#{bisect_right(starts, one.lines[0])}"})
+        for one in found.sentences
+    )
+    return replace(found, sentences=sentences)
 
 
 def column_rows(path: Path, lines: Sequence[str]) -> list[Row]:
@@ -143,7 +171,8 @@ def parse_conllu(
     """Read the syntactic words of a CoNLL-U file.
 
     Multiword tokens (ids with "-") and empty nodes (ids with ".") are left out. Sentence ids are
-    the file's ``sent_id``. A column that is "_" throughout is one without labels.
+    the file's ``sent_id``. A column that is "_" throughout is one without labels. Sentences may be
+    grouped by what their comments say, ``# genre = news``, and by ``document``, of ``# newdoc``.
 
     Args:
         path: the file.
@@ -155,19 +184,23 @@ def parse_conllu(
         DataError: a row has not ten columns, or an id out of order.
     """
     rows: list[Row] = []
-    name: str | None = None
+    about: dict[str, str] = {}
+    document: dict[str, str] = {}
     word, places = FIELDS.index(words), {field: FIELDS.index(field) for field in columns}
     sentences = []
     lines = read_lines(path) if lines is None else lines
     for number, line in enumerate([*lines, ""], start=1):
         if line.startswith("#"):
-            match = _SENT_ID.match(line)
-            name = match[1] if match else name
+            if begun := _NEW_DOCUMENT.match(line):
+                document = {DOCUMENT: begun[1] or f"{path.name}, line {number}"}
+            elif said := _ABOUT.match(line):
+                about[said[1]] = said[2]
         elif line.strip(" \t"):
             _add_row(path, number, line, rows)
         elif rows:
-            sentences.append(sentence_of(rows, word, places, name))
-            rows, name = [], None
+            one = sentence_of(rows, word, places, about.pop("sent_id", None))
+            sentences.append(replace(one, groups=about | document))
+            rows, about = [], {}
     found = replace(Sentences.of_file(path, sentences), unmarked=_UNMARKED)
     for column in columns:
         if all(set(sentence.labels[column]) == {"_"} for sentence in sentences):
@@ -230,9 +263,12 @@ def _begins(lines: Sequence[str], rows: Sequence[Row], n: int) -> bool:
 def _cells(line: str, tabs: bool) -> tuple[str, ...]:
     """Return the cells of a line, none where it is no row."""
     content = line.strip(" \t")
-    if not content or (
-        content.startswith(DOCUMENT_START) and _BLANKS.split(content)[0] == DOCUMENT_START
-    ):
+    if not content or _begins_document(content):
         return ()
     # Tuples of strings cost the garbage collector nothing, lists of cells half of the reading.
     return tuple(line.split("\t") if tabs else _BLANKS.split(content))
+
+
+def _begins_document(line: str) -> bool:
+    content = line.strip(" \t")
+    return content.startswith(DOCUMENT_START) and _BLANKS.split(content)[0] == DOCUMENT_START

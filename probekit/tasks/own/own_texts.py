@@ -104,7 +104,9 @@ def _sentence(
             )
         if not (value or "").strip():
             raise DataError(f"{fields.place(number)}: no text in column {name!r}.")
-    return plain_text(row, labels, fields.lines[number], fields.id_of(number))
+    return plain_text(
+        row, labels, fields.lines[number], fields.id_of(number), fields.groups_of(number)
+    )
 
 
 def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:

@@ -1,7 +1,7 @@
 """The user's own words: a word per row, or lists of words and of labels per record."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,7 @@ from probekit.tasks.formats.word_columns import (
     divide,
     parse_conllu,
     sentence_of,
+    with_documents,
 )
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.text_options import Choice
@@ -136,7 +137,20 @@ def _read_rows(path: Path, choice: Choice) -> Sentences:
         _check_undivided(where, names, blocks[0], (word, label, *ids, *asked))
     labels = {} if label is None or choice.texts_alone else {names[label]: label}
     found = Sentences.of_file(path, (sentence_of(block, word, labels) for block in blocks))
-    return _checked(found) if in_table else found
+    if not in_table:
+        return with_documents(found, path.name, own_lines(path, choice.encoding))
+    others = {name: place for place, name in enumerate(names) if place not in (word, label)}
+    sentences = (
+        replace(one, groups=_shared(block, others))
+        for one, block in zip(found.sentences, blocks, strict=True)
+    )
+    return _checked(replace(found, sentences=tuple(sentences)))
+
+
+def _shared(block: Sequence[Row], places: Mapping[str, int]) -> dict[str, str]:
+    """Return the value of each column in which the rows of a sentence have one, or none below."""
+    found = {name: set(map(str.strip, column_of(block, n))) - {""} for name, n in places.items()}
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
 
 
 def _table_label(
@@ -198,7 +212,8 @@ def _record(fields: Fields, number: int, word: str, label: str | None) -> Senten
     found = None if label is None else _strings(fields, number, label, numbers=True)
     labels = {} if found is None else {str(label): found}
     lines = (fields.lines[number],) * max(len(words), 1)
-    return Sentence(words, labels, lines, fields.id_of(number))
+    groups = fields.groups_of(number)
+    return Sentence(words, labels, lines, fields.id_of(number), groups=groups)
 
 
 def _strings(

@@ -51,6 +51,7 @@ def run_baselines(
     device: str = "auto",
     save: str | Path | None = None,
     predictions: bool = False,
+    ablate: str | None = None,
     progress: bool = False,
 ) -> Baselines:
     """Train the heads of a plan and everything that they should be compared with.
@@ -66,6 +67,7 @@ def run_baselines(
         device: what computes.
         save: folder for the trained heads of the plan, as in `sweep`.
         predictions: write the predictions of the plan's runs beside ``out``.
+        ablate: leave layers out of the plan's runs, as in `sweep`; of no baseline.
         progress: show progress on stderr.
 
     Raises:
@@ -85,7 +87,7 @@ def run_baselines(
     # Two specs may be one run: a learning rate that was given, and the published one.
     runs = list({run.options.key: run for run in (resolve(spec, splits) for spec in plan)}.values())
     plan = [run.spec for run in runs]
-    heads = train(plan, location=location, save=save, predictions=predictions)
+    heads = train(plan, location=location, save=save, predictions=predictions, ablate=ablate)
     ledger = Ledger(Path(out))
     none: Sequence[Record | None] = [None] * len(runs)
     controls, codes = none, none
@@ -138,8 +140,8 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
 
     Raises:
         OptionError: there are several label columns, or control labels, which are a baseline
-            themselves, or runs that train nothing, or whose rate is to be searched, or that go on
-            from heads with other labels.
+            themselves, or resamples, or runs that train nothing, or whose rate is to be searched,
+            or that go on from heads with other labels.
         MissingFileError: no saved head lies where a run should go on from one.
         RecordError: it is damaged.
     """
@@ -153,6 +155,11 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
         raise OptionError(
             "--control and --baselines were both given; the baselines include a control task for "
             "every seed, so leave --control out."
+        )
+    if any(spec.resample is not None for spec in plan):
+        raise OptionError(
+            "baselines are those of the drawn sentences, and a run is fitted on a resample of "
+            "them; leave resample out."
         )
     if any(spec.searched for spec in plan):
         raise OptionError(

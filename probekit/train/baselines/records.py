@@ -67,23 +67,12 @@ def memorised(train: FeatureView) -> Guess:
         train: words and their classes.
     """
     counts: dict[str, Counter[int]] = defaultdict(Counter)
-    for word, target in zip(words_of(train), train.targets.tolist(), strict=True):
+    for word, target in zip(train.words, train.targets.tolist(), strict=True):
         counts[word][target] += 1
     common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
     # of the counts {2: 3, 1: 3, 0: 1}: class 1, the smallest of equals
     best = {word: min(own, key=lambda one: (-own[one], one)) for word, own in counts.items()}
-    return lambda view: np.array([best.get(word, common) for word in words_of(view)], np.int64)
-
-
-def words_of(view: FeatureView) -> list[str]:
-    """Return the word of each row of a view of words."""
-    # two sentences, whose words are the rows 0..2 and 3..4 of the entry, without the row 1: the
-    # owners are 0, 0, 1, 1, the places 0, 2, 0, 1
-    examples = view.entry.examples
-    words = [examples.words(int(position)) for position in view.positions]
-    owners = np.repeat(np.arange(view.n_examples), view.lengths)
-    places = view.rows - examples.row_start[view.positions][owners]
-    return [words[e][place] for e, place in zip(owners.tolist(), places.tolist(), strict=True)]
+    return lambda view: np.array([best.get(word, common) for word in view.words], np.int64)
 
 
 GUESSES: Mapping[str, Callable[[FeatureView], Guess]] = {

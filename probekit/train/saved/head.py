@@ -17,7 +17,12 @@ from probekit.probe.heads.contract import HeadInput, Reads
 from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.normalization import normalization_from_json
 from probekit.train.probe import Probe, load_under
+from probekit.train.row_probabilities import keep
 from probekit.train.saved.folder import SavedHead, damaged, read_saved
+
+NO_PROBABILITIES = (
+    "this head predicts numbers, which have no probabilities; ask for the numbers alone."
+)
 
 
 class TrainedHead:
@@ -116,6 +121,43 @@ class TrainedHead:
         if found.is_floating_point():
             return [float(value) for value in found]
         return [self.labels[number] for number in found.tolist()]
+
+    @torch.no_grad()
+    def probabilities(
+        self, z: HeadInput, offsets: Int64[Tensor, " bounds"] | None = None
+    ) -> tuple[list[str], list[dict[str, float]]]:
+        """Return the label name of each row, and the probabilities of its classes by name.
+
+        The most probable class comes first. Of more than ``ALL_KEPT`` classes these are the
+        ``TOP_KEPT`` most probable ones. Of a chain (CRF) they are the marginal probabilities of a
+        word's tags, and its label is the tag on the best path, which need not come first.
+
+        Args:
+            z: as for `predict`.
+            offsets: as for `predict`.
+
+        Raises:
+            OptionError: states of other layers or another width, or a head that predicts numbers.
+        """
+        if not self.labels:
+            raise OptionError(NO_PROBABILITIES)
+        n_rows = z.n_rows if isinstance(z, TokenStates) else len(z)
+        treated = self._treat(z)
+        if not n_rows:
+            return [], []
+        if offsets is None:
+            offsets = torch.tensor([0, n_rows])
+        logits, decoder = self._probe.evaluated(treated), self._probe.decoder
+        log_p = decoder.log_probabilities(logits, offsets)
+        assert log_p is not None, "a decoder of classes has probabilities"
+        kept = keep(log_p).ordered()
+        assert kept.classes is not None
+        pairs = zip(kept.classes.tolist(), kept.values.tolist(), strict=True)
+        found = [
+            {self.labels[number]: value for number, value in zip(*row, strict=True)}
+            for row in pairs
+        ]
+        return [self.labels[number] for number in decoder.predict(logits, offsets).tolist()], found
 
     def _treat(self, z: HeadInput) -> HeadInput:
         """Return the states in float32, each layer treated as in training."""

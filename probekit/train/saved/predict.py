@@ -1,31 +1,80 @@
 """Run a saved head on new text, with the very steps that made its training rows."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 import torch
+from jaxtyping import Int64
+from torch import Tensor
 
 from probekit.backbone import load_again
 from probekit.base.kinds import KINDS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import bounds_of
 from probekit.errors import OptionError
-from probekit.train.saved.head import TrainedHead
+from probekit.probe.heads.contract import HeadInput
+from probekit.train.saved.head import NO_PROBABILITIES, TrainedHead
 from probekit.train.saved.items import Item, as_examples
 from probekit.train.saved.text_rows import HeadReader
 
+T = TypeVar("T")
+
+Block = tuple[HeadInput, Int64[Tensor, " bounds"]]
+"""What a head reads of some texts, and where each of them begins."""
+
 _EXAMPLES = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a head says of one text.
+
+    Attributes:
+        label: the label name of the text, or of each of its words.
+        probabilities: of the classes by name, the most probable one first, for the text or for each
+            of its words; see `TrainedHead.probabilities`.
+    """
+
+    label: str | list[str]
+    probabilities: dict[str, float] | list[dict[str, float]]
+
+
+@overload
+def predict(
+    head: str | Path | TrainedHead,
+    texts: Sequence[Item],
+    *,
+    probabilities: Literal[False] = False,
+    model: str | None = None,
+    device: str = "auto",
+    progress: bool = False,
+) -> list[list[str]] | list[str] | list[float]: ...
+
+
+@overload
+def predict(
+    head: str | Path | TrainedHead,
+    texts: Sequence[Item],
+    *,
+    probabilities: Literal[True],
+    model: str | None = None,
+    device: str = "auto",
+    progress: bool = False,
+) -> list[Prediction]: ...
 
 
 def predict(
     head: str | Path | TrainedHead,
     texts: Sequence[Item],
     *,
+    probabilities: bool = False,
     model: str | None = None,
     device: str = "auto",
     progress: bool = False,
-) -> list[list[str]] | list[str] | list[float]:
+) -> list[list[str]] | list[str] | list[float] | list[Prediction]:
     """Label new texts with a saved head.
 
     Rows are made as the cache made them: same windows, pooling and compute dtype, rounded to the
@@ -37,28 +86,70 @@ def predict(
         texts: as in the head's training: the words of a sentence (a list), a running text (a
             string), or a pair of texts (two strings). A string is split at spaces where words
             are expected.
+        probabilities: say how probable each class is, too.
         model: where the backbone is now; ``None`` is where it was when the cache was made.
         device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
         progress: show progress on stderr.
 
     Returns:
         Per text, a label name for each word (tagging), one label name (sentence, pair) or one
-        number (regression).
+        number (regression); with ``probabilities`` a `Prediction`.
 
     Raises:
         MissingFileError: no head in that folder, or no model at that path.
         BackboneError: the model is not the one that the head was trained on.
         DataError: a text is no pair where one is expected, or a pair where none is; is not valid
             Unicode; or is too long under ``--overlong error``.
-        OptionError: the head predicts tokens of a language model.
+        OptionError: the head predicts tokens of a language model, or numbers where
+            ``probabilities`` are asked for.
         StateRangeError: a hidden state is not finite in the dtype that the cache stored.
     """
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
-    saved, kind = trained.saved, KINDS[trained.kind]
+    kind = KINDS[trained.kind]
     if kind.targets == "vocabulary":
         raise OptionError(
             "this head predicts tokens at positions that its extraction chose; it labels no text."
         )
+    if probabilities and kind.targets != "classes":
+        raise OptionError(NO_PROBABILITIES)
+    blocks = _read(trained, texts, model=model, device=device, progress=progress)
+    labels, said, lengths = _label(trained, blocks, probabilities)
+    if kind.per == "word":
+        labels, said = _by_text(labels, lengths), _by_text(said, lengths)
+    if not probabilities:
+        return labels
+    pairs = zip(labels, said, strict=True)
+    return [Prediction(label=label, probabilities=own) for label, own in pairs]
+
+
+def _label(
+    trained: TrainedHead, blocks: Iterable[Block], probabilities: bool
+) -> tuple[list[Any], list[Any], list[int]]:
+    """Return the label of every row, its probabilities if asked for, and the rows of each text."""
+    labels: list[Any] = []
+    said: list[Any] = []
+    lengths: list[int] = []
+    for z, offsets in blocks:
+        if probabilities:
+            own, sure = trained.probabilities(z, offsets)
+            labels += own
+            said += sure
+        else:
+            labels += trained.predict(z, offsets)
+        lengths += offsets.diff().tolist()
+    return labels, said, lengths
+
+
+def _read(
+    trained: TrainedHead,
+    texts: Sequence[Item],
+    *,
+    model: str | None,
+    device: str,
+    progress: bool,
+) -> Iterator[Block]:
+    """Yield what the head reads of some texts after others."""
+    saved = trained.saved
     backbone = load_again(
         saved.model,
         model=model,
@@ -73,14 +164,14 @@ def predict(
     )
     bounds = torch.from_numpy(bounds_of(encoded.rows[trained.array]))
     reader = HeadReader(trained, backbone, encoded)
-    found: list[Any] = []
     with ProgressBar(total=len(texts), desc="predict", unit="text", shown=progress) as bar:
         for start in range(0, len(texts), _EXAMPLES):
             stop = min(start + _EXAMPLES, len(texts))
-            offsets = bounds[start : stop + 1] - bounds[start]
-            found += trained.predict(reader.read(start, stop), offsets)
+            yield reader.read(start, stop), bounds[start : stop + 1] - bounds[start]
             bar.report(stop - start)
-    if kind.per == "text":
-        return found
-    pairs = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-    return [found[first:last] for first, last in pairs]
+
+
+def _by_text(rows: Sequence[T], lengths: Sequence[int]) -> list[list[T]]:
+    """Return the rows of each text by themselves."""
+    left = iter(rows)
+    return [list(itertools.islice(left, length)) for length in lengths]

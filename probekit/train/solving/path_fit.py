@@ -24,13 +24,17 @@ from probekit.probe.fitters.linear_problems import (
 from probekit.probe.fitters.losses import Binary, Loss, Softmax, Squares
 from probekit.probe.fitters.minimise import Minimisation, Minimum, Request
 from probekit.probe.fitters.mixtures import MixtureObjective, MixturePass
-from probekit.train.member import Member
+from probekit.train.dev_folds import DevFolds
+from probekit.train.member import Checkpoint, Member
 from probekit.train.sampling import check_two_classes, make_parts
 from probekit.train.scoring import ScoredSplit, gold_of
 from probekit.train.solving.split_rows import SplitName, SplitRows, Visit, Visits
 from probekit.train.source import Inputs, Source
 
 Objective = LinearObjective | MixtureObjective
+
+Scores = tuple[float, ...]
+"""Of a solution on what chooses; under nested selection, then on dev without each of its folds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +144,7 @@ class PathFit(ABC):
         sources: Mapping[SplitName, Source],
         *,
         judge: ScoredSplit,
+        folds: DevFolds | None = None,
         memory: int,
     ) -> None:
         """Prepare the problems.
@@ -149,17 +154,20 @@ class PathFit(ABC):
             sources: what its head reads of train and of what judges.
             judge: the split that chooses where the member's selection says that one does; with the
                 metric that chooses in any case.
+            folds: of that split, where the selection is nested: for each a strength is chosen.
             memory: bytes that the rows may take.
 
         Raises:
             OptionError: there is nothing to tell apart, or nothing that can choose.
         """
         self.member, self._judge, self._metric = member, judge, judge.metric
+        self._folds = folds
         rows = SplitRows(sources, self.read, axis=self.row_axis, width=self.width, memory=memory)
         self.rows, view = rows, rows.view("train")
         self.target = Target(member, view, self.rows.device)
         self._parts = make_parts(view, member.spec.select)
-        self._scores: list[float] = []
+        self._scores: list[Scores] = []
+        self._chosen: dict[int, int] = {}
         self._stretches: list[Solved] = []
 
     @property
@@ -193,13 +201,14 @@ class PathFit(ABC):
         """
 
     def refine(
-        self, solved: Solved, place: int
+        self, solved: Solved, place: int, judge: int
     ) -> Generator[Visit, None, tuple[Solved, int, dict[str, Any]]]:
         """Look for a better solution of the strength that was chosen.
 
         Args:
             solved: a stretch.
             place: of the strength in it.
+            judge: what chose it, a place in ``Scores``.
 
         Returns:
             What is to be loaded, and what else a record says of it.
@@ -217,13 +226,40 @@ class PathFit(ABC):
             solved = Solved(strengths, objective, minimum)
             self._stretches.append(solved)
             self._scores += yield from self.score(solved)
-            goes_on = fixed is None and self.best_of(self._scores) == len(self._tried) - 1
+            self._choose(last=fixed is not None)
+            goes_on = len(self._chosen) < self._n_judges
             strengths = weaker_strengths(self._tried) if goes_on else ()
+            if not strengths:
+                self._choose(last=True)
         # Stretches of 6 and 2 strengths: place 7 of all is place 1 of the second.
         pairs = [(solved, n) for solved in self._stretches for n in range(len(solved.strengths))]
-        solved, place, beside = yield from self.refine(*pairs[self.best_of(self._scores)])
-        self.load(solved, place)
+        states = []
+        for judge in reversed(range(self._n_judges)):  # what all of dev chooses is loaded last
+            chosen = pairs[self._chosen[judge]]
+            solved, place, beside = yield from self.refine(*chosen, judge)
+            self.load(solved, place)
+            if judge:
+                state = self.member.probe.state_dict()
+                states.append({name: value.clone() for name, value in state.items()})
+        self.member.by_fold = [Checkpoint(0, {}, np.empty(0), one) for one in reversed(states)]
         self.member.solved = self._diagnosis(solved.minimum, place) | beside
+
+    @property
+    def _n_judges(self) -> int:
+        return 1 if self._folds is None else 1 + self._folds.count
+
+    def _choose(self, *, last: bool) -> None:
+        """Note the best place for every judge whose best is not the last place, as it may be next.
+
+        Each goes by its own scores alone: how far others look is not its business.
+
+        Args:
+            last: no weaker strength follows.
+        """
+        for judge in range(self._n_judges):
+            best = self.best_of(self._scores, judge)
+            if judge not in self._chosen and (last or best < len(self._tried) - 1):
+                self._chosen[judge] = best
 
     def problems(self, strengths: tuple[float, ...]) -> Problems:
         """Return the problems of all parts for some strengths."""
@@ -231,11 +267,11 @@ class PathFit(ABC):
         seen = torch.from_numpy(self._parts.seen.repeat(lengths, axis=1)).float()
         return Problems.of(strengths, seen.to(self.rows.device))
 
-    def score(self, solved: Solved) -> Generator[Visit, None, list[float]]:
-        """Return the score of each solution on what chooses; 0 where there is nothing to choose."""
+    def score(self, solved: Solved) -> Generator[Visit, None, list[Scores]]:
+        """Return the scores of each solution on what chooses; 0 where nothing is chosen."""
         select = self.member.spec.select
         if select is None:
-            return [0.0] * len(solved.strengths)
+            return [(0.0,)] * len(solved.strengths)
         if self._metric.consumes == "losses":
             return (yield from self._losses(solved))
         predicted = yield from self._predict(solved, "judge" if select.by_split else "train")
@@ -244,7 +280,10 @@ class PathFit(ABC):
             view, judges = self.rows.view("train"), np.flatnonzero(self._parts.judged)
             scorer = self._metric(gold_of(view.take(judges), self._metric))
             predicted = predicted[:, torch.from_numpy(view.places(judges))]
-        return [scorer.score(self.target.named(own))[self._metric.name] for own in predicted]
+        named = [self.target.named(own) for own in predicted]
+        by_fold = [() if self._folds is None else self._folds.scores(own) for own in named]
+        whole = [scorer.score(own)[self._metric.name] for own in named]
+        return [(one, *folds) for one, folds in zip(whole, by_fold, strict=True)]
 
     def _predict(
         self, solved: Solved, split: SplitName
@@ -271,7 +310,7 @@ class PathFit(ABC):
         yield Visit(split, add)
         return torch.cat(found, 1)
 
-    def _losses(self, solved: Solved) -> Generator[Visit, None, list[float]]:
+    def _losses(self, solved: Solved) -> Generator[Visit, None, list[Scores]]:
         """Return the mean loss of what judges under each solution."""
         loss, parts = self.target.elsewhere(self.rows.view("judge"))
         points = solved.minimum.points[: len(solved.strengths)]
@@ -279,27 +318,28 @@ class PathFit(ABC):
         problems = Problems(0.0 * points[:, 0], torch.zeros_like(which), parts)
         found = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
         yield Visit("judge", found.add)
-        return list(found.finish().value.tolist())
+        return [(value,) for value in found.finish().value.tolist()]
 
     @property
     def best_score(self) -> float | None:
         """The best score so far on what chooses; None before the first, or without any."""
         if not self._scores or self.member.spec.select is None:
             return None
-        return self._scores[self.best_of(self._scores)]
+        return self._scores[self.best_of(self._scores)][0]
 
     @property
     def _tried(self) -> list[float]:
         return [one for solved in self._stretches for one in solved.strengths]
 
-    def best_of(self, scores: Sequence[float]) -> int:
-        """Return the place of the best score, the first of equals."""
+    def best_of(self, scores: Sequence[Scores], judge: int = 0) -> int:
+        """Return the place of the best score of a judge, the first of equals."""
         sign = self._metric.scale.sign
-        return int(np.argmax([sign * score for score in scores]))
+        return int(np.argmax([sign * own[judge] for own in scores]))
 
     def _diagnosis(self, minimum: Minimum, place: int) -> dict[str, Any]:
         """Return what a record says of the fit."""
-        strengths, best = self._tried, self.best_of(self._scores)
+        strengths, best = self._tried, self._chosen[0]
+        whole = [own[0] for own in self._scores]
         found: dict[str, Any] = {
             "converged": bool(minimum.converged[place]),
             "iterations": int(minimum.iterations[place]),
@@ -311,10 +351,13 @@ class PathFit(ABC):
         if self.member.spec.select is None:
             return found
         ends = {0: "strongest", len(strengths) - 1: "weakest"}
-        if best in ends and self._scores.count(self._scores[best]) == 1:
+        if best in ends and whole.count(whole[best]) == 1:
             found["edge"] = ends[best]
-        scores = {"strengths": strengths, "strength_scores": self._scores}
-        return found | scores | {"selection_score": self._scores[best]}
+        if self._folds is not None:
+            chosen = (self._chosen[judge] for judge in range(1, self._n_judges))
+            found["fold_strengths"] = [strengths[place] for place in chosen]
+        scores = {"strengths": strengths, "strength_scores": whole}
+        return found | scores | {"selection_score": whole[best]}
 
 
 def _offsets_of(view: FeatureView, rows: slice, device: torch.device) -> Tensor:

@@ -16,7 +16,7 @@ from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum, Request
 from probekit.probe.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
 from probekit.probe.normalization.standardization import Moments
-from probekit.train.solving.path_fit import Objective, PathFit, Solved, drive
+from probekit.train.solving.path_fit import Objective, PathFit, Scores, Solved, drive
 from probekit.train.solving.split_rows import Visit, Visits
 from probekit.train.source import Inputs
 
@@ -103,6 +103,8 @@ class MixtureFit(PathFit):
     _basis: Basis
     _spectrum: Float64[Tensor, " dim"]
     _mixture: Mixture
+    _restarted: dict[int, tuple[Solved, list[Scores]]]
+    """What other starts ended in, and its scores, by the place on the path that was chosen."""
 
     @property
     def width(self) -> int:
@@ -119,6 +121,7 @@ class MixtureFit(PathFit):
         """Centre and scale the layers, and turn them to the components of their average."""
         moments = Moments()
         yield Visit("train", lambda rows, z: moments.add(z.transpose(0, 1)))
+        self._restarted = {}
         self._means, deviation = moments.result()
         self._spread = deviation.square().mean().sqrt().clamp(min=1e-30)
         by_row = self.member.probe.head.per_row
@@ -165,13 +168,15 @@ class MixtureFit(PathFit):
         return (yield from drive(both, objective.begin))
 
     def refine(
-        self, solved: Solved, place: int
+        self, solved: Solved, place: int, judge: int
     ) -> Generator[Visit, None, tuple[Solved, int, dict[str, Any]]]:
         """Fit from every other start; what chose the strength chooses among their solutions."""
         found: dict[str, Any] = {"starts": 1}
         starts = self._other_starts()
         if starts:
-            solved, place, found = yield from self._restart(solved, place, starts)
+            solved, place, found = yield from self._restart(solved, place, judge, starts)
+        if judge:
+            return solved, place, found
         residual = yield from self._residual(solved, place)
         converged = bool(solved.minimum.converged[place]) and residual <= _RESIDUAL
         return solved, place, found | {"projected_gradient": residual, "converged": converged}
@@ -186,19 +191,18 @@ class MixtureFit(PathFit):
         return float(self._mixture.residual(objective.unpack(point)[3], gradient))
 
     def _restart(
-        self, solved: Solved, place: int, starts: Sequence[Tensor]
+        self, solved: Solved, place: int, judge: int, starts: Sequence[Tensor]
     ) -> Generator[Visit, None, tuple[Solved, int, dict[str, Any]]]:
         """Fit from other starts; return the best solution, and what a record says of them."""
-        strengths = (solved.strengths[place],) * len(starts)
-        problems = self.problems(strengths)
-        objective = self.objective(self.target.loss, problems)
-        mixtures = torch.stack(list(starts)).repeat(len(problems.parts), 1)
-        minimum = yield from self._descend(objective, mixtures)
-        others = Solved(strengths, objective, minimum)
-        before = yield from self.score(solved)
-        scores = [before[place], *(yield from self.score(others))]
-        values = [float(solved.minimum.value[place]), *minimum.value[: len(starts)].tolist()]
-        equal = self.best_of(scores)
+        if self._chosen[judge] not in self._restarted:
+            again = yield from self._solve_again(solved, place, starts)
+            self._restarted[self._chosen[judge]] = again
+        others, scored = self._restarted[self._chosen[judge]]
+        before = self._scores[self._chosen[judge]]
+        scores = [own[judge] for own in (before, *scored)]
+        ends = others.minimum.value[: len(starts)].tolist()
+        values = [float(solved.minimum.value[place]), *ends]
+        equal = self.best_of([before, *scored], judge)
         best = min(
             (n for n, score in enumerate(scores) if score == scores[equal]), key=values.__getitem__
         )
@@ -207,6 +211,18 @@ class MixtureFit(PathFit):
         if self.member.spec.select is None:
             del found["selection_score"]
         return (others, best - 1, found) if best else (solved, place, found)
+
+    def _solve_again(
+        self, solved: Solved, place: int, starts: Sequence[Tensor]
+    ) -> Generator[Visit, None, tuple[Solved, list[Scores]]]:
+        """Return the solutions of a strength from other starts, and their scores."""
+        strengths = (solved.strengths[place],) * len(starts)
+        problems = self.problems(strengths)
+        objective = self.objective(self.target.loss, problems)
+        mixtures = torch.stack(list(starts)).repeat(len(problems.parts), 1)
+        minimum = yield from self._descend(objective, mixtures)
+        others = Solved(strengths, objective, minimum)
+        return others, (yield from self.score(others))
 
     def _other_starts(self) -> Sequence[Tensor]:
         starts = self._mixture.starts()[1:]

@@ -4,11 +4,12 @@ Fits whose rows are in memory run one after the other; those whose rows are not 
 other, so that one pass over the disk serves all of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import Reads
+from probekit.train.dev_folds import DevFolds
 from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.scoring import ScoredSplit
@@ -31,15 +32,22 @@ class SolvedStream:
         members: the heads.
     """
 
-    def __init__(self, spec: StreamSpec, residency: Residency, judge: ScoredSplit) -> None:
+    def __init__(
+        self,
+        spec: StreamSpec,
+        residency: Residency,
+        judge: ScoredSplit,
+        folds_of: Callable[[Member], DevFolds | None] = lambda member: None,
+    ) -> None:
         """Build the members.
 
         Args:
             spec: what to fit.
             residency: opens what they read.
             judge: chooses the strength where a member's selection says that a split does.
+            folds_of: returns the folds of that split, where the selection of a member is nested.
         """
-        self.spec = spec
+        self.spec, self._folds_of = spec, folds_of
         self._residency, self._judge = residency, judge
         self._said = ""
         self._sources = [self._open(member.layers, member.head.reads) for member in spec.members]
@@ -134,4 +142,5 @@ class SolvedStream:
         """Return what fits a member: its decoder, or the mixture of its layers as well."""
         trains_head = any(value.requires_grad for value in member.probe.head.parameters())
         kind = MixtureFit if trains_head else LinearFit
-        return kind(member, sources, judge=self._judge, memory=self._residency.left)
+        folds = self._folds_of(member)
+        return kind(member, sources, judge=self._judge, folds=folds, memory=self._residency.left)

@@ -58,6 +58,10 @@ def settle_fit(
             "--fusion-from with --freeze-fusion."
         )
     select = _selection(spec, splits, solves=solves)
+    if solves and spec.resample is not None and select is not None:
+        _check_apart(spec.resample, Selection.parse(select))
+    if spec.group is not None:
+        _check_group(spec, select)
     if spec.normalize is None:
         mixes = solves and head.trains == "mixture" and not frozen
         normalize = "standardize" if mixes else "none"
@@ -71,6 +75,20 @@ def settle_fit(
     spec = settle_rates(spec, head, decoder)
     descent, steps = spec.of(Descent).filled(), spec.of(Steps).filled()
     return replace(spec, fit=fit, select=select, **vars(descent), **vars(steps))
+
+
+def _check_apart(resample: int, select: Selection) -> None:
+    """Refuse to choose on copies of the sentences that are fitted on.
+
+    Raises:
+        OptionError: a solver would make its folds of a resample.
+    """
+    if not select.by_split:
+        raise OptionError(
+            f"resample={resample} draws sentences several times, and --select {select} would have "
+            "copies of one on both sides: give l2, such as the strength that the same run without "
+            "a resample chose, or --select dev."
+        )
 
 
 def _moves_on(spec: TrainSpec) -> bool:
@@ -126,6 +144,20 @@ def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
             "give --select hold-out:0.1 or dev."
         )
     return str(chosen)
+
+
+def _check_group(spec: TrainSpec, select: str | None) -> None:
+    """Refuse groups where nothing is cut that they could keep together.
+
+    Raises:
+        OptionError: nothing is held out, and there are no folds.
+    """
+    if spec.hold_out is None and not (select and Selection.parse(select).cuts):
+        how = "nothing is chosen" if select is None else f"--select {select} chooses"
+        raise OptionError(
+            f"--group {spec.group} keeps sentences together where they are cut, and here none are "
+            f"({how}): give --select cv:5, hold-out:0.1 or nested:5, or leave --group out."
+        )
 
 
 def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> TrainSpec:

@@ -1,8 +1,9 @@
-"""What runs leave behind besides their records: saved heads and predictions."""
+"""What runs leave behind besides their scores: heads, predictions, the loss without a layer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from probekit.base.kinds import KINDS
 from probekit.features import FeatureView, Splits, settled_array
 from probekit.results import Record
 from probekit.results.predictions import About, Content, Predicted, write_predicted
+from probekit.results.record import BY_MEAN
 from probekit.tasks.task import slugify
 from probekit.train.result import FitResult
+from probekit.train.row_probabilities import RowProbabilities
 from probekit.train.saved.folder import (
     HeadFeatures,
     SavedHead,
@@ -19,31 +22,52 @@ from probekit.train.saved.folder import (
     save_head,
     saved_key,
 )
+from probekit.train.sweeps.refits import LOSS
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_views import scored_views
 
 
 @dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What all runs of a plan are to leave behind besides their scores.
+
+    Attributes:
+        save: folder for the trained heads, as in `sweep`.
+        predictions: write predictions beside the records file.
+        ablate: find the loss when the rows of each layer are their mean, of heads with several.
+        losses: have the loss on dev among the scores, which records of earlier versions have not.
+    """
+
+    save: Path | None = None
+    predictions: bool = False
+    ablate: bool = False
+    losses: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What a run leaves behind besides its record.
+    """What a run leaves behind besides its scores.
 
     Attributes:
         heads: folder of each saved head, by record key.
         predictions: Parquet file of each run's predictions, by record key.
+        ablated: record keys of the runs whose record holds the loss with the mean of each layer.
+        losses: record keys of those that hold the loss on dev.
     """
 
     heads: dict[str, Path] = field(default_factory=dict)
     predictions: dict[str, Path] = field(default_factory=dict)
+    ablated: set[str] = field(default_factory=set)
+    losses: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, runs: Sequence[Run], out: Path, save: Path | None, predictions: bool) -> "Outputs":
+    def of(cls, runs: Sequence[Run], out: Path, wanted: Wanted) -> "Outputs":
         """Return what runs are to leave behind.
 
         Args:
             runs: all that are recorded in ``out``.
             out: the records file.
-            save: as in `sweep`.
-            predictions: as in `sweep`.
+            wanted: of each of them.
 
         Raises:
             OptionError: the head of another run would be overwritten.
@@ -52,14 +76,18 @@ class Outputs:
         outputs = cls()
         for run in runs:
             key, spec = run.options.key, run.spec
-            if save is not None:
-                folder = save if len(runs) == 1 else save / _name(run)
+            if wanted.save is not None:
+                folder = wanted.save if len(runs) == 1 else wanted.save / _name(run)
                 head = run.member.head.name
                 check_replaceable(folder, key=key, task=spec.task, label=spec.label, head=head)
                 outputs.heads[key] = folder
-            if predictions:
+            if wanted.predictions:
                 file = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"
                 outputs.predictions[key] = file
+            if wanted.ablate and len(run.options.layers) > 1:
+                outputs.ablated.add(key)
+            if wanted.losses:
+                outputs.losses.add(key)
         return outputs
 
     def write(self, run: Run, result: FitResult, splits: Splits) -> None:
@@ -76,6 +104,7 @@ class Outputs:
                 self.predictions[key],
                 result.predictions,
                 scored_views(run.spec, splits),
+                probabilities=result.probabilities,
                 key=key,
                 metric=run.options.metric,
                 labels_fingerprint=run.options.labels_fingerprint,
@@ -83,10 +112,33 @@ class Outputs:
 
     def are_there(self, key: str, known: Mapping[str, Record]) -> bool:
         """Say whether a run's record is among the known ones, and all else that was asked for."""
+        if (record := known.get(key)) is None:
+            return False
         predicted = key not in self.predictions or self.predictions[key].is_file()
         # The folder may hold the head of another run.
         saved = key not in self.heads or saved_key(self.heads[key]) == key
-        return key in known and predicted and saved
+        ablated = key not in self.ablated or record.ablated == BY_MEAN
+        return predicted and saved and ablated and (key not in self.losses or LOSS in record.scores)
+
+
+def carried_over(record: Record, earlier: Record | None) -> Record:
+    """Return the record of a run that was trained again, with what is known of it besides.
+
+    A run is trained again for an output that it did not have, and loses no other one.
+
+    Args:
+        record: of the run as it was trained now.
+        earlier: what was recorded of it before, if anything was.
+    """
+    if earlier is None:
+        return record
+    kept: dict[str, Any] = {"trial": record.trial and earlier.trial}
+    kept["left_out"] = None if earlier.left_out is None else record.left_out
+    if record.predictions is None:
+        kept["predictions"] = earlier.predictions
+    if record.ablated is None:
+        kept |= {"ablated": earlier.ablated, "ablation": earlier.ablation}
+    return replace(record, **kept)
 
 
 def _name(run: Run) -> str:
@@ -142,6 +194,7 @@ def write_predictions(
     predictions: Mapping[str, np.ndarray],
     views: Mapping[str, FeatureView],
     *,
+    probabilities: Mapping[str, RowProbabilities] | None = None,
     key: str,
     metric: str,
     labels_fingerprint: str,
@@ -153,6 +206,7 @@ def write_predictions(
         predictions: by split, for each row: its class number; its value, where targets are
             values; or its loss, where targets are classes too many to name.
         views: the rows that were predicted, by split.
+        probabilities: what the probabilities of these rows say, by split; none of numbers.
         key: key of the run's record.
         metric: name of the metric that scores the run.
         labels_fingerprint: as in the record.
@@ -160,7 +214,11 @@ def write_predictions(
     Raises:
         StorageError: the file cannot be written.
     """
-    splits = {split: _predicted(views[split], rows) for split, rows in predictions.items()}
+    said = probabilities or {}
+    splits = {
+        split: _predicted(views[split], rows, said.get(split))
+        for split, rows in predictions.items()
+    }
     by_class = any(split.content == "classes" for split in splits.values())
     about = About(
         key=key,
@@ -171,30 +229,52 @@ def write_predictions(
     write_predicted(path, about, splits)
 
 
-def _predicted(view: FeatureView, rows: np.ndarray) -> Predicted:
+def _predicted(
+    view: FeatureView, rows: np.ndarray, probabilities: RowProbabilities | None
+) -> Predicted:
     content: Content
+    gold: np.ndarray | None
     if np.issubdtype(rows.dtype, np.integer):
         content, gold, names = "classes", view.targets, view.all_names
     elif np.issubdtype(view.targets.dtype, np.floating):
         content, gold, names = "values", view.targets, ()
     else:
-        content, gold, names = "losses", None, ()
-    ids, offsets = _whole_texts(view) if content == "losses" else (view.ids, view.offsets)
+        content, gold, names = "losses", None if probabilities is None else view.targets, ()
+    ids, offsets, texts = view.ids, view.offsets, view.texts
+    if content == "losses":
+        first = _first_passages(view)
+        ids = tuple(_names_of_texts(view)[first].tolist())
+        offsets = np.append(view.offsets[first], view.offsets[-1])
+        texts = [texts[place] for place in first]
+    said = probabilities
     return Predicted(
-        ids=ids, offsets=offsets, content=content, predicted=rows, gold=gold, names=names
+        ids=ids,
+        offsets=offsets,
+        content=content,
+        predicted=rows,
+        gold=gold,
+        names=names,
+        texts=tuple(texts),
+        probabilities=None if said is None else said.probabilities,
+        kept=None if said is None else said.kept,
+        row_scores=None if said is None else said.scores,
     )
 
 
-def _whole_texts(view: FeatureView) -> tuple[tuple[str, ...], np.ndarray]:
-    """Join the passages of each text, and its readings under other masks (``ID#PASS``).
+def _names_of_texts(view: FeatureView) -> np.ndarray:
+    """Return the text of each passage, whichever its reading under other masks (``ID#PASS``)."""
+    masking = view.entry.manifest.request["masking"] or {}
+    read_again = masking.get("passes", 1) > 1
+    return np.array([name.rpartition("#")[0] if read_again else name for name in view.ids])
+
+
+def _first_passages(view: FeatureView) -> np.ndarray:
+    """Return the place of each text's first passage, its readings under other masks joined.
 
     They depend on one another, so a bootstrap must draw them together.
     """
     # The passages a#0, a#0, a#1, b#0 with offsets 0, 2, 3, 7, 9, where texts are read twice: the
     # names are a, a, a, b, the first passages 0 and 3, so the offsets of a and b are 0, 7, 9. Where
     # they are read once, a#0 is a name of its own: a#0, a#1, b#0 with 0, 3, 7, 9.
-    masking = view.entry.manifest.request["masking"] or {}
-    read_again = masking.get("passes", 1) > 1
-    names = np.array([name.rpartition("#")[0] if read_again else name for name in view.ids])
-    first = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
-    return tuple(names[first].tolist()), np.append(view.offsets[first], view.offsets[-1])
+    names = _names_of_texts(view)
+    return np.flatnonzero(np.append(True, names[1:] != names[:-1]))

@@ -14,7 +14,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.registry import parse
-from probekit.base.selection import Selection
+from probekit.base.selection import NESTED, Selection
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
@@ -30,7 +30,13 @@ from probekit.train.probe import count_parameters
 from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import settle_fit
-from probekit.train.sweeps.run_views import fitted_and_judging, sample, train_view
+from probekit.train.sweeps.run_views import (
+    count_units,
+    fitted_and_judging,
+    part,
+    sample,
+    train_view,
+)
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.start import SavedStart, open_start
 
@@ -71,7 +77,8 @@ class Run:
     def same_for_all_seeds(self) -> bool:
         """Whether no seed differs from another: a solver on all of train draws nothing."""
         spec = self.spec
-        return spec.fit in SOLVERS and not spec.shots and spec.fraction in (None, 1)
+        drawn = spec.shots or spec.fraction not in (None, 1) or spec.resample is not None
+        return spec.fit in SOLVERS and not drawn
 
     @property
     def steps(self) -> int:
@@ -118,7 +125,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     array = choose_array(entry, splits.kind, spec.pooling or ("cls" if by_first else None))
     pooling = array if ARRAYS[array].per == "text" else None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
-    filled = replace(filled, select=_check_draw(spec, filled, splits, drawn))
+    filled = _check_draw(spec, filled, splits, drawn)
     _check_stored(layers, head, splits, "tokens" if head.reads == "tokens" else array)
     start = open_start(filled, head, decoder, layers, splits)
     options = ResolvedOptions(
@@ -130,6 +137,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         labels_fingerprint=digest({name: one.fingerprint for name, one in splits.labels.items()}),
         numerics=FITTERS[filled.fit].numerics,
         start=start.fingerprint,
+        groups=digest(splits.groups) if filled.group else None,
     )
     return _planned(options, head, decoder, start, splits, drawn, n_values)
 
@@ -170,7 +178,7 @@ def _planned(
     return Run(
         options=options,
         member=member,
-        n_sentences=len(fitted_and_judging(spec, drawn)[0]),
+        n_sentences=len(fitted_and_judging(spec, splits, drawn)[0]),
         n_params=size.n_values + n_decoder,
         linear=size.linear,
         n_values=n_values,
@@ -182,23 +190,57 @@ def _planned(
 
 def _check_draw(
     spec: TrainSpec, filled: TrainSpec, splits: Splits, drawn: Int64[np.ndarray, " drawn"]
-) -> str | None:
-    """Return what chooses, as far as the drawn examples allow; fewer folds, if none were asked for.
+) -> TrainSpec:
+    """Return the spec with what chooses, as far as the drawn examples allow.
+
+    Folds are fewer if none were asked for.
 
     Raises:
-        OptionError: a solver would have one class, or no class has an example for every fold.
+        OptionError: a solver would have one class, or no class has an example for every fold; or
+            there are fewer groups, or sentences of dev, than folds.
     """
-    if filled.fit not in SOLVERS or KINDS[splits.kind].targets != "classes":
-        return filled.select
+    select = None if filled.select is None else Selection.parse(filled.select)
+    if select is not None and select.nested:
+        _check_nested(filled, splits, select)
+    if filled.fit not in SOLVERS:
+        return filled
+    units = count_units(splits, "train", drawn)
+    if select is not None and select.kind != NESTED and filled.group is not None:
+        least = replace(select, folds=2) if select.folds and spec.select is None else select
+        least.check_units(units, "among the drawn sentences", filled.group)
     # If 3 of 8 drawn examples have the most frequent class, the default cv:5 becomes "cv:3 of 5",
     # and a cv:5 that was asked for is refused; if it has one, the default becomes dev.
-    select = None if filled.select is None else Selection.parse(filled.select)
-    most = _most_frequent(splits, filled.pooling, drawn.tobytes())
-    if select is not None and select.folds > most and spec.select is None:
-        return str(replace(select, folds=most, default=select.folds)) if most > 1 else "dev"
-    if select is not None:
-        select.check_classes(most)
-    return filled.select
+    most, grouped = units, filled.group is not None
+    if KINDS[splits.kind].targets == "classes":
+        of_class = _most_frequent(splits, filled.pooling, drawn.tobytes())
+        most = min(units, of_class) if grouped else of_class
+    elif not grouped:
+        return filled
+    if select is None or select.kind != "cv":
+        return filled
+    if select.folds > most and spec.select is None:
+        fewer = replace(select, folds=most, default=select.folds)
+        return replace(filled, select=str(fewer)) if most > 1 else _ungrouped(filled)
+    select.check_classes(most)
+    return filled
+
+
+def _ungrouped(filled: TrainSpec) -> TrainSpec:
+    """Return the spec with dev as what chooses, which is not cut, so that groups say nothing."""
+    return replace(filled, select="dev", group=filled.group if filled.hold_out else None)
+
+
+def _check_nested(filled: TrainSpec, splits: Splits, select: Selection) -> None:
+    """Refuse more folds of dev than it has sentences, or groups.
+
+    Raises:
+        OptionError: a fold would be empty.
+    """
+    if "dev" in splits.labels:
+        split, examples = "dev", np.arange(splits.view("dev", pooling=filled.pooling).n_examples)
+    else:
+        split, examples = "train", part(filled, splits)[1]
+    select.check_units(count_units(splits, split, examples), "in dev", filled.group)
 
 
 @lru_cache(maxsize=64)

@@ -4,7 +4,7 @@ A sweep skips what is recorded or trained elsewhere, groups the rest and records
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,9 +20,11 @@ from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.results import Record, append_record, check_appendable, recorded
 from probekit.results.claims import owners, wait_for_change
+from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
-from probekit.train.sweeps.outputs import Outputs
+from probekit.train.sweeps.outputs import Outputs, Wanted
+from probekit.train.sweeps.refits import check_ablation, with_refits, without_each
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import grouped, make_groups, member_bytes
 from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
@@ -47,6 +49,7 @@ def sweep(
     device: str = "auto",
     save: str | Path | None = None,
     predictions: bool = False,
+    ablate: str | None = None,
     progress: bool = False,
 ) -> list[Record]:
     """Train every run of a plan that ``out`` has no record of.
@@ -71,10 +74,16 @@ def sweep(
             each. A run without its saved head is trained again; its folder may hold one of the
             same task, label and head, which is replaced, but no other.
         predictions: write the dev and test predictions of each run beside ``out``.
+        ablate: record what leaving out each layer adds to the loss on dev, of heads that read
+            several: ``mean`` puts in its place the mean of its rows in training, as the head reads
+            them, and fits nothing again; ``refit`` fits the head again on the other layers, with
+            the same options and a strength of L2 that is chosen anew, in runs that are recorded in
+            the same file and that tables leave out. None leaves none out. A run that was recorded
+            without ``mean`` is trained again.
         progress: show progress on stderr, counting the steps of all runs.
 
     Returns:
-        The records of the plan, in its order, new and old; no trials.
+        The records of the plan, in its order, new and old; no trials, and no runs without a layer.
 
     Raises:
         OptionError: an option cannot be used, or ``save`` holds the head of another run.
@@ -86,6 +95,8 @@ def sweep(
         EngineError: a worker process died.
     """
     start = choose("engine", engine, ENGINES)
+    if ablate is not None:
+        choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
     device = pick_device(device)
@@ -100,8 +111,17 @@ def sweep(
     sweeping = _Sweep(job=job, start=start, workers=workers, progress=progress)
     found, trails = search(plan, sweeping.train)
     settled = [found[spec] for spec in plan]
-    folder = None if save is None else Path(save)
-    records = sweeping.train(settled, trails, save=folder, predictions=predictions)
+    if ablate is not None:
+        sweeping.check(settled, ablate)
+    wanted = Wanted(
+        save=None if save is None else Path(save),
+        predictions=predictions,
+        ablate=ablate == BY_MEAN,
+        losses=ablate == BY_REFIT,
+    )
+    records = sweeping.train(settled, trails, wanted)
+    if ablate == BY_REFIT:
+        records = sweeping.refit(records)
     return list({record.key: record for record in records.values()}.values())
 
 
@@ -111,6 +131,7 @@ def fit(
     location: Location | None = None,
     device: str = "auto",
     memory: int | None = None,
+    ablate: bool = False,
 ) -> FitResult:
     """Train one head from the cache.
 
@@ -119,6 +140,7 @@ def fit(
         location: where entries and labels lie; ``None`` is the folder ``cache``.
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         memory: bytes that rows may take; more are streamed. ``None`` is half of what is free.
+        ablate: find what the loss on dev gains when the rows of a layer are their mean in training.
 
     Returns:
         The trained state, scores, learning curve, layer weights and predictions.
@@ -137,6 +159,7 @@ def fit(
         device=device,
         memory=memory,
         predictions=True,
+        ablate=ablate,
         report=lambda news: None,
     )
     return result
@@ -162,29 +185,21 @@ class _Sweep:
         self,
         plan: Sequence[TrainSpec],
         trails: Mapping[TrainSpec, Trail] | None = None,
-        *,
-        save: Path | None = None,
-        predictions: bool = False,
+        wanted: Wanted | None = None,
     ) -> dict[TrainSpec, Record]:
         """Train what is not recorded, and return the record of every spec, in their order.
 
         Args:
             plan: the runs, with nothing left to be searched.
             trails: how the search of some specs went, for their records.
-            save: as in `sweep`.
-            predictions: as in `sweep`.
+            wanted: what each of them leaves behind besides.
         """
         out = self.job.out
-        found: dict[TrainSpec, Run] = {}
-        for opened, specs in grouped(plan, opened_by).items():
-            # no name here holds the splits: `open_once` lets go of all but the last two
-            open_splits_of = partial(open_once, self.job.sweep, opened, self.job.location)
-            found |= {spec: resolve(spec, open_splits_of()) for spec in specs}
-        found = {spec: found[spec] for spec in plan}
+        found = self._resolved(plan)
         runs: dict[str, Run] = {}
         for run in found.values():  # two specs may be one run
             runs.setdefault(run.options.key, run)
-        outputs = Outputs.of(list(runs.values()), out, save, predictions)
+        outputs = Outputs.of(list(runs.values()), out, wanted or Wanted())
         notes = {
             found[spec].options.key: Note(found[spec].spec.rate_from, trail)
             for spec, trail in (trails or {}).items()
@@ -206,6 +221,43 @@ class _Sweep:
             if key not in fresh:
                 _note_again(runs[key], known, notes, out)
         return {spec: known[run.options.key] for spec, run in found.items()}
+
+    def _resolved(self, plan: Iterable[TrainSpec]) -> dict[TrainSpec, Run]:
+        """Return the run of every spec, in their order."""
+        plan, found = list(plan), dict[TrainSpec, Run]()
+        for opened, specs in grouped(plan, opened_by).items():
+            # no name here holds the splits: `open_once` lets go of all but the last two
+            open_splits_of = partial(open_once, self.job.sweep, opened, self.job.location)
+            found |= {spec: resolve(spec, open_splits_of()) for spec in specs}
+        return {spec: found[spec] for spec in plan}
+
+    def check(self, plan: Iterable[TrainSpec], way: str) -> None:
+        """Refuse a plan of which no layer can be left out; say which runs have none.
+
+        Raises:
+            OptionError: see `check_ablation`.
+        """
+        runs = list(self._resolved(plan).values())
+        several = check_ablation(runs, way)
+        whole = {run.member.head.name: None for run in runs if run not in several}
+        if whole:
+            logger.info("--ablate: %s: one layer is read, and none left out.", ", ".join(whole))
+
+    def refit(self, records: Mapping[TrainSpec, Record]) -> dict[TrainSpec, Record]:
+        """Fit all runs again without each of their layers; return their records with the losses."""
+        runs = self._resolved(records)
+        refits = {
+            spec: without_each(run) for spec, run in runs.items() if len(run.options.layers) > 1
+        }
+        plan = [one for own in refits.values() for one in own.values()]
+        refitted = self.train(plan, wanted=Wanted(losses=True))
+        found = dict(records)
+        for spec, own in refits.items():
+            without = {layer: refitted[one] for layer, one in own.items()}
+            found[spec] = with_refits(records[spec], without)
+            if found[spec] != records[spec]:
+                append_record(self.job.out, found[spec])
+        return found
 
     def _finish(
         self, todo: Sequence[Run], job: GroupJob, names: Mapping[str, str]
@@ -270,11 +322,13 @@ class _Sweep:
 def _note_again(run: Run, known: dict[str, Record], notes: Mapping[str, Note], out: Path) -> None:
     """Record a run anew that was there, where this plan says more of it: it trains nothing.
 
-    The run that was there may have been a trial, or have had its rate from the user.
+    The run that was there may have been a trial, or one without a layer of another, or have had its
+    rate from the user.
     """
     key = run.options.key
     record = known[key]
-    noted = replace(record, trial=record.trial and run.spec.trial)
+    left_out = None if run.spec.left_out is None else record.left_out
+    noted = replace(record, trial=record.trial and run.spec.trial, left_out=left_out)
     if key in notes:  # of two specs that are one run, the searched one counts
         noted = notes[key].on(noted)
     if noted != record:

@@ -115,7 +115,7 @@ def cost(run: Run) -> float:
     """
     if run.spec.fit in SOLVERS:
         select = run.member.select
-        parts = 1 if select is None else 1 + select.folds + (select.kind == "hold-out")
+        parts = 1 if select is None or select.by_split else 1 + max(select.folds, 1)
         return run.n_values * parts * (_SOLVED if run.linear else _MIXTURE)
     head, n_layers = run.member.head, len(run.options.layers)
     overhead = _LINEAR_OVERHEAD if run.linear else _OVERHEAD

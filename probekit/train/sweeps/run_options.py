@@ -23,6 +23,8 @@ class Data(Group):
         label: label column; ``None`` is the task's default.
         control: seed of control labels that replace the real ones (Hewitt & Liang 2019).
         fit_on: the split to fit on, for data without a train split (with ``hold_out``).
+        group: column of what sentences have in common (a prompt, a document); what is held out,
+            and every fold, has all sentences of a group or none. Shares are of groups then.
     """
 
     model: str
@@ -32,6 +34,10 @@ class Data(Group):
         None, "Seed of control labels, random by word type, to learn instead."
     )
     fit_on: str = option("train", "Split to fit on, for data without a train split.")
+    group: str | None = option(
+        None,
+        "Column (prompt, document) whose sentences stay together in --select and --hold-out.",
+    )
 
     def __post_init__(self) -> None:
         """Check the seed."""
@@ -99,6 +105,8 @@ class Sample(Group):
         hold_out: share of the train split that is kept as a split of its own, ``held-out``, in
             (0, 1); it serves as dev split for data without one.
         seed: decides sample, initialisation, order and dropout.
+        resample: number b, from 1 on, of a bootstrap resample: the run is fitted on as many of its
+            sentences, drawn with replacement by seed and b alone; ``None`` is each of them once.
     """
 
     shots: int | None = option(None, "K: draw K x classes training sentences.", each=int)
@@ -107,9 +115,11 @@ class Sample(Group):
         None, "Share of train kept as a split of its own; dev, if there is none."
     )
     seed: int = 0
+    resample: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
+        check_whole("resample", self.resample, least=1)
         if self.shots is not None and self.fraction is not None:
             raise OptionError("--shots and --fraction were both given; choose one.")
         for name in ("shots", "seed"):
@@ -132,10 +142,11 @@ class Fitting(Group):
             the optimum; ``auto`` is a solver wherever the problem is smooth and small, unless one
             of the options of descent is given.
         select: what chooses the strength of L2, or under ``adam`` the checkpoint: ``dev``,
-            ``held-out`` (what ``hold_out`` keeps), ``cv:K`` (folds of the drawn sentences) or
-            ``hold-out:F`` (a share of them); ``None`` is ``held-out`` where there is that beside a
-            dev split, else ``dev`` where the task has a labelled test split, else ``cv:5`` (a share
-            of 0.1 under ``adam``).
+            ``held-out`` (what ``hold_out`` keeps), ``cv:K`` (folds of the drawn sentences),
+            ``hold-out:F`` (a share of them) or ``nested:K`` (for each of K folds of dev the others,
+            so that no sentence of dev chose what is said of it); ``None`` is ``held-out`` where
+            there is that beside a dev split, else ``dev`` where the task has a labelled test split,
+            else ``cv:5`` (a share of 0.1 under ``adam``).
         l2: strength of a solver's L2; ``None`` chooses it among those of its path.
     """
 
@@ -146,7 +157,8 @@ class Fitting(Group):
     )
     select: str | None = option(
         None,
-        "What chooses L2, checkpoint or rate: dev, held-out (--hold-out), cv:K, hold-out:F.",
+        "What chooses L2, checkpoint or rate: dev, held-out (--hold-out), cv:K, hold-out:F; "
+        "nested:K, for each of K folds of dev the others.",
         show_default="held-out beside dev; else dev, or cv:5 without a labelled test split",
     )
     l2: float | None = option(
@@ -197,11 +209,13 @@ class Origin(Group):
         rate_from: where the rates are from: ``published``, ``fixed`` or ``searched``; ``None``
             is ``fixed``.
         trial: whether the run is one of a search, which tables leave out.
+        left_out: layer of another run that this one leaves out, for the ablation of that one.
     """
 
     as_published: bool = False
     rate_from: str | None = None
     trial: bool = False
+    left_out: int | None = None
 
     def __post_init__(self) -> None:
         """Check the origin of the rates."""

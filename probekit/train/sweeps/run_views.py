@@ -8,7 +8,7 @@ from jaxtyping import Int64
 from probekit.base.selection import HELD_OUT, Selection
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.probe.fitters import SOLVERS
-from probekit.train.sampling import count_classes, draw, held_out, hold_out
+from probekit.train.sampling import bootstrap_sample, count_classes, draw, held_out, hold_out
 from probekit.train.sweeps.run_options import Data
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import saved_classes
@@ -72,19 +72,24 @@ def sample(spec: TrainSpec, splits: Splits) -> Int64[np.ndarray, " drawn"]:
 
 
 def fitted_and_judging(
-    spec: TrainSpec, drawn: Int64[np.ndarray, " drawn"]
+    spec: TrainSpec, splits: Splits, drawn: Int64[np.ndarray, " drawn"]
 ) -> tuple[Int64[np.ndarray, " fitted"], Int64[np.ndarray, " judging"] | None]:
     """Return the drawn positions to fit on, and those that choose a checkpoint, if some do.
 
-    A solver fits on all of them in the end, and makes its own parts.
+    A solver fits on all of them in the end, and makes its own parts. What chooses is held out
+    before a resample is drawn, so that no sentence is on both sides.
     """
-    select = None if spec.select is None else Selection.parse(spec.select)
-    if spec.fit in SOLVERS or select is None or select.kind != "hold-out":
-        return drawn, None
     # hold-out:0.25 of the drawn sentences 1, 5, 8, 9 holds one place out, say 2: fitted on are
-    # 1, 5 and 9, and 8 judges
-    held = held_out(len(drawn), select.share)
-    return np.delete(drawn, held), drawn[held]
+    # 1, 5 and 9, and 8 judges; a resample of these is 1, 9, 9
+    select = None if spec.select is None else Selection.parse(spec.select)
+    fitted, judging = drawn, None
+    if spec.fit not in SOLVERS and select is not None and select.kind == "hold-out":
+        groups = splits.example_groups("train")
+        held = held_out(len(drawn), select.share, None if groups is None else groups[drawn])
+        fitted, judging = np.delete(drawn, held), drawn[held]
+    if spec.resample is not None:
+        fitted = bootstrap_sample(fitted, number=spec.resample, seed=spec.seed)
+    return fitted, judging
 
 
 def part(
@@ -94,8 +99,18 @@ def part(
     pool = splits.drawable
     if spec.hold_out is None:
         return pool, pool[:0]
-    kept, held = hold_out(len(pool), spec.hold_out)
+    groups = splits.example_groups("train")
+    kept, held = hold_out(len(pool), spec.hold_out, None if groups is None else groups[pool])
     return pool[kept], pool[held]
+
+
+def count_units(splits: Splits, split: str, examples: Int64[np.ndarray, " examples"]) -> int:
+    """Return how many units some examples of a split are, of which parts are made.
+
+    These are groups where there are any, else the examples.
+    """
+    groups = splits.example_groups(split)
+    return len(examples) if groups is None else len(np.unique(groups[examples]))
 
 
 def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:

@@ -26,12 +26,12 @@ from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.version import __version__
 
-_APART = ("head", "seed", "trial", "rate_from")
+_APART = ("head", "seed", "trial", "rate_from", "left_out")
 """What is said of every run, and what follows from the rest."""
 
 _AS_ASKED = (
     *("depth", "normalize", "pooling", "protocol", "shots", "fraction", "seed", "l2", "epochs"),
-    *("lr", "rate_from", "trial", "batch_size"),
+    *("lr", "rate_from", "trial", "left_out", "batch_size", "resample"),
 )
 """What a record says as the settled spec does."""
 
@@ -90,6 +90,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "examples": run.n_sentences,
         "of_examples": len(splits.drawable),
         "of_rows": splits.n_rows("train"),
+        "blocks": manifest.n_blocks,
         "dtype": manifest.dtype,
         "format": manifest.backend,
     }
@@ -111,12 +112,20 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "init": run.init,
         "freeze": spec.freeze_fusion,
         "fitter": spec.fit,
-        "select": None if member.select is None else member.select.asked,
+        "select": _select_text(run),
         "evals": None if spec.evals == DEFAULT_EVALS else spec.evals,
         "rates": dict(spec.rates),
         "optimizer": spec.optimizer_text if spec.fit == "adam" else solver,
         "metric": options.metric,
     }
+
+
+def _select_text(run: Run) -> str | None:
+    """Return what chose, such as ``cv:5 by prompt``; None where nothing was chosen."""
+    select = run.member.select
+    if select is None:
+        return None
+    return f"{select.asked} by {run.spec.group}" if select.cuts and run.spec.group else select.asked
 
 
 def _changed_settings(spec: TrainSpec) -> dict[str, Any]:
@@ -142,10 +151,14 @@ def run_names(plan: Sequence[TrainSpec]) -> dict[TrainSpec, str]:
     names: dict[TrainSpec, str] = {}
     for spec in plan:
         options = {name: getattr(spec, name) for name in varied}
+        if spec.left_out is not None:
+            options.pop("layers", None)
         if "rates" in options:
             options["rates"] = rates_text(dict(spec.rates)) or None
         told = [option_text(name, value) for name, value in options.items()]
         head = f"trial of {spec.head}" if spec.trial else spec.head
+        if spec.left_out is not None:
+            head = f"{head} without layer {spec.left_out}"
         names[spec] = ", ".join([head, f"seed {spec.seed}", *told])
     return names
 

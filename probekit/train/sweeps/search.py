@@ -13,13 +13,13 @@ from itertools import islice
 from typing import Any
 
 from probekit.base.registry import flag, parse
-from probekit.base.selection import SEARCHED
+from probekit.base.selection import SEARCHED, Selection
 from probekit.metrics import scale_of
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.results import Record
 from probekit.train.option_groups import DEFAULT_WEIGHT_DECAY
-from probekit.train.sweeps.fitting import default_rate
+from probekit.train.sweeps.fitting import SHARE, default_rate
 from probekit.train.sweeps.run_groups import grouped
 from probekit.train.sweeps.specs import TrainSpec
 
@@ -34,6 +34,10 @@ AROUND = 2
 
 LIMIT = 6
 """Half decades from the default beyond which a search does not go."""
+
+TRIAL_SELECT = str(SHARE)
+"""What chooses a rate where the checkpoint is chosen in folds of dev: each fold would want a rate,
+and so a run, of its own, while a part of train chooses one for all and leaves dev alone."""
 
 _AT_EDGE = "%s: the best %s, %g, is the %s that a search tries; it may lie beyond."
 
@@ -192,6 +196,8 @@ def search(
             value: dict[str, Any] = {axis.option: value_of(ladder.best)}
             found[spec] = replace(now, rate_from=source, **value)
             trails[spec] |= axis.trail(ladder)
+            if is_nested(now):
+                trails[spec]["search_select"] = TRIAL_SELECT
     return found, {found[spec]: trail for spec, trail in trails.items() if trail}
 
 
@@ -227,7 +233,14 @@ def _trial(axis: _Axis, setting: TrainSpec, rung: int, seed: int) -> TrainSpec:
     """Return a trial: options that are searched later have their default."""
     values: dict[str, Any] = dict.fromkeys(setting.searched)
     values[axis.option] = value_of(rung)
+    if is_nested(setting):
+        values["select"] = TRIAL_SELECT
     return replace(setting, seed=seed, trial=True, **values)
+
+
+def is_nested(spec: TrainSpec) -> bool:
+    """Say whether what chooses is nested in dev."""
+    return spec.select is not None and Selection.parse(spec.select).nested
 
 
 def trial_seeds(reported: Iterable[int]) -> list[int]:

@@ -87,6 +87,11 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
                 f"{flag(self.searched[0])} search: nothing is trained, so no value is better "
                 "than another; leave it out."
             )
+        if self.untrained and self.resample is not None:
+            raise OptionError(
+                f"resample={self.resample} draws from the sentences that are fitted on, and "
+                "nothing is trained; leave it out."
+            )
         if self.untrained and self.init_from is None:
             option = "--fraction" if self.shots is None else "--shots"
             raise OptionError(
@@ -118,7 +123,8 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
         base = "zero-shot" if self.untrained else drawn
         if self.fit_on != "train":
             base = f"{base}, fitted on {self.fit_on}"
-        return base if self.hold_out is None else f"{base}, hold-out {self.hold_out:g}"
+        by = f" by {self.group}" if self.group else ""
+        return base if self.hold_out is None else f"{base}, hold-out {self.hold_out:g}{by}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +141,7 @@ class ResolvedOptions:
         labels_fingerprint: sha256 over the labels of all splits.
         numerics: version of the fitter's arithmetic.
         start: sha256 over the saved head that the run starts from; ``None`` for a fresh start.
+        groups: sha256 over the groups of all splits; ``None``, and not written, without any.
     """
 
     spec: TrainSpec
@@ -145,15 +152,17 @@ class ResolvedOptions:
     labels_fingerprint: str
     numerics: int
     start: str | None = None
+    groups: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values."""
         origin = {one.name for one in fields(Origin)}
         return {
             **{name: one for name, one in self.spec.to_json().items() if name not in origin},
-            **{name: one for name, one in vars(self).items() if name != "spec"},
+            **{name: one for name, one in vars(self).items() if name not in ("spec", "groups")},
             "layers": list(self.layers),
             "entries": dict(self.entries),
+            **({"groups": self.groups} if self.groups else {}),
         }
 
     @property

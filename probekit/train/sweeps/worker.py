@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
 from probekit.engines import Report
@@ -18,7 +20,7 @@ from probekit.train.fit import Interrupted, fit_group
 from probekit.train.option_groups import Steps
 from probekit.train.result import FitResult
 from probekit.train.stream import StreamSpec
-from probekit.train.sweeps.outputs import Outputs
+from probekit.train.sweeps.outputs import Outputs, carried_over
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import fit_key, grouped, stream_key
 from probekit.train.sweeps.run_views import (
@@ -95,6 +97,7 @@ class GroupJob:
                 device=self.device,
                 memory=self.memory,
                 predictions=bool(self.outputs.predictions),
+                ablate=bool(self.outputs.ablated),
                 report=report,
             )
             for place, result in results:
@@ -103,6 +106,7 @@ class GroupJob:
                 record = make_record(run, result, splits, self.outputs, self.device)
                 note = self.notes.get(run.options.key)
                 record = record if note is None else note.on(record)
+                record = carried_over(record, known.get(run.options.key))
                 yield record if claims.record(record) else record.key
 
 
@@ -113,6 +117,7 @@ def fit_runs(
     device: str,
     memory: int | None,
     predictions: bool,
+    ablate: bool = False,
     report: Report,
 ) -> Iterator[tuple[int, FitResult]]:
     """Train runs of the same data side by side; yield each result with the place of its run.
@@ -138,6 +143,7 @@ def fit_runs(
             device=device,
             memory=memory,
             predictions=predictions,
+            ablate=ablate,
             report=report,
         )
         flat: list[FitResult | None] = [result for group in groups for result in group]
@@ -170,14 +176,15 @@ def make_streams(
     # of seed 0, with the runs 0 and 2, and one of seed 1; the positions are [0, 2, 1, 3].
     places = grouped(range(len(runs)), lambda place: stream_key(runs[place]))
     full = train_view(splits, runs[0].spec.pooling)
+    every = np.arange(full.n_examples)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
     streams = []
     for members in places.values():
         spec = runs[members[0]].spec
-        fitted, judging = fitted_and_judging(spec, sample(spec, splits))
+        fitted, judging = fitted_and_judging(spec, splits, sample(spec, splits))
         for drawn in (fitted, judging):
             if drawn is not None and drawn.tobytes() not in views:
-                whole = len(drawn) == full.n_examples
+                whole = np.array_equal(drawn, every)  # a resample is as long, and is not
                 views[drawn.tobytes()] = full if whole else full.take(drawn)
         judge = held if spec.select == HELD_OUT else None
         streams.append(

@@ -17,6 +17,7 @@ from probekit.probe.decoders import (
     check_decoder,
     decoder_from_json,
 )
+from probekit.probe.decoders.contract import Classifier
 from tests.probe.decoders.cases import (
     OFFSETS,
     ROWS,
@@ -219,3 +220,20 @@ def test_a_decoder_must_fit_the_labels() -> None:
                 check_decoder(name, kind)
     with pytest.raises(OptionError, match="choose linear, mlp, pooler"):
         check_decoder("crf", "pair")
+
+
+def test_probabilities_sum_to_one_and_the_largest_is_predicted(decoder: Decoder) -> None:
+    """Save of a chain, whose best path may leave the most probable tags; numbers have none."""
+    with torch.no_grad():
+        logits = decoder(rows())
+        found = decoder.log_probabilities(logits, OFFSETS)
+        if takes_values(decoder):
+            assert found is None
+            return
+        assert found.dtype == torch.float64 and found.shape == logits.shape
+        torch.testing.assert_close(found.exp().sum(1), torch.ones(ROWS).double())
+        if isinstance(decoder, Classifier):
+            assert torch.equal(found.argmax(1), decoder.predict(logits))
+            gold = targets(decoder)
+            own = found.gather(1, gold.unsqueeze(1)).squeeze(1)
+            torch.testing.assert_close(-own.float(), decoder.row_losses(logits, gold))

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from probekit.errors import OptionError
 from probekit.probe.decoders import CRF, IGNORED, UNSEEN_LOSS, Linear
-from probekit.probe.decoders.chain import LARGEST, pack
+from probekit.probe.decoders.chain import LARGEST, log_partition, pack
 from probekit.probe.decoders.crf import CRFDecoder
 
 
@@ -244,3 +244,65 @@ def best_time(call) -> float:
         call()
         times.append(time.perf_counter() - start)
     return min(times)
+
+
+def reference_marginals(decoder: CRFDecoder, emissions: Tensor) -> Tensor:
+    """p(tag of each word) of one sentence: the shares of the paths that go through it."""
+    paths = all_paths(decoder.n_classes, len(emissions))
+    shares = torch.stack([score(decoder, emissions, path) for path in paths]).softmax(0)
+    found = torch.zeros_like(emissions)
+    for path, share in zip(paths, shares, strict=True):
+        found[range(len(path)), list(path)] += share
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(sentences, st.integers(1, 4), st.integers(0, 10**6), st.sampled_from([1.0, 100.0]))
+def test_marginals_equal_the_shares_of_all_paths(
+    lengths: list[int], n_tags: int, seed: int, scale: float
+) -> None:
+    decoder = crf(n_tags, seed, scale)
+    emissions = emissions_for(lengths, n_tags, seed + 1)
+    with torch.no_grad():
+        found = decoder.log_probabilities(emissions, bounds(lengths))
+        for a, b in itertools.pairwise(bounds(lengths).tolist()):
+            if b > a:
+                torch.testing.assert_close(
+                    found[a:b].exp(), reference_marginals(decoder, emissions[a:b])
+                )
+    torch.testing.assert_close(found.exp().sum(1), torch.ones(len(found)).double())
+
+
+def test_marginals_are_the_gradient_of_the_partition_function() -> None:
+    """Of long sentences with many tags, whose paths nobody can list."""
+    lengths, decoder = [40, 0, 17], crf(12, scale=3.0)
+    emissions = emissions_for(lengths, 12, 5).requires_grad_()
+    packing = pack(bounds(lengths))
+    chain = decoder._chain()
+    log_partition(chain, emissions[packing.rows], packing).sum().backward()
+    found = decoder.log_probabilities(emissions.detach(), bounds(lengths))
+    torch.testing.assert_close(found.detach().exp(), emissions.grad)
+
+
+def test_marginals_of_huge_emissions_and_of_no_words() -> None:
+    decoder = crf(2).float()
+    with torch.no_grad():
+        for one in (decoder.transitions, decoder.start, decoder.end):
+            one.zero_()
+        sure = decoder.log_probabilities(torch.tensor([[3e4, 0.0], [0.0, 3e4]]))
+        none = decoder.log_probabilities(torch.zeros(0, 2), torch.tensor([0, 0]))
+    assert sure.tolist() == [[0, -3e4], [-3e4, 0]]
+    assert none.shape == (0, 2)
+
+
+def test_the_best_path_need_not_go_through_the_most_probable_tags() -> None:
+    """Paths 00 with 0.4, 10 and 11 with 0.3 each: the best begins with 0, most begin with 1."""
+    decoder = crf(2)
+    with torch.no_grad():
+        decoder.start.zero_()
+        decoder.end.zero_()
+        decoder.transitions.copy_(torch.tensor([[0.4, 1e-30], [0.3, 0.3]]).log())
+        emissions = torch.zeros(2, 2, dtype=torch.float64)
+        assert decoder.predict(emissions).tolist() == [0, 0]
+        found = decoder.log_probabilities(emissions).exp()
+    torch.testing.assert_close(found, torch.tensor([[0.4, 0.6], [0.7, 0.3]]).double())

@@ -286,3 +286,27 @@ def test_layer_weights_average_select_and_join() -> None:
     raw = LayerWeights((1, 2), torch.tensor([0.5, 0.5]), torch.tensor([3.0, 3.0]))
     assert LayerWeights.concatenate([raw, raw]) is raw
     assert raw.select(torch.tensor([0])).raw_by_layer() == {1: 3.0, 2: 3.0}
+
+
+def test_parts_make_h_but_for_a_constant(spec: HeadSpec) -> None:
+    head, z = trained(spec), rows()
+    if not head.additive:
+        with pytest.raises(NotImplementedError, match="no sum over layers"):
+            head.layer_parts(z)
+        return
+    weight = torch.randn(3, head.width, generator=torch.Generator().manual_seed(1))
+    h, parts = head(z).detach(), head.layer_parts(z)
+    assert parts.shape == (len(LAYERS), ROWS, head.width) and not parts.requires_grad
+    constant = h - parts.sum(0)
+    torch.testing.assert_close(constant, constant[:1].expand_as(h), atol=1e-5, rtol=0)
+    found = head.layer_parts(z, weight)
+    torch.testing.assert_close(found, parts @ weight.t(), atol=1e-5, rtol=1e-5)
+
+
+def test_a_part_is_that_of_its_layer(spec: HeadSpec) -> None:
+    """A layer of zeros adds nothing that varies, unless the head adds a shift of its own to it."""
+    head, z = trained(spec), rows()
+    if not head.additive or spec.name in ("dwatt", "laya"):
+        return
+    z[:, 1] = 0
+    assert head.layer_parts(z)[1].abs().max() == 0

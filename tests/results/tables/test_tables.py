@@ -8,7 +8,9 @@ from scipy import stats
 
 from probekit.errors import RecordError, UnknownNameError
 from probekit.results.comparison import Comparison, comparison_table
+from probekit.results.comparison.crossed import Crossed
 from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.layer_measures import WEIGHTS
 from probekit.results.summaries.select import select
 from probekit.results.tables import (
     caption,
@@ -246,6 +248,12 @@ def test_settings_are_a_column_where_they_differ():
     assert cells == ["decoder.hidden=128", "decoder.hidden=64", "-"]
 
 
+def _crossed(mean, half):
+    return Crossed(
+        mean=mean, half=half, df=2.345, p=0.0234, n_seeds=2, n_sentences=3453, seed_share=0.4
+    )
+
+
 def test_comparison_table():
     found = Comparison(
         a="p32",
@@ -261,23 +269,38 @@ def test_comparison_table():
         high=0.0875,
         p=0.0123456,
         over_seeds=Interval(0.05, 0.03, 2),
+        over_both=_crossed(0.05, 0.04),
+        over_both_a=_crossed(0.75, 0.02),
+        over_both_b=_crossed(0.7, 0.1),
         samples=10000,
         seed=0,
     )
     lines = comparison_table(found).splitlines()
     assert lines[0].strip() == "test span F1 (%)"
     assert [line.split() for line in lines[2:5]] == [
-        ["p32", "75.00"],
-        ["last", "70.00"],
-        ["difference", "5.00"],
+        ["p32", "75.00", "±", "2.00"],
+        ["last", "70.00", "±", "10.00"],
+        ["difference", "5.00", "±", "4.00"],
     ]
+    assert lines[-3] == (
+        "± is the half width of the 95 % interval over 2 seeds and 3,453 sentences (crossed, "
+        "Student's t with 2.35 degrees of freedom), p = 0.023"
+    )
     assert "+1.25 to +8.75, p = 0.012 (paired bootstrap, 10,000 samples" in lines[-2]
     assert lines[-1] == "over 2 paired seeds: +5.00 ± 3.00 (95 % interval, Student's t)"
     unlike = replace(found, differing={"lr": (0.01, 0.002), "depth": (None, 4)})
     expected = "the runs differ in lr 0.01 and 0.002, depth all and 4"
     assert comparison_table(unlike).splitlines()[-1] == expected
-    single = replace(found, metric="perplexity", over_seeds=Interval(0.05, None, 1))
-    assert comparison_table(single).splitlines()[2].endswith(" 0.75")
+    single = replace(
+        found,
+        metric="perplexity",
+        over_seeds=Interval(0.05, None, 1),
+        over_both=replace(found.over_both, n_seeds=1, seed_share=0.0, df=3452.0),
+    )
+    assert comparison_table(single).splitlines()[2].endswith(" 0.75 ± 0.02")
+    assert "over 3,453 sentences (jackknife, Student's t with 3,452 degrees" in comparison_table(
+        single
+    )
     assert comparison_table(single).endswith("how much another seed would change is not known")
 
 
@@ -291,6 +314,27 @@ def test_weights_table():
         "1        0.250  0.000 ± 0.000",
         "2        0.750  0.500 ± 6.353",
     ]
+
+
+def test_how_far_weights_moved_and_seeds_lie_apart():
+    """Two seeds start at the vertices of two layers, and go half and a quarter of the way."""
+    starts = ({1: 1.0, 2: 0.0}, {1: 0.0, 2: 1.0})
+    records = [
+        make_record("dwatt", seed, initial_weights=start, weights={1: 0.5, 2: 0.5})
+        for seed, start in enumerate(starts)
+    ]
+    records[1] = replace(records[1], weights={1: 0.25, 2: 0.75})
+    assert WEIGHTS.distances(WEIGHTS.columns(records)) == [
+        "dwatt: weights 0.375 ± 1.588 from those before training, seeds 0.250 from each other "
+        "(before training 1.000)",
+        "(distances are half the sum of absolute differences: 0 the same, 1 disjoint)",
+    ]
+    assert (
+        WEIGHTS.distances({"mean": [make_record("mean", s, weights={1: 1.0}) for s in (0, 1)]})
+        == []
+    )
+    cells = [json.loads(line) for line in weights_table(records, style="jsonl").splitlines()]
+    assert [cell["before_training"] for cell in cells] == [0.5, 0.5]
 
 
 def test_weights_before_the_softmax():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from probekit.features import Location, open_features
-from probekit.train.baselines.records import majority, memorised, words_of
+from probekit.train.baselines.records import majority, memorised
 from tests.planted import MODEL, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
 
@@ -51,7 +51,7 @@ def test_majority_and_memory_equal_naive_ones(tmp_path, invalid):
         view = splits.view(split)
         names = np.array(view.all_names)
         words = [word for word, _, _ in pairs_of(splits, split)]
-        assert words_of(view) == words
+        assert view.words == words
         assert set(names[majority(train)(view)]) == {naive_majority(known)}
         assert names[memorised(train)(view)].tolist() == [look_up(word) for word in words]
 
@@ -61,7 +61,7 @@ def test_memory_is_of_the_drawn_sentences_alone(tmp_path):
     few = splits.view("train", valid_only=True).take(np.array([5, 2]))
     table = splits.entries["train"].examples
     words = [*table.words(5), *table.words(2)]
-    assert words_of(few) == words
+    assert few.words == words
     pairs = [
         (word, few.all_names[target], True) for word, target in zip(words, few.targets, strict=True)
     ]
@@ -77,7 +77,7 @@ def test_words_are_remembered_as_they_are_written(tmp_path):
     backwards = view.take(np.arange(view.n_examples)[::-1].copy())
     table = splits.entries["train"].examples
     expected = [word for n in reversed(range(len(table))) for word in table.words(n)]
-    assert words_of(backwards) == expected
+    assert backwards.words == expected
 
 
 def test_a_regression_guesses_the_mean_of_train(tmp_path):

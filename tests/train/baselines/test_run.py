@@ -7,6 +7,7 @@ import pytest
 from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.results import load_records
+from probekit.results.summaries.baseline_scores import beside_heads
 from probekit.train.baselines import run_baselines
 from probekit.train.baselines.held_against import _held_against
 from probekit.train.sweeps.run import sweep
@@ -34,6 +35,10 @@ def run(plan, out, cache, **options):
     return run_baselines(plan, out=out, location=Location(cache=cache), device="cpu", **options)
 
 
+def by_head(record):
+    return record.head, record.seed
+
+
 def test_words_have_every_baseline(cache, tmp_path):
     plan = product(base(epochs=15), {"head": ["last", "p32"], "seed": [0, 1]})
     found = run(plan, tmp_path / "r.jsonl", cache)
@@ -57,6 +62,14 @@ def test_words_have_every_baseline(cache, tmp_path):
     for record in found.guesses:
         assert (record.decoder, record.layers, record.n_params) == ("none", (), 0)
         assert record.metric == "span-f1" and record.scores["test/span-f1"] == record.test_score
+    # and a file that is read again says the same of its heads
+    again = [r for r in beside_heads(load_records(tmp_path / "r.jsonl")) if r.protocol == "full"]
+    for record, read in zip(found.heads, sorted(again, key=by_head), strict=True):
+        assert {name: read.scores[name] for name in BESIDE} == {
+            name: record.scores[name] for name in BESIDE
+        }
+        majority = next(r for r in found.guesses if (r.head, r.seed) == ("majority", read.seed))
+        assert read.scores["majority"] == majority.test_score
     assert found.random == []
     (note,) = found.notes
     assert "probekit extract planted conll --random-init 0" in note
@@ -220,6 +233,14 @@ def test_on_the_command_line_everything_is_in_one_table(tmp_path, monkeypatch):
     assert again.err.startswith("2 of 2 runs are recorded in runs/")
     assert [row["head"] for row in again.rows] == ["majority", "memorised"] * 2 + ["p32"] * 4
     assert all(name in again.rows[4]["scores"] for name in BESIDE)
+    header, _, row, blank = done("table", file).out.splitlines()[:4]
+    assert row.split()[0] == "p32" and not blank
+    for column in ("majority", "memorised", "random weights", "selectivity", "compression"):
+        assert column in header
+    text = done("table", file, "--against", "majority").out
+    assert [line.split()[0] for line in text.splitlines()[2:4]] == ["majority", "p32"]
+    rows = done("table", file, "--columns", "model").out.splitlines()[2:5]
+    assert [row.split()[0] for row in rows] == ["majority", "memorised", "p32"]
 
 
 def test_on_the_command_line_the_head_is_saved_and_predicts_as_well(tmp_path, monkeypatch):

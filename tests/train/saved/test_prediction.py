@@ -1,6 +1,7 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -8,6 +9,7 @@ from probekit.backbone import read_arrays
 from probekit.errors import BackboneError, DataError, MissingFileError, StateRangeError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
+from probekit.results.predictions import read_predicted
 from probekit.train.saved.head import TrainedHead
 from probekit.train.saved.items import read_sentences
 from probekit.train.saved.predict import predict
@@ -67,6 +69,37 @@ def test_new_text_gets_the_labels_of_training_time_scoring(trained):
     expected = pq.read_table(record.predictions)["predicted"].to_pylist()
     assert len({label for labels in expected for label in labels}) == 2
     assert predict(root / "head", dev_words(corpus)) == expected
+
+
+@pytest.mark.parametrize("decoder", [None, "crf"])
+def test_new_text_gets_the_probabilities_of_the_side_file(trained, tmp_path, decoder):
+    root, corpus, record = trained
+    folder = root / "head"
+    if decoder:  # by the words of each sentence together
+        options = {"head": "last", "decoder": decoder, "epochs": 3}
+        spec = TrainSpec(model=str(root / "model"), task=str(corpus), **options)
+        folder = tmp_path / "head"
+        (record,) = sweep(
+            [spec], out=tmp_path / "runs.jsonl", location=Location(cache=root / "cache"),
+            save=folder, predictions=True,
+        )  # fmt: skip
+    about, splits = read_predicted(record.predictions)
+    found = predict(folder, dev_words(corpus), probabilities=True)
+    expected = splits["dev"].probabilities
+    rows = [row for text in found for row in text.probabilities]
+    ordered = np.array([[row[name] for name in about.classes] for row in rows])
+    assert np.abs(ordered - expected).max() < 1e-3
+    assert np.abs(ordered.sum(1) - 1).max() < 1e-9
+    assert all(list(row.values()) == sorted(row.values(), reverse=True) for row in rows)
+    assert [text.label for text in found] == predict(folder, dev_words(corpus))
+    if not decoder:
+        assert [next(iter(row)) for row in rows] == [tag for text in found for tag in text.label]
+
+
+def test_an_empty_sentence_has_no_labels_and_no_probabilities(trained):
+    (one, two) = predict(trained[0] / "head", [[], ["EU"]], probabilities=True)
+    assert (one.label, one.probabilities) == ([], [])
+    assert len(two.label) == len(two.probabilities) == 1
 
 
 def test_another_model_is_refused(trained, tmp_path):

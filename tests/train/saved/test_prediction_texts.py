@@ -4,12 +4,14 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from probekit.errors import DataError
+from probekit.errors import DataError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
+from probekit.results.predictions import read_predicted
 from probekit.tasks import Example
 from probekit.train.saved.head import TrainedHead
 from probekit.train.saved.items import as_examples, read_items
@@ -93,9 +95,18 @@ def test_new_texts_get_the_labels_of_training_time_scoring(corpus, tmp_path, hea
     if kind == "regression":
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
         assert len(set(found)) > 4
+        with pytest.raises(OptionError, match="predicts numbers, which have no probabilities"):
+            predict(tmp_path / "head", ["a"], probabilities=True)
     else:
         assert found == expected
         assert len(set(found)) == 2
+        texts = dev_texts(root / "corpus", kind)
+        sure = predict(tmp_path / "head", texts, probabilities=True)
+        assert [one.label for one in sure] == found
+        about, splits = read_predicted(record.predictions)
+        rows = [[one.probabilities[name] for name in about.classes] for one in sure]
+        assert np.abs(np.array(rows) - splits["dev"].probabilities).max() < 2e-3
+        assert list(splits["dev"].texts) == texts
 
 
 def test_what_a_head_is_given():

@@ -15,6 +15,7 @@ from probekit.features import Location, open_features
 from probekit.features.view import cut_passages
 from probekit.results.predictions import read_predicted
 from probekit.train.baselines import run_baselines
+from probekit.train.row_probabilities import TOP_KEPT
 from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps.outputs import write_predictions
 from probekit.train.sweeps.resolve import resolve
@@ -82,6 +83,42 @@ def test_a_frozen_output_head_on_the_last_layer_is_the_model_itself(place):
         train, rel=0.05
     )
     assert result.confusion is None and result.class_weights == {}
+
+
+def test_probabilities_of_tokens_are_those_of_the_model(place, tmp_path):
+    """The top ten of each position, and the scores of all, from the live model's softmax."""
+    model, texts, location = place
+    (record,) = sweep([spec(place)], out=tmp_path / "r.jsonl", location=location, predictions=True)
+    found = read_predicted(record.predictions)[1]["dev"]
+    p = np.concatenate(list(live_probabilities(place, "dev")))
+    gold = open_features(str(model), str(texts), None, location).view("dev").targets
+    assert np.array_equal(found.gold, gold) and found.kept.shape == (len(gold), TOP_KEPT)
+    expected = -np.sort(-p, axis=1)[:, :TOP_KEPT]
+    assert np.allclose(found.probabilities, expected, rtol=2e-3, atol=1e-6)
+    assert np.allclose(np.take_along_axis(p, found.kept, 1), expected, rtol=2e-3, atol=1e-6)
+    assert record.scores["dev/loss"] == pytest.approx(math.log(record.eval_score), rel=1e-6)
+    brier = np.square(p - np.eye(p.shape[1])[gold]).sum(1).mean()
+    assert record.scores["dev/brier"] == pytest.approx(brier, rel=1e-4)
+    gaps, bins = p.max(1) - (p.argmax(1) == gold), np.ceil(15 * p.max(1))
+    ece = sum(abs(gaps[bins == number].sum()) for number in range(1, 16)) / len(gold)
+    assert record.scores["dev/ece"] == pytest.approx(ece, rel=1e-3)
+    kept = (texts / "dev.txt").read_text(encoding="utf-8")
+    assert all(text in kept for text in found.texts) and len(set(found.texts)) > 1
+
+
+def live_probabilities(place, split):
+    """Yield the model's own probabilities at each predicting position, window by window."""
+    model, _, location = place
+    entry = open_features(str(model), str(place[1]), None, location).entries[split]
+    live = AutoModelForCausalLM.from_pretrained(model).eval()
+    for row in entry.examples.table.to_pylist():
+        start = 0
+        for size in row["windows"]:
+            ids = torch.tensor([row["subwords"][start : start + size]])
+            places = [n for n in range(size) if row["word_map"][start + n] >= 0]
+            with torch.no_grad():
+                yield live(input_ids=ids).logits[0, places].double().softmax(1).numpy()
+            start += size
 
 
 def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):

@@ -32,6 +32,7 @@ OTHER = {
     "label": "pos",
     "control": 3,
     "fit_on": "dev",
+    "group": "document",
     "head": "mean",
     "decoder": "mlp",
     "layers": "1,2",
@@ -42,6 +43,7 @@ OTHER = {
     "fraction": 0.5,
     "hold_out": 0.25,
     "seed": 5,
+    "resample": 2,
     "epochs": 3,
     "batch_size": 5,
     "evals": 2,
@@ -60,6 +62,7 @@ OTHER = {
     "as_published": True,
     "rate_from": "searched",
     "trial": True,
+    "left_out": 2,
 }
 """Another value of every option than its default."""
 
@@ -96,7 +99,7 @@ def test_every_option_is_in_the_key_save_where_it_is_said_why_not(name):
 
 def test_options_that_came_later_are_written_only_if_set():
     later = set(EVERY) - ALWAYS_WRITTEN - set(NAMES[Origin])
-    assert later == {"warmup"}
+    assert later == {"warmup", "resample", "group"}
     assert len(ALWAYS_WRITTEN) == 29  # a later option has no place there
     for name in later:
         (field,) = (field for field in fields(TrainSpec) if field.name == name)

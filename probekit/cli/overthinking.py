@@ -1,0 +1,235 @@
+"""``probekit overthinking`` and ``exit``: what the probes of every depth say of each example."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from probekit.base.registry import flag
+from probekit.cli import arguments
+from probekit.cli.output import print_json, progress_wanted, visible
+from probekit.cli.run_list import first_label, make_plan
+from probekit.cli.spread import spread
+from probekit.cli.train import parse_bytes, say_where
+from probekit.cli.training_options import OF_RUNS, Asked, Target, TrainingOptions
+from probekit.errors import OptionError
+
+if TYPE_CHECKING:
+    from probekit.results import Record
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="Hub id, local folder or .gguf file, or the path of an entry; or, without TASK, a "
+        "records file, from which nothing is trained.",
+    ),
+]
+Head = Annotated[
+    str, typer.Option("--head", help="Heads, separated by commas; of a records file likewise.")
+]
+Every = Annotated[int, typer.Option("--every", help="Distance between depths.")]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split", help="test or dev.", show_default="test where there are labels, else dev"
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="Of a records file, only this value, e.g. shots=128. Repeatable."),
+]
+Samples = Annotated[int, typer.Option("--samples", help="Bootstrap samples.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Draw the figure as well: FILE.png, .svg, .pdf."),
+]
+_KEPT = ("cache", "json", "log_file")
+"""Options that mean something, or nothing wrong, where records are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What a command was given to find records by."""
+
+    source: str
+    task: str | None
+    head: str
+    every: int
+    where: list[str]
+    asked: Mapping[str, Any]
+    own: arguments.OwnData
+    shared: TrainingOptions
+
+
+@spread
+def overthinking(
+    model: Source,
+    task: arguments.OptionalTask = None,
+    *,
+    head: Head = "last",
+    every: Every = 1,
+    split: Split = None,
+    expected_layer: Annotated[
+        bool,
+        typer.Option(
+            "--expected-layer", help="Also a scalar mix up to each depth, and where it gains."
+        ),
+    ] = False,
+    examples: Annotated[
+        int, typer.Option("--examples", help="Show so many sentences, destructive ones first.")
+    ] = 0,
+    samples: Samples = 10_000,
+    where: Where = None,
+    output: Output = None,
+    asked: Asked,
+    workers: Annotated[int, typer.Option("--workers", help="Worker processes.")] = 1,
+    own: arguments.OwnData,
+    shared: TrainingOptions,
+) -> None:
+    """Count what earlier depths had right and the last has wrong, against chance.
+
+    Probes that are not recorded are trained, each also on bootstrap resamples of its sentences.
+    """
+    from probekit.results import overthinking as results
+    from probekit.results.overthinking.report_text import overthinking_text
+
+    given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
+                   own=own, shared=shared)  # fmt: skip
+    records, path = _records(given, workers, refits=True)
+    found = results.overthinking(
+        records, path=path, split=split, examples=examples, samples=samples
+    )
+    layers = []
+    if expected_layer:
+        mixes, path = _records(_mixes(given), workers, refits=False)
+        layers = results.expected_layers(mixes, path=path, split=split, samples=samples)
+    if output is not None:
+        _draw("overthinking", records, split, output)
+    if shared.json:
+        rows = [{"kind": "overthinking", **asdict(one)} for one in found]
+        rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
+        print_json(rows)
+    else:
+        _print(overthinking_text(found, layers))
+
+
+@spread
+def exit_early(
+    model: Source,
+    task: arguments.OptionalTask = None,
+    *,
+    head: Head = "last",
+    every: Every = 1,
+    split: Split = None,
+    tolerance: Annotated[
+        float,
+        typer.Option("--tolerance", help="Loss of score allowed where thresholds are chosen."),
+    ] = 0.01,
+    samples: Samples = 10_000,
+    where: Where = None,
+    output: Output = None,
+    asked: Asked,
+    workers: Annotated[int, typer.Option("--workers", help="Worker processes.")] = 1,
+    own: arguments.OwnData,
+    shared: TrainingOptions,
+) -> None:
+    """Let sentences leave early at the probe of a depth: score against layers used.
+
+    Probes that are not recorded are trained, as by `probekit depth`.
+    """
+    from probekit.results.overthinking import early_exit
+    from probekit.results.overthinking.report_text import exit_text
+
+    given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
+                   own=own, shared=shared)  # fmt: skip
+    records, path = _records(given, workers, refits=False)
+    found = early_exit(records, path=path, split=split, tolerance=tolerance, samples=samples)
+    if output is not None:
+        _draw("exit", records, split, output)
+    if shared.json:
+        print_json([asdict(one) for one in found])
+    else:
+        _print(exit_text(found))
+
+
+def _mixes(given: _Asked) -> _Asked:
+    """Return what was asked for with scalar mixes in place of other heads."""
+    from probekit.results.overthinking.expected_layer import HEAD
+
+    return replace(given, head=HEAD)
+
+
+def _records(given: _Asked, workers: int, *, refits: bool) -> "tuple[list[Record], Path]":
+    """Return the records of a file, or of probes that are trained where they are missing."""
+    path = Path(given.source)
+    if given.task is None and (path.suffix == ".jsonl" or path.is_file()):
+        return _read(path, given), path
+    if given.where:
+        raise OptionError(
+            f"--where chooses among the records of a file, and {given.source} is a model; give "
+            "the options of the runs themselves, such as --shots 128."
+        )
+    from probekit.train.sweeps.depth_probes import sweep_depths
+    from probekit.train.sweeps.specs import depths
+
+    target = Target.of(given.source, given.task, given.own, given.shared)
+    label, asked, shared = first_label(given.asked), given.asked, given.shared
+    every_depth = depths(target.n_blocks(label, asked["fit_on"]), given.every, asked["layers"])
+    plan = make_plan(target, shared, asked, head=given.head, depths=every_depth)
+    out = shared.out or target.default_out(label)
+    records = sweep_depths(
+        plan,
+        out=out,
+        location=target.location,
+        refits=refits,
+        workers=workers,
+        memory=parse_bytes(shared.memory),
+        device=shared.device,
+        progress=progress_wanted(),
+    )
+    say_where(out)
+    return records, out
+
+
+def _read(path: Path, given: _Asked) -> "list[Record]":
+    """Return the records of some heads in a file, and the refits of all."""
+    from probekit.results import load_records, select
+
+    _check_nothing_to_train(path, given)
+    heads = f"head={','.join(arguments.split_list(given.head))}"
+    return select(load_records(path), [heads, *given.where], refits=True)
+
+
+def _check_nothing_to_train(path: Path, given: _Asked) -> None:
+    """Refuse options of runs beside a records file, which says what its runs are."""
+    usual = {name: field.default for name, field in OF_RUNS.fields.items()}
+    typed = [name for name, one in given.asked.items() if one not in (None, usual[name])]
+    for group in (given.shared, given.own):
+        own = {field.name: field.default for field in fields(group)}
+        typed += [
+            name
+            for name, value in vars(group).items()
+            if name not in _KEPT and value is not None and value != own[name]
+        ]
+    typed += ["every"] * (given.every != 1)
+    if typed:
+        raise OptionError(
+            f"{flag(typed[0])}: {path} is a records file, from which nothing is trained; choose "
+            "among its runs with --where, or give MODEL and TASK."
+        )
+
+
+def _print(text: str) -> None:
+    """Print a text, in which examples may hold what a terminal would obey."""
+    for line in text.splitlines():
+        typer.echo(visible(line))
+
+
+def _draw(kind: str, records: "list[Record]", split: str | None, output: Path) -> None:
+    from probekit.plots import PLOTS
+    from probekit.plots.style import save_figure
+
+    save_figure(PLOTS[kind](records, split=split), output)

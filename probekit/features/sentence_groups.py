@@ -1,0 +1,95 @@
+"""Which sentences belong together, so that no cut divides them; read as labels are."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from textwrap import shorten
+
+from probekit.base.notices import warn_once
+from probekit.errors import DataError
+from probekit.features.location import Location
+from probekit.store import Entry
+from probekit.store.labels import LabelSet, labels_for, read_labels
+from probekit.tasks import Task, is_own
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 60  # characters of a group in a message
+
+TEXTS = ("text", "text_pair")
+"""Columns that the entry holds itself: pairs may have one of their texts in common."""
+
+
+def load_groups(entry: Entry, task: Task, column: str, location: Location) -> tuple[str, ...]:
+    """Return the group of each example of an entry, in its order.
+
+    ``text`` and ``text_pair`` are the entry's own. Other columns are read afresh from ``--data`` or
+    the user's own files; else they are a label column of texts that is stored beside the entry;
+    else they are read from where the text came from.
+
+    Args:
+        entry: the entry.
+        task: its task.
+        column: the column.
+        location: where labels are read.
+
+    Raises:
+        DataError: the split has no such groups, or an example is without one.
+        UnknownNameError: there is no such column.
+        MissingFileError, HubError: the text is not at hand.
+    """
+    split, where = entry.manifest.split, f"{entry.manifest.task} {entry.manifest.split}"
+    fresh = location.data is not None or (is_own(task) and split in task.splits)
+    stored = [] if fresh else labels_for(entry, column)
+    if column in TEXTS and entry.examples.has(column):
+        own = [texts[TEXTS.index(column)] or "" for texts in entry.examples.texts]
+        found = dict(zip(entry.examples.ids, own, strict=True))
+    elif stored:
+        found = _of_labels(read_labels(stored[0].path), where)
+    else:
+        data = None if location.data is None else Path(location.data)
+        found = task.groups(split, column, data)
+    missing = [name for name in entry.examples.ids if not found.get(name)]
+    if missing:
+        raise DataError(
+            f"{where}: no group in column {column!r} for example {missing[0]!r} ({len(missing)} of "
+            f"{len(entry.examples)} have none); give the files of the same split, --data DIR."
+        )
+    return tuple(found[name] for name in entry.examples.ids)
+
+
+def _of_labels(labels: LabelSet, where: str) -> dict[str, str]:
+    """Return the label of each text as its group.
+
+    Raises:
+        DataError: they label words.
+    """
+    if any(len(own) != 1 for own in labels.values):
+        raise DataError(
+            f"{where}: column {labels.file.column!r} labels words, and a group is of whole "
+            "sentences; give another --group."
+        )
+    return {name: own[0] for name, own in zip(labels.ids, labels.values, strict=True)}
+
+
+def warn_straddling(groups: Mapping[str, Sequence[str]], column: str) -> None:
+    """Say where splits that are given have groups in common, which no cut of a run can mend.
+
+    Args:
+        groups: the group of each example, by split.
+        column: where they are from.
+    """
+    for one, other in combinations(groups, 2):
+        common = set(groups[one]) & set(groups[other])
+        if common:
+            warn_once(
+                logger,
+                "%s and %s have %d of %d groups (%s) in common, such as %s.",
+                one,
+                other,
+                len(common),
+                len(set(groups[other])),
+                column,
+                shorten(min(common), _SHOWN, placeholder="..."),
+            )

@@ -1,0 +1,71 @@
+"""What the probabilities of a row score against its gold class, and metrics made of that.
+
+Of thousands of classes no row's probabilities need be kept for it: four numbers per row are enough.
+"""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from probekit.metrics.contract import (
+    AdditiveMetric,
+    Consumes,
+    Parts,
+    Resampler,
+    per_example,
+)
+from probekit.metrics.gold import LossGold, check_count
+
+ROW_SCORES = np.dtype(
+    [("loss", np.float32), ("confidence", np.float32), ("brier", np.float32), ("right", np.bool_)]
+)
+"""One item per row:
+
+- ``loss``: negative logarithm of the gold class's probability, in nats; NaN of a gold class that
+  train did not have, whose probability is 0 whatever was learned.
+- ``confidence``: probability of the predicted class.
+- ``brier``: sum over classes of (probability - 1 if gold else 0) squared, 0 to 2; a gold class that
+  train did not have is one more class, of probability 0.
+- ``right``: whether the predicted class is the gold one.
+"""
+
+RowScores = Shaped[np.ndarray, " rows"]
+
+
+class ProbabilityMetric(AdditiveMetric):
+    """Base of the metrics of `ROW_SCORES`; smaller is better.
+
+    Attributes:
+        worst: what is scored where a row's probabilities are no numbers.
+    """
+
+    consumes: ClassVar[Consumes] = "probabilities"
+    worst: ClassVar[float]
+    gold: LossGold
+
+    @abstractmethod
+    def terms(self, predicted: RowScores) -> Float64[np.ndarray, "rows parts"]:
+        """Return what each row adds to the sums."""
+
+    def parts(self, predicted: RowScores) -> Parts:
+        """Return what each example adds to the sums."""
+        check_count(predicted, self.gold.n_rows, "row")
+        offsets = self.gold.offsets
+        rows = self.terms(predicted)
+        return per_example(rows, np.arange(len(rows) + 1) if offsets is None else offsets)
+
+    def resampler(self, predicted: RowScores) -> Resampler:
+        """Return the function from samples to their scores; of no numbers, the worst."""
+        check_count(predicted, self.gold.n_rows, "row")
+        if not np.isfinite(self.terms(predicted)).all():
+            return lambda counts: np.full(len(counts), self.worst)
+        return super().resampler(predicted)
+
+    def score(self, predicted: RowScores) -> dict[str, float]:
+        """Return the score of all rows, under the metric's name."""
+        check_count(predicted, self.gold.n_rows, "row")
+        sums = self.terms(predicted).sum(0, keepdims=True)
+        finite = bool(np.isfinite(sums).all())
+        return {self.name: float(self.combine(sums)[0]) if finite else self.worst}

@@ -1,0 +1,81 @@
+"""Early exit: score against the mean layers that a sentence uses, a line per rule."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from probekit.metrics import scale_of
+from probekit.plots.measured_panels import Given, Line, MeasuredPanels
+from probekit.plots.style import RC
+from probekit.results.overthinking import EarlyExit, depth_curves
+from probekit.results.overthinking.early_exit import measure_exits
+from probekit.results.overthinking.estimates import Bootstrap
+from probekit.results.overthinking.exit_rules import TEXTS
+from probekit.results.overthinking.measure import read_reported
+from probekit.results.record import Record
+from probekit.results.summaries.wording import metric_text
+
+_COMMON: Line = {"linewidth": 1.2, "markeredgecolor": "white", "markeredgewidth": 0.4}
+_LINES: Mapping[str, Line] = {
+    "confidence": {"color": "#0072B2", "marker": "s", "markersize": 3.5},
+    "entropy": {"color": "#E69F00", "marker": "^", "markersize": 4.6, "linestyle": (0, (4, 1.5))},
+    "patience": {"color": "#D55E00", "marker": "D", "markersize": 3.5},
+    "fixed": {"color": "#8C8C8C", "marker": "o", "markersize": 3.8, "linestyle": (0, (1.3, 1.1))},
+    "last": {"color": "#000000", "marker": "X", "markersize": 6.0, "linestyle": "none"},
+    "oracle": {"color": "#009E73", "marker": "*", "markersize": 8.0, "linestyle": "none"},
+}
+_CHOSEN: Line = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "linestyle": "none"}
+_MARKERS = 8  # of a line with many thresholds
+
+
+@matplotlib.rc_context(RC)
+def plot_exit(records: Sequence[Record], split: str | None = None, *, ax: Given = None) -> Figure:
+    """Draw the score of early exit against the mean layers used, by every rule.
+
+    A line goes through all thresholds of a rule; a ring marks the one that was chosen for a loss
+    of at most 0.01 in score, on dev or on the other half of the split. Crosses are their 95 %
+    bootstrap intervals over sentences. One depth for all is what the other rules must be better
+    than; the oracle leaves at the first depth that is right.
+
+    Args:
+        records: of ``probekit depth`` or ``exit``.
+        split: ``test`` or ``dev``; None is test where all have one, else dev.
+        ax: axes of the caller's own, one per head, model and task.
+
+    Raises:
+        RecordError: depths, predictions, probabilities or classes are missing, or panels are too
+            many.
+        MissingFileError: a side file of predictions does not exist.
+        OptionError: more or fewer axes than panels.
+    """
+    curves = depth_curves([one for one in records if one.resample is None])
+    entries = [dict(_COMMON) | {"label": TEXTS[name]} | dict(line) for name, line in _LINES.items()]
+    ring = {"color": "#666666", "label": "chosen threshold", **_CHOSEN}
+    panels = MeasuredPanels(curves, [*entries, ring], ax)
+    figure, axes = panels.open()
+    for one, curve in zip(axes, curves, strict=True):
+        _draw(one, measure_exits(*read_reported(curve, split), Bootstrap(samples=2_000)))
+    panels.close(figure, axes)
+    return figure
+
+
+def _draw(axes: Axes, found: EarlyExit) -> None:
+    factor = scale_of(found.metric).factor
+    for curve in found.curves:
+        every = max(1, len(curve.layers) // _MARKERS)
+        scores = [factor * score for score in curve.scores]
+        style = dict(_COMMON) | dict(_LINES[curve.rule])
+        axes.plot(curve.layers, scores, markevery=every, **style)
+    for point in found.points:
+        style = dict(_LINES[point.rule])
+        x, y = point.layers.value, factor * point.score.value
+        kind = style if point.rule in ("last", "oracle") else {"color": style["color"], **_CHOSEN}
+        axes.plot([x], [y], zorder=4, clip_on=False, **kind)
+        bars: Line = {"color": style["color"], "linewidth": 0.8, "alpha": 0.6, "zorder": 2}
+        axes.plot([x, x], [factor * point.score.low, factor * point.score.high], **bars)
+        axes.plot([point.layers.low, point.layers.high], [y, y], **bars)
+    axes.set_xlabel("mean layers used (0 = emb)")
+    axes.set_ylabel(f"{found.split} {metric_text(found.metric)}")
+    axes.set_xlim(-0.02 * found.depths[-1], 1.03 * found.depths[-1])

@@ -1,0 +1,87 @@
+"""Legends that are never cut off: labels are measured and wrapped, and the figure grows by them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib import rcParams
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+
+from probekit.plots.naming import fitted_text, text_width
+
+_ROOM = 20.0  # height that no legend exceeds while it is measured, inches
+_GAP = 0.06  # height between panels and legend, inches
+_MARGIN = 0.15  # width around a legend, inches
+_PHRASE = 1.35  # width that a phrase (what a mark means) needs at least, inches of a 7 pt text
+
+
+@dataclass(frozen=True)
+class LegendPlan:
+    """What a legend says.
+
+    Attributes:
+        curves: its first entries, named by what they are.
+        phrases: its last entries, which say what marks mean and may be broken into lines.
+        title: what a point is.
+        connected: whether the samples are lines.
+    """
+
+    curves: Sequence[Line2D]
+    phrases: Sequence[Line2D]
+    title: str
+    connected: bool = True
+
+    @property
+    def _sample(self) -> float:
+        """Width of a sample with the space after it and before the next column, ems."""
+        return (3.2 if self.connected else 1.0) + 0.8 + 1.2
+
+    def columns(self, width: float) -> int:
+        """Return how many columns of entries fit into a width (inches)."""
+        sizes = [text_width(str(handle.get_label()), _size()) for handle in self.curves]
+        sizes += [_PHRASE * _size() / 7] * bool(self.phrases)
+        column = max(sizes) + self._sample * _size() / 72
+        count = len(self.curves) + len(self.phrases)
+        return max(1, min(count, int((width - _MARGIN) / column)))
+
+    def wrapped(self, width: float, columns: int) -> list[Line2D]:
+        """Return the entries, their labels in lines that fit into a column."""
+        room = (width - _MARGIN) / columns - self._sample * _size() / 72
+        handles = [*self.curves, *self.phrases]
+        for handle in handles:
+            handle.set_label(fitted_text(str(handle.get_label()), room, _size()))
+        return handles
+
+
+def _size() -> float:
+    return float(rcParams["legend.fontsize"])
+
+
+def put_legend(where: Figure | Axes, plan: LegendPlan) -> Legend:
+    """Put a legend below all that a figure holds, or inside some axes.
+
+    A figure becomes higher by the legend's own height, as it is measured.
+    """
+    inside = isinstance(where, Axes)
+    figure = where.figure if isinstance(where, Axes) else where
+    width = where.get_window_extent().width / figure.dpi
+    columns = 1 if inside else plan.columns(width)
+    legend = where.legend(
+        handles=plan.wrapped(width, columns),
+        loc="best" if inside else "outside lower center",
+        ncols=columns,
+        title=fitted_text(plan.title, width - _MARGIN, float(rcParams["legend.title_fontsize"])),
+        frameon=inside,
+        handlelength=3.2 if plan.connected else 1.0,
+        columnspacing=1.2,
+        borderaxespad=0.2,
+    )
+    legend.get_title().set_multialignment("center")
+    if isinstance(where, Figure):
+        panels = where.get_figheight()
+        where.set_figheight(panels + _ROOM)
+        where.draw_without_rendering()
+        where.set_figheight(panels + legend.get_window_extent().height / figure.dpi + _GAP)
+    return legend

@@ -1,0 +1,85 @@
+"""Overthinking by depth: what each depth has right, any up to it, and those that the last loses."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from probekit.plots.curves import layer_axis
+from probekit.plots.measured_panels import Given, Line, MeasuredPanels, draw_estimates
+from probekit.plots.style import RC
+from probekit.results.overthinking import depth_curves
+from probekit.results.overthinking.estimates import Bootstrap
+from probekit.results.overthinking.measure import read_reported
+from probekit.results.overthinking.shares import SharesByDepth, shares_by_depth
+from probekit.results.record import Record
+
+_BLACK, _BLUE, _RED = "#000000", "#0072B2", "#D55E00"
+_MARKED = {"markeredgecolor": "white", "markeredgewidth": 0.4, "linewidth": 1.2}
+
+_LINES: Mapping[str, Line] = {
+    "right": {"color": _BLACK, "marker": "o", "markersize": 3.8},
+    "cumulative": {"color": _BLUE, "marker": "s", "markersize": 3.5},
+    "destructive": {"color": _RED, "marker": "^", "markersize": 4.6},
+}
+_LABELS = {
+    "right": "right at this depth",
+    "cumulative": "cumulative: right at this depth or before",
+    "destructive": "destructive: likewise, and wrong at the last",
+}
+_LEVELS: Mapping[str, Line] = {
+    "chance": {"linestyle": (0, (4, 1.5)), "label": "chance: as many refits of the last depth"},
+    "guessing": {"linestyle": (0, (1.3, 1.1)), "label": "guessing: predictions of another row"},
+}
+
+
+@matplotlib.rc_context(RC)
+def plot_overthinking(
+    records: Sequence[Record], split: str | None = None, *, ax: Given = None
+) -> Figure:
+    """Draw the shares of rows that grow with the depths that take part, beside their chance.
+
+    Each earlier depth takes part by its refit on a bootstrap resample; a dashed line has as many
+    refits of the last depth, on the same resamples, and a dotted one the depths' predictions of
+    another row, so that the distances are the excess over the two levels of chance
+    (`results.overthinking.shares`). Bands are 95 % bootstrap intervals.
+
+    Args:
+        records: of ``probekit overthinking``, refits included.
+        split: ``test`` or ``dev``; None is test where all have one, else dev.
+        ax: axes of the caller's own, one per head, model and task.
+
+    Raises:
+        RecordError: depths, refits, predictions or classes are missing, or panels are too many.
+        MissingFileError: a side file of predictions does not exist.
+        OptionError: more or fewer axes than panels.
+    """
+    curves = depth_curves(records, refits=True)
+    entries = [_MARKED | dict(line) | {"label": _LABELS[name]} for name, line in _LINES.items()]
+    entries += [{"color": "#666666", "linewidth": 1.0, **level} for level in _LEVELS.values()]
+    panels = MeasuredPanels(curves, entries, ax)
+    figure, axes = panels.open()
+    for one, curve in zip(axes, curves, strict=True):
+        reported, _ = read_reported(curve, split)
+        _draw(one, shares_by_depth(reported, Bootstrap(samples=2_000)))
+        one.set_ylabel(f"% of {reported.split} {reported.unit}")
+    panels.close(figure, axes)
+    return figure
+
+
+def _draw(axes: Axes, found: SharesByDepth) -> None:
+    shares = {"right": found.right, "cumulative": found.cumulative.refitted,
+              "destructive": found.destructive.refitted}  # fmt: skip
+    for name, line in _LINES.items():
+        places = found.depths[: len(shares[name])]
+        draw_estimates(axes, places, shares[name], _MARKED | dict(line))
+    for name, growing in (("cumulative", found.cumulative), ("destructive", found.destructive)):
+        # at the last depth its own probe takes part, and all that it has right is no guess
+        levels = {"chance": growing.chance, "guessing": growing.guessing[: len(found.depths) - 1]}
+        for level, estimates in levels.items():
+            values = [100 * one.value for one in estimates]
+            style = {"color": _LINES[name]["color"], "linewidth": 1.0, **_LEVELS[level]}
+            axes.plot(found.depths[: len(values)], values, **style)
+    layer_axis(axes, found.depths)
+    axes.set_ylim(0, 102)

@@ -1,0 +1,246 @@
+"""Pairs of settings, each judged by all that is known of their difference, and as one family."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from probekit.results.comparison.bootstrap import resampled
+from probekit.results.comparison.crossed import crossed
+from probekit.results.comparison.evidence import Evidence, gather
+from probekit.results.comparison.families import LEVEL, holm, least_p, sign_flip_p
+from probekit.results.comparison.runs import RecordedRun
+from probekit.results.summaries.grouping import Key
+from probekit.results.summaries.interval import interval
+from probekit.results.summaries.wording import range_text
+
+SAMPLES = 10_000
+_SAMPLES_EACH = 80
+"""Samples per comparison of a family, so that p can be half of what Holm asks of the first."""
+
+Over = Literal["seeds and sentences", "sentences", "seeds"]
+Pair = tuple[RecordedRun, RecordedRun]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What is known of the difference of two settings; scores are as in the records.
+
+    Attributes:
+        a: name of the first setting.
+        b: name of the second one.
+        split: the split that both were scored on.
+        metric: the metric.
+        n_seeds: seeds that both have.
+        score_a: mean score of the first over these.
+        score_b: mean score of the second one.
+        difference: the first minus the second.
+        low: lower end of its 95 % interval over what ``over`` says; None where nothing is known.
+        high: upper end.
+        over: what the interval and p are over: both where predictions were kept and seeds differ.
+        p: two-sided significance. Over sentences it is that of the paired bootstrap; over seeds and
+            sentences the larger one of this and that of the interval over both, since a claim
+            about a head needs both; over seeds alone that of flipped signs. None where nothing is
+            known: one seed, or seeds that are all alike, without predictions.
+        corrected: p after Holm (1979), for all comparisons of the family together.
+        verdict: ``higher`` or ``lower`` (the first than the second) where that is below 5 %.
+        why_not: why it is not over sentences, as a message.
+    """
+
+    a: str
+    b: str
+    split: str
+    metric: str
+    n_seeds: int
+    score_a: float
+    score_b: float
+    difference: float
+    low: float | None = None
+    high: float | None = None
+    over: Over | None = None
+    p: float | None = None
+    corrected: float | None = None
+    verdict: Literal["higher", "lower"] | None = None
+    why_not: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return asdict(self)
+
+
+def judge(
+    pairs: Mapping[Key, Sequence[Pair]],
+    split: str,
+    metric: str | None = None,
+    *,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> list[Judged]:
+    """Judge every pair, and correct the significance of all of them together.
+
+    Args:
+        pairs: by the data that both runs of a pair were scored on; pairs without a shared seed
+            that has a score are left out.
+        split: the split.
+        metric: how they are scored; None is the metric of the records.
+        samples: bootstrap samples; more are drawn of a large family.
+        seed: of the samples.
+
+    Raises:
+        OptionError: too few samples.
+    """
+    size = sum(map(len, pairs.values()))
+    found = [
+        one
+        for together in pairs.values()
+        for one in _judged(together, split, metric, max(samples, _SAMPLES_EACH * size), seed)
+    ]
+    return family(found)
+
+
+def family(found: Sequence[Judged]) -> list[Judged]:
+    """Return comparisons with the verdict of each, corrected for their number."""
+    corrected = holm({place: one.p for place, one in enumerate(found) if one.p is not None})
+    return [_with_verdict(one, corrected.get(place)) for place, one in enumerate(found)]
+
+
+def _with_verdict(one: Judged, corrected: float | None) -> Judged:
+    sure = corrected is not None and corrected < LEVEL
+    way: Literal["higher", "lower"] = "higher" if one.difference > 0 else "lower"
+    return replace(one, corrected=corrected, verdict=way if sure else None)
+
+
+def _judged(
+    pairs: Sequence[Pair], split: str, metric: str | None, samples: int, seed: int
+) -> Iterator[Judged]:
+    runs = list({id(run): run for pair in pairs for run in reversed(pair)}.values())
+    known = dict(
+        zip(map(id, runs), gather(runs, split, metric, samples=samples, seed=seed), strict=True)
+    )
+    for a, b in pairs:
+        found = difference(a, b, known[id(a)], known[id(b)], split, metric)
+        if found is not None:
+            yield found
+
+
+def difference(
+    run_a: RecordedRun,
+    run_b: RecordedRun,
+    a: Evidence,
+    b: Evidence,
+    split: str,
+    metric: str | None = None,
+) -> Judged | None:
+    """Return what is known of one difference, over sentences if both sides have predictions.
+
+    Args:
+        run_a: the first run.
+        run_b: the second run.
+        a: what is known of the first.
+        b: what is known of the second.
+        split: the split.
+        metric: how they were scored; None is the metric of the records.
+
+    Returns:
+        The difference, without a verdict; None where no seed of both has a score.
+    """
+    predicted = sorted(a.predicted.keys() & b.predicted.keys())
+    seeds = predicted or sorted(a.scores.keys() & b.scores.keys())
+    if not seeds:
+        return None
+    one, two = ([side.scores[seed] for seed in seeds] for side in (a, b))
+    differences = [x - y for x, y in zip(one, two, strict=True)]
+    judged = Judged(
+        a=run_a.text,
+        b=run_b.text,
+        split=split,
+        metric=metric or run_a.records[0].metric,
+        n_seeds=len(seeds),
+        score_a=math.fsum(one) / len(one),
+        score_b=math.fsum(two) / len(two),
+        difference=math.fsum(differences) / len(differences),
+    )
+    if predicted:
+        return replace(judged, **_over_sentences(a, b, predicted))
+    why_not = a.why_not or b.why_not
+    return replace(judged, **_over_seeds(differences), why_not=why_not)
+
+
+def _over_sentences(a: Evidence, b: Evidence, seeds: Sequence[int]) -> dict[str, Any]:
+    sides = [[side.predicted[seed] for seed in seeds] for side in (a, b)]
+    scores = [x.score - y.score for x, y in zip(*sides, strict=True)]
+    values = np.stack([x.values - y.values for x, y in zip(*sides, strict=True)])
+    one, two = (np.mean([each.samples for each in side], axis=0) for side in sides)
+    both, sentences = crossed(scores, values), resampled(one - two)
+    p = max(sentences.p, both.p) if both.over != "sentences" else sentences.p
+    return {"low": both.low, "high": both.high, "over": both.over, "p": p}
+
+
+def _over_seeds(differences: Sequence[float]) -> dict[str, Any]:
+    """Return what seeds say alone: nothing where there is one, or all are alike."""
+    if len(set(differences)) < 2:
+        return {}
+    over = interval(differences)
+    p = sign_flip_p(differences)
+    return {"low": over.low, "high": over.high, "over": "seeds", "p": p}
+
+
+def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
+    """Return lines that say how some comparisons were made, and what could not be known.
+
+    Args:
+        found: a family.
+        samples: bootstrap samples that were asked for.
+    """
+    tested = [one for one in found if one.p is not None]
+    samples = max(samples, _SAMPLES_EACH * len(found))
+    by = [_by_text([one for one in tested if one.over == over], over, samples) for over in _BY]
+    size = f"all {len(tested)} corrected together (Holm 1979)" * bool(tested)
+    lines = ["; ".join(part for part in (*by, size) if part)]
+    lines += _few_seeds(tested)
+    unknown = [one for one in found if one.p is None]
+    if unknown:
+        lines.append(
+            f"nothing is known of {_listed(unknown)}: one seed, or seeds that are all alike, and "
+            f"not over sentences ({unknown[0].why_not})"
+        )
+    return [line for line in lines if line]
+
+
+_BY: Mapping[Over, str] = {
+    "seeds and sentences": "p over seeds and sentences (the larger one of a paired bootstrap, "
+    "{samples:,} samples, and of crossed variance components)",
+    "sentences": "p over sentences (paired bootstrap, {samples:,} samples), where there is one "
+    "seed or none differs",
+    "seeds": "p over seeds alone (flipped signs)",
+}
+
+
+def _by_text(found: Sequence[Judged], over: Over, samples: int) -> str:
+    return _BY[over].format(samples=samples) if found else ""
+
+
+def _few_seeds(tested: Sequence[Judged]) -> list[str]:
+    """Return what keeps those that are over seeds alone from a verdict, if anything does."""
+    alone = [one for one in tested if one.over == "seeds"]
+    few = sorted({one.n_seeds for one in alone if least_p(one.n_seeds) >= LEVEL})
+    if not few:
+        return []
+    return [
+        f"{range_text(few)} seeds alone cannot go below p = {least_p(max(few)):.2g}, so that "
+        f"{_listed([one for one in alone if one.n_seeds in few])} can have no verdict; not over "
+        f"sentences: {alone[0].why_not}. Train with --predictions, or more seeds"
+    ]
+
+
+_MANY = 4
+
+
+def _listed(found: Sequence[Judged]) -> str:
+    """Return the first settings of some comparisons, or how many there are."""
+    names = list(dict.fromkeys(one.a for one in found))
+    if len(names) > _MANY:
+        return f"{len(found)} comparisons"
+    return ", ".join(names)

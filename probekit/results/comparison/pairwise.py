@@ -1,0 +1,108 @@
+"""Every pair of settings of a file, with its difference and a verdict corrected for all of them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from probekit.base.registry import choose
+from probekit.errors import RecordError
+from probekit.metrics import METRICS, scale_of
+from probekit.results.comparison.evidence import score_on
+from probekit.results.comparison.judging import SAMPLES, Judged, judge, method_text
+from probekit.results.comparison.references import all_pairs, settings
+from probekit.results.record import Record
+from probekit.results.summaries.baseline_scores import without_baselines
+from probekit.results.summaries.text_layout import NOTHING, Column, Style, laid_out
+from probekit.results.summaries.wording import metric_text
+
+HIGHER, LOWER = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"
+ARROWS: Mapping[str | None, str] = {"higher": HIGHER, "lower": LOWER, None: ""}
+"""What marks a verdict."""
+
+
+def compare_all(
+    records: Sequence[Record],
+    *,
+    split: str | None = None,
+    metric: str | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    origins: Mapping[str, Path] | None = None,
+) -> list[Judged]:
+    """Compare every two settings that were run on the same data, as one family.
+
+    Baselines are left out: control labels, codes, guesses and random weights.
+
+    Args:
+        records: of at least two settings.
+        split: ``test``, ``dev`` or another; unset it is test where all have a score there.
+        metric: how they are scored, such as ``loss``; None is the metric of the records.
+        samples: bootstrap samples; of a large family more are drawn.
+        seed: of the samples.
+        origins: the file of each record, by key, which helps to find its predictions.
+
+    Raises:
+        OptionError: too few samples.
+        UnknownNameError: there is no such metric.
+        RecordError: no two settings share their data, or have a score on the split.
+    """
+    if metric is not None:
+        choose("metric", metric, METRICS)
+    heads = without_baselines(records)
+    split = split or verdict_split(heads)
+    scored = [record for record in heads if score_on(record, split, metric) is not None]
+    if heads and not scored:
+        what = "a score" if metric is None else f"the score {metric}"
+        raise RecordError(
+            f"none of {len(heads)} records has {what} on {split}; choose another --split."
+        )
+    return judge(all_pairs(settings(scored, origins)), split, metric, samples=samples, seed=seed)
+
+
+def verdict_split(records: Sequence[Record]) -> str:
+    """Return ``test`` where all records have a score there, which chose nothing, else ``dev``."""
+    return "test" if all(record.test_score is not None for record in records) else "dev"
+
+
+def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = SAMPLES) -> str:
+    """Return a row for every pair: both scores, their difference, its interval and the verdict.
+
+    Args:
+        found: what ``compare_all`` returned.
+        style: as for ``table``.
+        samples: what it was given.
+    """
+    factors = [scale_of(one.metric).factor for one in found]
+    pairs = list(zip(found, factors, strict=True))
+    columns = [
+        Column("a", [one.a for one in found], words=True),
+        Column("b", [one.b for one in found], words=True),
+        Column("seeds", [str(one.n_seeds) for one in found]),
+        Column("score a", [f"{one.score_a * factor:.2f}" for one, factor in pairs]),
+        Column("score b", [f"{one.score_b * factor:.2f}" for one, factor in pairs]),
+        Column("difference", [f"{one.difference * factor:+.2f}" for one, factor in pairs]),
+        Column("95 % interval", [_interval_text(one, factor) for one, factor in pairs]),
+        Column("p", [_p_text(one.p) for one in found]),
+        Column("p (Holm)", [_p_text(one.corrected) for one in found]),
+        Column("a is", [one.verdict or "open" for one in found], words=True),
+    ]
+    text = laid_out(columns, [one.to_json() for one in found], style)
+    if style in ("jsonl", "csv"):
+        return text
+    between = "\n\n" if style == "markdown" else "\n"
+    return text + "\n" + between.join(_below(found, samples)) + "\n"
+
+
+def _below(found: Sequence[Judged], samples: int) -> list[str]:
+    metrics = " or ".join(sorted({metric_text(one.metric) for one in found}))
+    scores = f"{found[0].split} {metrics}, means over the seeds of both; all {len(found)} pairs"
+    return [scores, *method_text(found, samples)]
+
+
+def _interval_text(one: Judged, factor: float) -> str:
+    if one.low is None or one.high is None:
+        return NOTHING
+    return f"{one.low * factor:+.2f} to {one.high * factor:+.2f}"
+
+
+def _p_text(p: float | None) -> str:
+    return NOTHING if p is None else f"{p:.2g}" if p >= 1e-4 else f"{p:.0e}"

@@ -1,0 +1,69 @@
+"""Records as a list, and as a pandas table with a column for every number."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probekit.results.record import Record
+
+if TYPE_CHECKING:
+    import pandas
+
+_WHOLE = ("depth", "shots", "epochs", "evals", "batch_size")
+"""Whole numbers that may be missing: pandas would make fractions of them."""
+
+_AS_IT_IS = ("confusion",)
+
+
+class Records(list[Record]):
+    """A list of records that knows their files and can be made a pandas table.
+
+    Attributes:
+        origins: the file that each record was read from, by its key.
+    """
+
+    def __init__(
+        self, records: Iterable[Record] = (), origins: Mapping[str, Path] | None = None
+    ) -> None:
+        """Keep the records and their files."""
+        super().__init__(records)
+        self.origins: Mapping[str, Path] = dict(origins or {})
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a data frame with one row per record.
+
+        Columns have the names of `Record`'s fields. What a field holds by name or layer has a
+        column for each, under the path to it: ``scores/dev/loss``, ``weights/3``,
+        ``class_weights/PER/3``, ``diagnosis/converged``, ``options/head.n``. Sequences (``layers``,
+        ``curve``) and the confusion stay as they are. What a record does not have is missing
+        (``NaN``, or ``<NA>`` among whole numbers), so group with ``dropna=False``: ``shots`` is
+        missing where all of train was used.
+        """
+        import pandas  # slow to import
+
+        rows = [dict(_flat(vars(record))) for record in self]
+        fields = list(Record.__dataclass_fields__)
+        names = {name for row in rows for name in row}
+        ordered = sorted(names, key=lambda name: (fields.index(name.split("/")[0]), _natural(name)))
+        frame = pandas.DataFrame.from_records(rows, columns=ordered if rows else fields)
+        whole = {name: "Int64" for name in _WHOLE if name in frame}
+        return frame.astype(whole)
+
+
+def _flat(values: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings with the path to each; empty mappings have none."""
+    for name, value in values.items():
+        path = f"{above}{name}"
+        if isinstance(value, Mapping) and path not in _AS_IT_IS:
+            yield from _flat(value, f"{path}/")
+        elif not (above == "" and value is None and path in _NESTED):
+            yield path, value
+
+
+_NESTED = ("raw_weights",)
+"""Mappings that are None where there is none."""
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """Sort numbers by size: ``weights/10`` after ``weights/9``."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in name.split("/")]

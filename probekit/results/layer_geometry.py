@@ -1,0 +1,130 @@
+"""What was measured of the layers of an entry without labels: numbers, and their JSON form."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from probekit.errors import MissingFileError, RecordError
+
+
+@dataclass(frozen=True, kw_only=True)
+class MassiveChannel:
+    """A channel of a layer that holds massive activations.
+
+    Attributes:
+        channel: its number, from 0 on.
+        rows: rows in which it is massive.
+        largest: the largest magnitude among them.
+    """
+
+    channel: int
+    rows: int
+    largest: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerGeometry:
+    """One layer; None stands for what is undefined there, as of rows that are all the same.
+
+    Attributes:
+        layer: its number.
+        effective_rank: exponential of the entropy of the normalised singular values of the centred
+            covariance of the rows (Roy & Vetterli 2007, equations 3 to 5): 1 to D.
+        anisotropy: mean cosine between two different rows, over all pairs (Ethayarajh 2019,
+            section 3.2), rows of zeros left out.
+        intrinsic_dimension: of a sample of the rows by TwoNN (Facco et al. 2017).
+        norm: mean Euclidean norm of a row.
+        norm_deviation: standard deviation of the norms over the rows.
+        median: median magnitude of all activations.
+        massive: channels with activations of a magnitude over 100 that is at least 1,000 times
+            the median (Sun et al. 2024, section 2), those in most rows first.
+    """
+
+    layer: int
+    effective_rank: float | None
+    anisotropy: float | None
+    intrinsic_dimension: float | None
+    norm: float
+    norm_deviation: float
+    median: float
+    massive: Sequence[MassiveChannel] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """The geometry of all layers of an entry.
+
+    Attributes:
+        model: name of the backbone.
+        task: name of the task.
+        split: whose rows.
+        entry: key of the cache entry.
+        array: which rows (``words``, ``cls``, ...).
+        dim: D, the width.
+        rows: rows that were measured.
+        of_rows: rows that there are.
+        sample: rows among these that the intrinsic dimension was estimated from, at most.
+        seed: of both draws.
+        layers: one by one, ascending.
+        cka: linear centred kernel alignment between every two layers (Kornblith et al. 2019,
+            section 3), in the order of ``layers``: 0 to 1; None where one of them is constant.
+        version: version of probekit that measured.
+    """
+
+    model: str
+    task: str
+    split: str
+    entry: str
+    array: str
+    dim: int
+    rows: int
+    of_rows: int
+    sample: int
+    seed: int
+    layers: Sequence[LayerGeometry]
+    cka: Sequence[Sequence[float | None]] = field(repr=False)
+    version: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all numbers as plain JSON values."""
+        return dict(json.loads(json.dumps(asdict(self))))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Return what ``to_json`` wrote; fields that this version does not know are left out.
+
+        Raises:
+            RecordError: a field is missing.
+        """
+        missing = [one.name for one in fields(cls) if one.name not in data]
+        if missing:
+            raise RecordError(
+                f"not what `probekit geometry --json` wrote: it lacks {', '.join(missing)}."
+            )
+        layers = tuple(
+            LayerGeometry(**{**one, "massive": tuple(MassiveChannel(**m) for m in one["massive"])})
+            for one in data["layers"]
+        )
+        values = {one.name: data[one.name] for one in fields(cls)}
+        return cls(**{**values, "layers": layers, "cka": tuple(map(tuple, data["cka"]))})
+
+
+def load_geometry(path: str | Path) -> Geometry:
+    """Read what ``probekit geometry --json`` wrote.
+
+    Raises:
+        MissingFileError: there is no such file.
+        RecordError: it holds something else.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(data, dict):
+            raise RecordError("not what `probekit geometry --json` wrote: it is no JSON object.")
+        return Geometry.from_json(data)
+    except FileNotFoundError:
+        raise MissingFileError(f"{path}: no such file.") from None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        reason = str(error) if isinstance(error, RecordError) else f"it cannot be read ({error})."
+        raise RecordError(f"{path}: {reason}") from None

@@ -1,0 +1,21 @@
+"""Overthinking and early exit: what the probe of each depth says of each example."""
+
+from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves, resample_of
+from probekit.results.overthinking.early_exit import EarlyExit
+from probekit.results.overthinking.measure import (
+    Overthinking,
+    early_exit,
+    expected_layers,
+    overthinking,
+)
+
+__all__ = [
+    "DepthCurve",
+    "EarlyExit",
+    "Overthinking",
+    "depth_curves",
+    "early_exit",
+    "expected_layers",
+    "overthinking",
+    "resample_of",
+]

@@ -1,0 +1,111 @@
+"""The one earlier depth that selection chose: what it repairs of the last depth, and breaks."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from probekit.base.numbers.seeding import numpy_generator
+from probekit.metrics.contract import Counts
+from probekit.results.overthinking.depth_predictions import DepthPredictions
+from probekit.results.overthinking.estimates import Bootstrap, Estimate
+from probekit.results.overthinking.shares import mean_of_rows
+
+Mask = Bool[np.ndarray, " sentences"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenDepth:
+    """One earlier depth in place of the last; shares of all rows, means over the seeds.
+
+    Attributes:
+        depths: the depth that was chosen; of a split in halves that of each half, each chosen by
+            its score on the other half.
+        chosen_on: the split that chose, or ``halves`` of the reported one.
+        repairs: rows that the last depth has wrong and the chosen one right.
+        breaks: rows that the last depth has right and the chosen one wrong.
+        net: ``repairs`` less ``breaks``: the gain in accuracy.
+        counts: by seed, how many rows it repairs and breaks.
+        p: by seed, McNemar's exact test of these two counts, which takes rows as independent; the
+            words of a sentence are not, and the interval of ``net`` minds that.
+    """
+
+    depths: tuple[int, ...]
+    chosen_on: str
+    repairs: Estimate
+    breaks: Estimate
+    net: Estimate
+    counts: tuple[tuple[int, int], ...]
+    p: tuple[float, ...]
+
+
+def halves(n_sentences: int, seed: int) -> tuple[Mask, Mask]:
+    """Return two halves of a split's sentences, which the seed alone decides."""
+    order = numpy_generator(seed, "halves", n_sentences).permutation(n_sentences)
+    first = np.zeros(n_sentences, bool)
+    first[order[: (n_sentences + 1) // 2]] = True
+    return first, ~first
+
+
+def choose_depth(
+    reported: DepthPredictions, dev: DepthPredictions | None, bootstrap: Bootstrap
+) -> ChosenDepth:
+    """Choose the earlier depth with the best score, and hold it against the last one.
+
+    Args:
+        reported: the split that is reported.
+        dev: the split that chooses; None chooses on each half of the reported one for the other.
+        bootstrap: how sentences are resampled; its seed makes the halves.
+    """
+    places = _places(reported, dev, bootstrap.seed)
+    owners = np.repeat(np.arange(reported.n_sentences), reported.lengths)
+    right = reported.right
+    # chosen[s, r] = right[s, places[owners[r]], r]
+    chosen = right[:, places[owners], np.arange(right.shape[2])]
+    repairs, breaks = chosen & ~right[:, -1], right[:, -1] & ~chosen
+    net = repairs.mean(0) - breaks.mean(0)
+    rows = np.stack([repairs.mean(0), breaks.mean(0), net], axis=1)
+    estimates = bootstrap.estimates(reported.n_sentences, mean_of_rows(reported, rows))
+    counts = [(int(a), int(b)) for a, b in zip(repairs.sum(1), breaks.sum(1), strict=True)]
+    used = [reported.depths[place] for place in dict.fromkeys(places.tolist())]
+    return ChosenDepth(
+        depths=tuple(used),
+        chosen_on="halves" if dev is None else dev.split,
+        repairs=estimates[0],
+        breaks=estimates[1],
+        net=estimates[2],
+        counts=tuple(counts),
+        p=tuple(mcnemar(*one) for one in counts),
+    )
+
+
+def _places(
+    reported: DepthPredictions, dev: DepthPredictions | None, seed: int
+) -> Int64[np.ndarray, " sentences"]:
+    """Return the place among the depths that stands in for the last one, by sentence."""
+    if dev is not None:
+        place = best_place(dev, np.ones((1, dev.n_sentences)))
+        return np.full(reported.n_sentences, place)
+    places = np.zeros(reported.n_sentences, np.int64)
+    one, two = halves(reported.n_sentences, seed)
+    for judged, choosing in ((one, two), (two, one)):
+        places[judged] = best_place(reported, choosing[None].astype(np.float64))
+    return places
+
+
+def best_place(found: DepthPredictions, counts: Counts) -> int:
+    """Return the place of the earlier depth with the best score; of equals the first."""
+    scores: Float64[np.ndarray, " depths"] = found.scores(counts)[0, :-1]
+    return int(np.argmax(found.scorer.scale.sign * scores))
+
+
+def mcnemar(repairs: int, breaks: int) -> float:
+    """Return the two-sided p of McNemar's exact test (McNemar 1947).
+
+    Under the null a row on which the two differ is as likely repaired as broken, so that the
+    smaller count is below half of both by the binomial distribution B(repairs + breaks, 1/2).
+    """
+    from scipy.stats import binom  # slow to import
+
+    both = repairs + breaks
+    return min(1.0, 2 * float(binom.cdf(min(repairs, breaks), both, 0.5))) if both else 1.0

@@ -1,0 +1,158 @@
+"""What the probes of every depth predicted of one split, side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int64
+
+from probekit.errors import RecordError
+from probekit.metrics import METRICS, Gold
+from probekit.metrics.contract import ClassMetric
+from probekit.results.comparison.pairing import read_alike
+from probekit.results.overthinking.depth_curves import DepthCurve
+from probekit.results.predictions import Predicted
+
+Right = Bool[np.ndarray, "seeds depths rows"]
+Classes = Int64[np.ndarray, "seeds depths rows"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DepthPredictions:
+    """The predictions of one curve for one split.
+
+    Attributes:
+        curve: whose they are.
+        split: the split.
+        depths: ascending; the last is that of the whole model.
+        seeds: ascending.
+        scorer: the metric, prepared with the gold labels.
+        predicted: class of each row, an index into ``scorer.gold.names``.
+        refits: the same of each earlier depth's refit; None where the curve has none.
+        chance: the same of the last depth's refits.
+        found: what the side files hold, by depth and seed.
+    """
+
+    curve: DepthCurve
+    split: str
+    depths: tuple[int, ...]
+    seeds: tuple[int, ...]
+    scorer: ClassMetric
+    predicted: Classes
+    refits: Classes | None = None
+    chance: Classes | None = None
+    found: Sequence[Sequence[Predicted]] = field(repr=False)
+
+    @property
+    def n_sentences(self) -> int:
+        """Sentences of the split."""
+        return len(self.scorer.gold.offsets) - 1
+
+    @property
+    def unit(self) -> str:
+        """What has a prediction: words, or whole texts."""
+        return "words" if len(self.scorer.gold.ids) != self.n_sentences else "texts"
+
+    @cached_property
+    def lengths(self) -> Int64[np.ndarray, " sentences"]:
+        """Rows of each sentence."""
+        return np.diff(self.scorer.gold.offsets)
+
+    @property
+    def right(self) -> Right:
+        """Whether each prediction is the gold label."""
+        return self.hits(self.predicted)
+
+    def hits(self, predicted: Classes) -> Right:
+        """Return which of some predictions are the gold label."""
+        return np.asarray(predicted == self.scorer.gold.ids)
+
+    @cached_property
+    def parts(self) -> Float64[np.ndarray, "seeds depths sentences parts"]:
+        """What each sentence adds to the sums that the metric's score follows from."""
+        each = [[self.scorer.parts(rows) for rows in seed] for seed in self.predicted]
+        return np.asarray(each, dtype=np.float64)
+
+    def scores(
+        self, counts: Float64[np.ndarray, "samples sentences"]
+    ) -> Float64[np.ndarray, "samples depths"]:
+        """Return the score of every depth on some samples of sentences, mean over the seeds."""
+        found = [[self.scorer.combine(counts @ own) for own in seed] for seed in self.parts]
+        return np.asarray(np.mean(found, axis=0)).T
+
+
+def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
+    """Read the side files of a curve, checked to be about the same sentences and labels.
+
+    Raises:
+        RecordError: the labels are no classes; or predictions are missing, or are of another
+            split, other sentences or labels, or do not give the scores of their records.
+        MissingFileError: a side file does not exist.
+    """
+    metric = METRICS[curve.records[0].metric]
+    if not issubclass(metric, ClassMetric):
+        raise RecordError(
+            f"{curve.name}: a prediction is right or wrong where labels are classes, and "
+            f"{metric.name} scores {metric.consumes}; choose a task with classes."
+        )
+    runs = curve.runs
+    sides = dict(zip((run.text for run in runs), read_alike(runs, split), strict=True))
+    probes, refits, chance = (
+        [sides[run.text] for run in group.values()]
+        for group in (curve.probes, curve.refits, curve.chance)
+    )
+    reference = probes[0][0]
+    assert reference.gold is not None, "classes have a gold side"
+    return DepthPredictions(
+        curve=curve,
+        split=split,
+        depths=curve.depths,
+        seeds=tuple(runs[0].seeds),
+        scorer=metric(Gold(reference.gold, reference.offsets, reference.names)),
+        predicted=_stacked(probes),
+        refits=_stacked(refits) if refits else None,
+        chance=_stacked(chance) if chance else None,
+        found=probes,
+    )
+
+
+def _stacked(groups: Sequence[Sequence[Predicted]]) -> Classes:
+    """Return predictions by depth and seed as one array."""
+    return np.stack([[one.predicted for one in group] for group in groups], axis=1)
+
+
+def reported_split(curve: DepthCurve, split: str | None = None) -> str:
+    """Return the split that is reported: test, which chose nothing, where all have it, else dev."""
+    tested = all(record.test_score is not None for record in curve.records)
+    return split or ("test" if tested else "dev")
+
+
+def probabilities_of(
+    predictions: DepthPredictions, seed: int
+) -> list[tuple[Float[np.ndarray, "rows kept"], Int64[np.ndarray, "rows kept"] | None]]:
+    """Return the probabilities that each depth gave, and which classes they are of.
+
+    Args:
+        predictions: of a curve.
+        seed: the place of a seed.
+
+    Returns:
+        By depth, the probabilities that were kept and the classes' numbers in the side file, or
+        None where all were kept.
+
+    Raises:
+        RecordError: a side file holds none.
+    """
+    found = []
+    for run, group in zip(predictions.curve.probes.values(), predictions.found, strict=True):
+        one, record = group[seed], run.records[seed]
+        if one.probabilities is None:
+            raise RecordError(
+                f"{run.text}, seed {record.seed}: {record.predictions} holds predictions without "
+                "probabilities (of an earlier version, or of a decoder that has none). Delete the "
+                "file and train again with --predictions, with a decoder that gives them, such as "
+                "linear."
+            )
+        found.append((one.probabilities.astype(np.float32), one.kept))
+    return found

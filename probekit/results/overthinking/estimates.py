@@ -1,0 +1,77 @@
+"""Statistics of a split with their bootstrap intervals over its sentences."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+
+from probekit.errors import OptionError
+from probekit.metrics.contract import Counts
+from probekit.results.comparison.bootstrap import counts, draws
+from probekit.results.summaries.interval import CONFIDENCE
+
+Statistics = Callable[[Counts], Float64[np.ndarray, "samples k"]]
+"""How often each sentence occurs in each sample, to k numbers of each sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number of a split, and its 95 % percentile interval over resampled sentences.
+
+    Attributes:
+        value: on the sentences as they are.
+        low: lower end.
+        high: upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def holds_zero(self) -> bool:
+        """Whether the interval holds 0."""
+        return self.low <= 0 <= self.high
+
+    def text(self, factor: float = 1.0, *, signed: bool = False, decimals: int = 1) -> str:
+        """Return it times a factor as ``12.3 (10.1 to 14.6)``; the value, and its interval."""
+        plus = "+" if signed else ""
+        value, low, high = (
+            f"{one * factor:{plus}.{decimals}f}" for one in (self.value, self.low, self.high)
+        )
+        return value if self.low == self.high else f"{value} ({low} to {high})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bootstrap:
+    """How sentences are resampled (Efron and Tibshirani 1993, chapter 13).
+
+    Attributes:
+        samples: number of samples.
+        seed: of the draw; statistics of one seed are resampled together.
+    """
+
+    samples: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse too few samples for an interval."""
+        if self.samples < 100:
+            raise OptionError(
+                f"--samples {self.samples}: an interval needs at least 100; 10000 is usual."
+            )
+
+    def estimates(self, n_sentences: int, statistics: Statistics) -> list[Estimate]:
+        """Return each of some statistics with its interval."""
+        point = statistics(np.ones((1, n_sentences)))[0]
+        found = np.concatenate(
+            [
+                statistics(counts(block, n_sentences))
+                for block in draws(n_sentences, self.samples, self.seed)
+            ]
+        )
+        tail = (1 - CONFIDENCE) / 2
+        low, high = np.quantile(found, [tail, 1 - tail], axis=0)
+        each = zip(point.tolist(), low.tolist(), high.tolist(), strict=True)
+        return [Estimate(*one) for one in each]

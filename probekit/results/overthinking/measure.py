@@ -1,0 +1,184 @@
+"""Overthinking and early exit of every curve of some records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from probekit.base.registry import choose
+from probekit.results.overthinking.chosen_depth import ChosenDepth, choose_depth
+from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
+from probekit.results.overthinking.depth_predictions import (
+    DepthPredictions,
+    read_depths,
+    reported_split,
+)
+from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
+from probekit.results.overthinking.estimates import Bootstrap, Estimate
+from probekit.results.overthinking.examples import Example, choose_examples
+from probekit.results.overthinking.expected_layer import HEAD, ExpectedLayer, expected_layer
+from probekit.results.overthinking.shares import Share, mean_of_rows, shares
+from probekit.results.record import Record
+from probekit.results.summaries.scored import SCORE_OF
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overthinking:
+    """Overthinking of one head on one task; shares are of all rows, means over the seeds.
+
+    Attributes:
+        name: of the curve: the head, and what else tells it from the others.
+        model: name of the backbone.
+        task: name of the task.
+        label: label column.
+        split: the split that is reported.
+        depths: ascending; the last is that of the whole model.
+        n_sentences: sentences of the split, which the intervals are over.
+        n_rows: what has a label in them.
+        unit: what that is: words or texts.
+        n_seeds: seeds.
+        right: rows that the last depth has right.
+        shares: wasteful, destructive and cumulative, and the layers wasted.
+        chosen: the one earlier depth that selection chose.
+        examples: sentences to look at.
+    """
+
+    name: str
+    model: str
+    task: str
+    label: str
+    split: str
+    depths: tuple[int, ...]
+    n_sentences: int
+    n_rows: int
+    unit: str
+    n_seeds: int
+    right: Estimate
+    shares: tuple[Share, ...]
+    chosen: ChosenDepth
+    examples: tuple[Example, ...] = ()
+
+
+def overthinking(
+    records: Sequence[Record],
+    *,
+    path: str | Path | None = None,
+    split: str | None = None,
+    examples: int = 0,
+    samples: int = 10_000,
+    seed: int = 0,
+) -> list[Overthinking]:
+    """Measure overthinking from the predictions of the probes of every depth.
+
+    Args:
+        records: of ``probekit overthinking``, or of `sweep_depths`, with those of the refits.
+        path: the results file, beside which side files lie if it was moved.
+        split: ``test`` or ``dev``; None is test where all have one, else dev.
+        examples: how many sentences to show, destructive ones first.
+        samples: bootstrap samples.
+        seed: of the bootstrap, of the halves of a split and of the examples.
+
+    Raises:
+        OptionError: too few samples, or a negative number of examples.
+        UnknownNameError: no such split.
+        RecordError: depths, refits, predictions or classes are missing; the message says which.
+        MissingFileError: a side file of predictions does not exist.
+    """
+    bootstrap = Bootstrap(samples=samples, seed=seed)
+    found = []
+    for curve in depth_curves(records, path=path, refits=True):
+        reported, dev = read_reported(curve, split)
+        record = curve.records[0]
+        (right,) = bootstrap.estimates(
+            reported.n_sentences, mean_of_rows(reported, reported.right[:, -1].mean(0)[:, None])
+        )
+        found.append(
+            Overthinking(
+                name=curve.name,
+                model=record.model,
+                task=record.task,
+                label=record.label,
+                split=reported.split,
+                depths=reported.depths,
+                n_sentences=reported.n_sentences,
+                n_rows=len(reported.scorer.gold.ids),
+                unit=reported.unit,
+                n_seeds=len(reported.seeds),
+                right=right,
+                shares=tuple(shares(reported, bootstrap)),
+                chosen=choose_depth(reported, dev, bootstrap),
+                examples=tuple(choose_examples(reported, examples, seed)),
+            )
+        )
+    return found
+
+
+def early_exit(
+    records: Sequence[Record],
+    *,
+    path: str | Path | None = None,
+    split: str | None = None,
+    tolerance: float = 0.01,
+    samples: int = 10_000,
+    seed: int = 0,
+) -> list[EarlyExit]:
+    """Measure early exit from the predictions of the probes of every depth.
+
+    Args:
+        records: of ``probekit depth`` or ``exit``.
+        path: the results file, beside which side files lie if it was moved.
+        split: ``test`` or ``dev``; None is test where all have one, else dev.
+        tolerance: loss of score that is allowed where thresholds are chosen.
+        samples: bootstrap samples.
+        seed: of the bootstrap, and of the halves of a split.
+
+    Raises:
+        OptionError: too few samples, or a negative tolerance.
+        UnknownNameError: no such split.
+        RecordError: depths, predictions, probabilities or classes are missing.
+        MissingFileError: a side file of predictions does not exist.
+    """
+    bootstrap = Bootstrap(samples=samples, seed=seed)
+    pairs = [read_reported(curve, split) for curve in depth_curves(records, path=path)]
+    return [measure_exits(*pair, bootstrap, tolerance=tolerance) for pair in pairs]
+
+
+def expected_layers(
+    records: Sequence[Record],
+    *,
+    path: str | Path | None = None,
+    split: str | None = None,
+    samples: int = 10_000,
+    seed: int = 0,
+) -> list[ExpectedLayer]:
+    """Return the expected layer of every curve of scalar mixes.
+
+    Args:
+        records: those of other heads are left out.
+        path: the results file, beside which side files lie if it was moved.
+        split: ``test`` or ``dev``; None is test where all have one, else dev.
+        samples: bootstrap samples.
+        seed: of the bootstrap.
+
+    Raises:
+        RecordError: there is no scalar mix cut at several depths, or predictions are missing.
+        MissingFileError: a side file of predictions does not exist.
+    """
+    bootstrap = Bootstrap(samples=samples, seed=seed)
+    curves = depth_curves([record for record in records if record.head == HEAD], path=path)
+    return [
+        expected_layer(read_depths(curve, reported_split(curve, split)), bootstrap)
+        for curve in curves
+    ]
+
+
+def read_reported(
+    curve: DepthCurve, split: str | None
+) -> tuple[DepthPredictions, DepthPredictions | None]:
+    """Return the predictions for the split that is reported, and for dev where that chooses."""
+    if split is not None:
+        choose("split", split, SCORE_OF)
+    reported = read_depths(curve, reported_split(curve, split))
+    if reported.split == "dev":
+        return reported, None
+    probes_alone = DepthCurve(name=curve.name, probes=curve.probes)
+    return reported, read_depths(probes_alone, "dev")

@@ -1,0 +1,191 @@
+"""What the two measurements say, as text for a terminal."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from probekit.metrics import scale_of
+from probekit.results.overthinking.chosen_depth import ChosenDepth
+from probekit.results.overthinking.early_exit import EarlyExit, ExitPoint
+from probekit.results.overthinking.estimates import Estimate
+from probekit.results.overthinking.examples import Example, ShownRow
+from probekit.results.overthinking.exit_rules import TEXTS
+from probekit.results.overthinking.expected_layer import ExpectedLayer
+from probekit.results.overthinking.measure import Overthinking
+from probekit.results.overthinking.shares import Share
+from probekit.results.summaries.text_layout import Column, text_table
+from probekit.results.summaries.wording import metric_text, model_text
+
+_INTERVALS = "in brackets: 95 % bootstrap intervals over sentences"
+
+_LEAST_P = 1e-16
+
+_LEGEND = (
+    "refitted: each earlier depth fitted on a resample of train; chance: the last depth fitted on\n"
+    "the same resamples in their place; guessing: refitted, but of another row; over: refitted\n"
+    "less that level; layers wasted: per wasteful row, no share;\n"
+    f"{_INTERVALS}"
+)
+
+
+def overthinking_text(found: Sequence[Overthinking], layers: Sequence[ExpectedLayer] = ()) -> str:
+    """Return the tables of shares, what follows from them, and the examples."""
+    blocks = [_shares_text(one) for one in found]
+    blocks += [_expected_text(one) for one in layers]
+    return "\n".join(blocks)
+
+
+def _shares_text(found: Overthinking) -> str:
+    names = ["right at the last depth", *(share.name for share in found.shares)]
+    columns = [
+        Column("", names, words=True),
+        Column(f"% of {found.unit}", [found.right.text(100), *map(_own, found.shares)]),
+        Column("refitted", ["", *(_plain(one, one.refitted) for one in found.shares)]),
+        Column("chance", ["", *(_plain(one, one.chance) for one in found.shares)]),
+        Column("over chance", ["", *(_signed(one, one.excess) for one in found.shares)]),
+        Column("guessing", ["", *(_plain(one, one.guessing) for one in found.shares)]),
+        Column("over guessing", ["", *(_signed(one, one.beyond_guessing) for one in found.shares)]),
+    ]
+    examples = [_example_text(example) for example in found.examples]
+    lines = [_title_text(found), "", text_table(columns), *_part_texts(found)]
+    lines += [*_chosen_texts(found.chosen), "", _LEGEND, *examples]
+    return "\n".join(lines) + "\n"
+
+
+def _title_text(found: Overthinking | EarlyExit) -> str:
+    """Return what was measured on how much."""
+    seeds = "one seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds"
+    counts = f"{found.n_sentences:,} sentences, {seeds}"
+    return (
+        f"{found.name} ({_said(found)}): {counts}, depths {found.depths[0]} to {found.depths[-1]}"
+    )
+
+
+def _said(found: Overthinking | EarlyExit | ExpectedLayer) -> str:
+    return ", ".join([model_text(found.model), found.task, found.label, found.split])
+
+
+def _factor(share: Share) -> float:
+    return 1.0 if share.name == "layers wasted" else 100.0
+
+
+def _own(share: Share) -> str:
+    return share.share.text(_factor(share))
+
+
+def _plain(share: Share, estimate: Estimate) -> str:
+    return f"{estimate.value * _factor(share):.1f}"
+
+
+def _signed(share: Share, estimate: Estimate) -> str:
+    return estimate.text(_factor(share), signed=True)
+
+
+def _part_texts(found: Overthinking) -> list[str]:
+    """Return what wasteful and destructive rows are shares of."""
+    wasteful, destructive = (share.share.value for share in found.shares[:2])
+    right = found.right.value
+    lines = []
+    if right > 0:
+        share = wasteful / right
+        lines.append(f"{share:.0%} of what the last depth has right was right at an earlier one")
+    if right < 1:
+        share = destructive / (1 - right)
+        lines.append(f"{share:.0%} of what the last depth has wrong was right at an earlier one")
+    return lines
+
+
+def _chosen_texts(chosen: ChosenDepth) -> list[str]:
+    depths = " and ".join(map(str, chosen.depths))
+    how = f"chosen on {chosen.chosen_on}"
+    if chosen.chosen_on == "halves":
+        how = "each half of the sentences has the depth that the other half chose"
+    low, high = (_p_text(one) for one in (min(chosen.p), max(chosen.p)))
+    p = low if low == high else f"{low} to {high} over the seeds"
+    return [
+        f"one earlier depth in place of the last: {depths} ({how})",
+        f"  repairs {chosen.repairs.text(100)} %, breaks {chosen.breaks.text(100)} %, net "
+        f"{chosen.net.text(100, signed=True)} %; McNemar's exact p = {p}",
+    ]
+
+
+def _p_text(p: float) -> str:
+    return f"{p:.2g}" if p >= _LEAST_P else f"below {_LEAST_P:g}"
+
+
+def _expected_text(found: ExpectedLayer) -> str:
+    factor = scale_of(found.metric).factor
+    total = found.total.text(factor, signed=True)
+    where = (
+        "undefined, as the interval of the total gain holds 0"
+        if found.layer is None
+        else found.layer.text(decimals=2)
+    )
+    columns = [
+        Column("depth", list(map(str, found.depths))),
+        Column(f"{found.split} {metric_text(found.metric)}",
+               [f"{score * factor:.2f}" for score in found.scores]),
+        Column("gain since the first",
+               [gain.text(factor, signed=True, decimals=2) for gain in found.gains]),
+    ]  # fmt: skip
+    return (
+        f"{found.name} up to each depth ({_said(found)})\n\n{text_table(columns)}\n"
+        f"expected layer: {where}; total gain {total}\n"
+    )
+
+
+def _example_text(example: Example) -> str:
+    pair = [f"  {example.text_pair}"] if example.text_pair is not None else []
+    head = [f"\n{example.id} (seed {example.seed})", f"  {example.text}", *pair]
+    told = example.told or example.rows[:1]
+    return "\n".join([*head, *(_row_text(example, row) for row in told)])
+
+
+def _row_text(example: Example, row: ShownRow) -> str:
+    """Return what is predicted from depth to depth; equal neighbours are told together."""
+    # Predictions A A B of the depths 0, 1, 2 with 0.6, 0.7 and 0.9: "0-1 A (0.60-0.70), 2 B (0.90)"
+    places = groupby(range(len(row.predicted)), key=lambda place: row.predicted[place])
+    told = [_run_text(example.depths, row, list(run)) for _, run in places]
+    name = "" if row.word is None else f"{row.word}: "
+    return f"  {name}gold {row.gold}, {row.kind}: {', '.join(told)}"
+
+
+def _run_text(depths: Sequence[int], row: ShownRow, places: Sequence[int]) -> str:
+    first, last = depths[places[0]], depths[places[-1]]
+    among = str(first) if first == last else f"{first}-{last}"
+    known = [p for p in (row.probability[place] for place in places) if p is not None]
+    low_high = [f"{one:.2f}" for one in dict.fromkeys((min(known), max(known)))] if known else ["?"]
+    return f"{among} {row.predicted[places[0]]} ({'-'.join(low_high)})"
+
+
+def exit_text(found: Sequence[EarlyExit]) -> str:
+    """Return a table of rules per curve, and what was chosen how."""
+    return "\n".join(_exit_text(one) for one in found)
+
+
+def _exit_text(found: EarlyExit) -> str:
+    scale = scale_of(found.metric)
+    points = found.points
+    columns = [
+        Column("rule", [TEXTS[point.rule] for point in points], words=True),
+        Column("leaves at", [_thresholds(point) for point in points], words=True),
+        Column(f"{found.split} {metric_text(found.metric)}",
+               [point.score.text(scale.factor) for point in points]),
+        Column("loss", [point.loss.text(scale.factor, signed=True) for point in points]),
+        Column("mean layers", [point.layers.text(decimals=2) for point in points]),
+        Column("% saved", [point.saved.text(100) for point in points]),
+    ]  # fmt: skip
+    how = (
+        f"each half of {found.split} has the thresholds of the other"
+        if found.chosen_on == "halves"
+        else f"thresholds are chosen on {found.chosen_on}"
+    )
+    note = (
+        f"{how}: the fewest layers for a loss of at most {found.tolerance * scale.factor:g} there; "
+        f"{_INTERVALS}"
+    )
+    return f"{_title_text(found)}\n\n{text_table(columns)}\n{note}\n"
+
+
+def _thresholds(point: ExitPoint) -> str:
+    shown = point.thresholds
+    return ", ".join(shown) if len(shown) < 4 else f"{shown[0]}, ... ({len(shown)})"

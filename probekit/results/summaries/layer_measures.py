@@ -1,0 +1,181 @@
+"""What records say of single layers: weights, shares of the logits, losses without a layer.
+
+A weight or a share says how a head divides one whole among the layers that it reads, so that heads
+on models of different depth can only be compared by its lift over an equal part: the number times
+the number of layers read, which is 1 where all count the same.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from probekit.errors import OptionError, RecordError
+from probekit.metrics import METRICS
+from probekit.results.record import BY_MEAN, BY_REFIT, Record
+from probekit.results.summaries.grouping import full_depth, series
+from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.learned_weights import (
+    caution_text,
+    distances_text,
+    layer_weights,
+    weights_text,
+)
+from probekit.results.summaries.scored import mean_values
+
+
+@dataclass(frozen=True)
+class LayerMeasure:
+    """A number of each layer that the records of some heads hold.
+
+    Attributes:
+        values: a record to its numbers by layer number; none where it holds none.
+        absent: what is said where no record holds any, after how many there are.
+        text: what the numbers of some records are, in a line.
+        distances: lines on how far the numbers of some columns lie apart.
+        before: a record to the same numbers before anything was trained, where that is known.
+        way: how the numbers of a record came about, where there are several ways.
+        decimals: digits behind the point.
+        lifted: whether the numbers are parts of one whole, so that figures show their lift.
+        signed: whether a number below zero is as telling as one above it.
+    """
+
+    values: Callable[[Record], Mapping[int, float]]
+    absent: str
+    text: Callable[[Sequence[Record]], str]
+    distances: Callable[[Mapping[str, Sequence[Record]]], list[str]] = lambda columns: []
+    before: Callable[[Record], Mapping[int, float]] = lambda record: {}
+    way: Callable[[Record], str | None] = lambda record: None
+    decimals: int = 3
+    lifted: bool = True
+    signed: bool = False
+
+    def shown(self, record: Record) -> dict[int, float]:
+        """Return a record's numbers by layer as figures show them: lifted, or as they are."""
+        factor = len(record.layers) if self.lifted else 1
+        return {layer: value * factor for layer, value in self.values(record).items()}
+
+    def held(self, records: Sequence[Record]) -> list[Record]:
+        """Return the records that hold numbers; of full and truncated depths, the full ones.
+
+        Raises:
+            RecordError: no record holds any.
+        """
+        held = [record for record in records if self.values(record)]
+        if not held:
+            raise RecordError(f"none of {len(records)} records holds {self.absent}")
+        return full_depth(held)
+
+    def lost(self, records: Sequence[Record], held: Sequence[Record]) -> list[Record]:
+        """Return the records that hold none because they diverged, of the heads of ``held``."""
+        heads = {record.head for record in held}
+        return [r for r in records if r.diverged and not self.values(r) and r.head in heads]
+
+    def columns(self, held: Sequence[Record]) -> dict[str, list[Record]]:
+        """Return the records by column, each under its name; numbers of two ways never meet."""
+        ways = sorted({self.way(record) or "" for record in held})
+        if len(ways) == 1:
+            return series(held)
+        return {
+            f"{name}, {way}": members
+            for way in ways
+            for name, members in series([r for r in held if self.way(r) == way]).items()
+        }
+
+    def means(self, members: Sequence[Record], what: str) -> dict[int, Interval]:
+        """Return every layer's mean over the seeds of one setting, by layer number.
+
+        Args:
+            members: records that differ in their seed alone.
+            what: the setting in words, for the message.
+
+        Raises:
+            RecordError: a seed occurs twice.
+        """
+        return dict(sorted(mean_values(members, self.values, what).items()))
+
+    def means_before(self, members: Sequence[Record], what: str) -> dict[int, Interval]:
+        """Return the same of what there was before training; nothing where that is not known."""
+        return mean_values(members, self.before, what)
+
+
+def _weights_line(held: Sequence[Record], raw: bool) -> str:
+    parts = [f"weight of each layer {weights_text(held, raw)}", caution_text(held)]
+    return "; ".join(part for part in parts if part)
+
+
+def _ablation_line(held: Sequence[Record]) -> str:
+    numbers = {METRICS[one.metric].consumes == "values" for one in held if one.metric in METRICS}
+    unit = "squared error" if numbers == {True} else "nats per row"
+    how = {
+        BY_MEAN: "its rows are their mean in training (mean, nothing fitted again)",
+        BY_REFIT: "the head is fitted again on the other layers (refit)",
+    }
+    ways = [text for way, text in how.items() if any(record.ablated == way for record in held)]
+    return f"loss on dev without a layer less that with all ({unit}): {' or '.join(ways)}"
+
+
+WEIGHTS = LayerMeasure(
+    lambda record: layer_weights(record, raw=False),
+    "layer weights; run `probekit train` with a head that weighs layers, such as --head p32 or "
+    "--head attention-fusion.",
+    partial(_weights_line, raw=False),
+    distances_text,
+    before=lambda record: record.initial_weights,
+)
+RAW_WEIGHTS = LayerMeasure(
+    lambda record: layer_weights(record, raw=True),
+    "weights before the softmax; run `probekit train` with a head that weighs layers, such as "
+    "--head p32 or --head attention-fusion.",
+    partial(_weights_line, raw=True),
+    lifted=False,
+    signed=True,
+)
+INITIAL = LayerMeasure(
+    lambda record: record.initial_weights,
+    "layer weights from before training; run `probekit train` with a head that weighs the layers "
+    "of each row, such as --head attention-fusion.",
+    lambda held: "weight of each layer before training",
+)
+SHARES = LayerMeasure(
+    lambda record: record.shares,
+    "shares of the logits. They are recorded by `probekit train` of heads that are a sum over "
+    "layers (all but depth-lstm and extra-layers) with a linear decoder, a CRF over one, or a "
+    "linear regression.",
+    lambda held: (
+        "share of each layer in the variance of the logits on dev; sums to 1, negative where a "
+        "layer speaks against the others"
+    ),
+    signed=True,
+)
+ABLATION = LayerMeasure(
+    lambda record: record.ablation,
+    "the loss without a layer; run `probekit train --ablate mean` (or refit) with a head that "
+    "reads several layers.",
+    _ablation_line,
+    way=lambda record: record.ablated,
+    decimals=4,
+    lifted=False,
+    signed=True,
+)
+MEASURES: Mapping[str, LayerMeasure] = {
+    "weights": WEIGHTS,
+    "initial": INITIAL,
+    "shares": SHARES,
+    "ablation": ABLATION,
+}
+"""By the name of their table."""
+
+
+def one_ablation(records: Sequence[Record]) -> str:
+    """Return how layers were left out of some records, in words.
+
+    Raises:
+        OptionError: in more than one way.
+    """
+    ways = {record.ablated for record in records}
+    if len(ways) > 1:
+        raise OptionError(
+            "some records leave a layer out by its mean and others by fitting again, which are two "
+            "measures; choose one: --where ablated=mean or --where ablated=refit."
+        )
+    return "its rows set to their mean" if ways == {BY_MEAN} else "the head fitted again"

@@ -1,0 +1,110 @@
+"""Columns of a table as LaTeX for a paper, and as CSV for a spreadsheet."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from probekit.results.summaries.interval import Interval
+
+if TYPE_CHECKING:
+    from probekit.results.summaries.text_layout import Column
+
+_ESCAPED = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+        "<": "$<$",
+        ">": "$>$",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "\N{UPWARDS ARROW}": r"$\uparrow$",
+        "\N{DOWNWARDS ARROW}": r"$\downarrow$",
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    }
+)
+
+_DIGITS = 12  # significant ones in CSV: what a score times 100 has, without its last bits
+
+
+def latex_text(text: str) -> str:
+    """Return text with everything escaped that LaTeX would obey."""
+    return text.translate(_ESCAPED)
+
+
+def latex_table(columns: "Sequence[Column]") -> str:
+    """Return a ``tabular`` with the rules of booktabs; words stand left, numbers right."""
+    places = "".join("l" if column.words else "r" for column in columns)
+    cells = zip(*(column.cells for column in columns), strict=True)
+    lines = [
+        rf"\begin{{tabular}}{{@{{}}{places}@{{}}}}",
+        r"\toprule",
+        _latex_line([column.heading for column in columns]),
+        r"\midrule",
+        *map(_latex_line, cells),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    # a cell that begins with a bracket would be the argument of the line break before it
+    texts = [latex_text(" ".join(cell.split())) for cell in cells]
+    guarded = [f"{{}}{text}" if text[:1] in ("[", "*") else text for text in texts]
+    return " & ".join(guarded) + r" \\"
+
+
+def latex_float(table: str, notes: str, caption: str) -> str:
+    """Return a ``table`` that holds a ``tabular``, with what stands below it.
+
+    Args:
+        table: as ``latex_table`` returns it.
+        notes: lines that say what is marked.
+        caption: what the numbers are.
+    """
+    below = [rf"{{}}{latex_text(line)}\par" for line in notes.splitlines() if line]
+    return "\n".join(
+        [
+            r"% \usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{latex_text(caption)}}}",
+            table.rstrip("\n"),
+            *([r"\par\smallskip\footnotesize\raggedright", *below] if below else []),
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def csv_table(columns: "Sequence[Column]") -> str:
+    """Return the columns as RFC 4180 has them: plain numbers, and a column for half widths."""
+    plain = [one for column in columns for one in _plain(column)]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    writer.writerow([heading for heading, _ in plain])
+    writer.writerows(zip(*(cells for _, cells in plain), strict=True))
+    return buffer.getvalue()
+
+
+def _plain(column: "Column") -> Iterator[tuple[str, list[Any]]]:
+    """Yield the columns that one becomes, each with its heading."""
+    if column.values is None:
+        yield column.heading, [cell.strip() for cell in column.cells]
+        return
+    values = column.values
+    means = [one.mean if isinstance(one, Interval) else one for one in values]
+    yield column.heading, list(map(_number, means))
+    halves = [one.half if isinstance(one, Interval) else None for one in values]
+    if any(half is not None for half in halves):
+        yield f"{column.heading} half width", list(map(_number, halves))
+
+
+def _number(value: Any) -> Any:
+    """Return a number in plain digits, and nothing for one that is not there."""
+    if value is None:
+        return ""
+    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else value

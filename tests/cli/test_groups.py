@@ -1,0 +1,83 @@
+"""``--group``: what is cut keeps sentences together that have something in common."""
+
+import json
+
+import pytest
+
+from tests.cli.console import done, refused
+
+TRAIN = ("--kind", "sentence", "--label", "label", "--head", "last")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Prompts with two texts each, in train and dev; one of them has a prompt of its own."""
+    folder = tmp_path_factory.mktemp("prompts") / "prompts"
+    folder.mkdir()
+    for split, count in (("train", 24), ("dev", 12)):
+        rows = [
+            {"text": f"{split} text {n}", "label": "ab"[n // 2 % 2], "prompt": f"{split}{n // 2}"}
+            | {"half": f"{split[0]}{n % 2}", "one": split, "torn": f"x{n % 3}"}
+            | ({"only": n} if split == "train" else {})
+            for n in range(count)
+        ]
+        (folder / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def filled(data, bert, tmp_path_factory):
+    root = tmp_path_factory.mktemp("cache")
+    done("extract", bert, data, "--cache", root, *TRAIN[:4], "--compute-dtype", "float32")
+    return root
+
+
+@pytest.fixture
+def train(data, bert, filled):
+    return ("train", bert, data, "--cache", filled, *TRAIN, "--json")
+
+
+def test_the_record_says_what_was_kept_together(train):
+    (plain,) = done(*train, "--select", "cv:3").rows
+    (grouped,) = done(*train, "--select", "cv:3", "--group", "prompt").rows
+    assert (plain["select"], grouped["select"]) == ("cv:3", "cv:3 by prompt")
+    assert plain["key"] != grouped["key"]
+    assert plain["labels_fingerprint"] == grouped["labels_fingerprint"]
+    (nested,) = done(*train, "--select", "nested:3", "--group", "prompt").rows
+    assert nested["select"] == "nested:3 by prompt"
+    (held,) = done(*train, "--hold-out", "0.25", "--group", "prompt").rows
+    assert (held["protocol"], held["select"]) == ("full, hold-out 0.25 by prompt", "held-out")
+    assert held["seen"]["examples"] == 18  # of 12 prompts of two texts, three are kept out
+    (apart,) = done(*train, "--select", "cv:3", "--group", "text").rows
+    assert apart["select"] == "cv:3 by text"  # the entry's own texts, of which each has one
+    (fewer,) = done(*train, "--group", "half").rows
+    assert fewer["select"] == "cv:5 by half" and fewer["diagnosis"]["folds"] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--select", "cv:3", "--group", "promt"), "Did you mean 'prompt'"),
+        (("--select", "cv:3", "--group", "only"), "'only'"),
+        (
+            ("--select", "cv:3", "--group", "one"),
+            "(--group one) or more, and there is 1 among",
+        ),
+        (("--select", "hold-out:0.5", "--group", "one"), "needs 2 groups"),
+        (
+            ("--select", "cv:3", "--group", "half"),
+            "are 2 among the drawn sentences: give --sel",
+        ),
+        (("--select", "nested:3", "--group", "half"), "are 2 in dev: give --select nested:2"),
+        (("--hold-out", "0.2", "--group", "one"), "leaves one side empty"),
+        (("--select", "dev", "--group", "prompt"), "here none are (--select dev chooses)"),
+        (("--l2", "1", "--group", "prompt"), "here none are (nothing is chosen)"),
+    ],
+)
+def test_what_cannot_be_kept_together_is_refused(train, options, message):
+    assert message in refused(*train, *options)
+
+
+def test_groups_that_the_given_splits_share_are_said(train):
+    said = done(*train, "--select", "cv:3", "--group", "torn").err
+    assert "train and dev have 3 of 3 groups (torn) in common, such as x0." in said

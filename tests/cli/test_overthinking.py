@@ -1,0 +1,107 @@
+"""``overthinking`` and ``exit``: probes are trained where they are missing, and only there."""
+
+import pytest
+
+from probekit.results import load_records
+from probekit.results.comparison import pairing
+from tests.cli.console import done, refused
+from tests.planted import plant_all
+from tests.results.overthinking.held import probabilities_of
+
+RUN = ("planted", "conll", "--label", "ner")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return plant_all(tmp_path_factory.mktemp("planted"), noise=0.05)
+
+
+@pytest.fixture(autouse=True)
+def with_probabilities(monkeypatch):
+    """Give side files of classes probabilities where they hold none."""
+    read = pairing.read_predicted
+
+    def reading(path):
+        about, splits = read(path)
+        for found in splits.values():
+            if found.content == "classes" and found.probabilities is None:
+                rows = probabilities_of(found.predicted, len(found.names))
+                object.__setattr__(found, "probabilities", rows)
+        return about, splits
+
+    monkeypatch.setattr(pairing, "read_predicted", reading)
+
+
+@pytest.fixture(scope="module")
+def runs(cache, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "runs.jsonl"
+    done("overthinking", *RUN, "--cache", cache, "--out", out, "--samples", 100)
+    return out
+
+
+def test_probes_and_refits_are_trained_once_and_shared_with_depth(cache, here):
+    done("depth", *RUN, "--cache", cache, "--out", "runs.jsonl")
+    outcome = done("overthinking", *RUN, "--cache", cache, "--out", "runs.jsonl", "-o", "a.png")
+    assert "4 of 4 runs are recorded" in outcome.err and "[6/6]" in outcome.err
+    title, _, header, *lines = outcome.out.splitlines()
+    assert title == ("last (planted, conll, ner, test): 25 sentences, one seed, depths 0 to 3")
+    assert header.split()[:3] == ["%", "of", "words"]
+    assert {line.split("  ")[0] for line in lines} >= {"wasteful", "destructive", "cumulative"}
+    assert "one earlier depth in place of the last: 2 (chosen on dev)" in outcome.out
+    assert (here / "a.png").is_file()
+    again = done("overthinking", "runs.jsonl")
+    assert again.out == outcome.out and again.err == ""
+    assert len(load_records(here / "runs.jsonl")) == 10
+
+
+def test_json_is_one_object_per_head(runs, cache):
+    (row,) = done("overthinking", runs, "--json", "--samples", 100).rows
+    assert (row["kind"], row["split"], row["depths"]) == ("overthinking", "test", [0, 1, 2, 3])
+    names = [share["name"] for share in row["shares"]]
+    assert names == ["wasteful", "destructive", "cumulative", "layers wasted"]
+    assert row["shares"][0]["share"].keys() == {"value", "low", "high"}
+    mixes = ("--expected-layer", "--json", "--samples", "100", "--cache", cache, "--out", runs)
+    *_, layer = done("overthinking", *RUN, *mixes).rows
+    assert layer["kind"] == "expected layer" and 1 < layer["layer"]["value"] < 3
+    *_, same = done("overthinking", runs, *mixes[:4]).rows
+    assert same == layer
+
+
+def test_exit_saves_the_planted_layer(runs, cache, here):
+    outcome = done("exit", runs, "--samples", 100, "-o", "exit.png")
+    rules = [line.split("  ")[0] for line in outcome.out.splitlines()[4:-2]]
+    assert rules == ["whole model", "confidence", "entropy", "patience", "fixed depth", "oracle"]
+    assert (here / "exit.png").is_file()
+    (row,) = done("exit", runs, "--samples", 100, "--json").rows
+    points = {point["rule"]: point for point in row["points"]}
+    assert points["fixed"]["layers"]["value"] == 2
+    assert points["fixed"]["thresholds"] == ["depth 2"]
+    assert points["fixed"]["saved"]["value"] == pytest.approx(1 / 3)
+    fresh = done("exit", *RUN, "--cache", cache, "--out", "fresh.jsonl", "--json", "--samples", 100)
+    assert fresh.rows[0]["points"] == row["points"]
+    assert len(load_records(here / "fresh.jsonl")) == 4  # no refits
+
+
+def test_plots_of_a_records_file(runs, here):
+    for kind in ("overthinking", "exit"):
+        done("plot", kind, runs, "--where", "head=last", "-o", f"{kind}.svg")
+        assert (here / f"{kind}.svg").is_file()
+    done("plot", "depth", runs)  # which leaves the refits out
+    assert "resample" not in done("table", runs).out
+
+
+def test_what_a_records_file_has_no_use_for_is_refused(runs):
+    for option in (("--shots", "8"), ("--seeds", "3"), ("--every", "2"), ("--kind", "tagging")):
+        message = refused("overthinking", runs, *option)
+        assert message.startswith(f"{option[0]}: {runs} is a records file"), message
+    assert "no records with head=p32" in refused("exit", runs, "--head", "p32")
+    message = refused("exit", *RUN, "--where", "shots=8")
+    assert "--where chooses among the records of a file, and planted is a model" in message
+    assert "no such file" in refused("exit", "nowhere.jsonl")
+
+
+def test_what_cannot_be_measured_is_refused_in_one_line(runs):
+    assert "--examples -1" in refused("overthinking", runs, "--examples", -1)
+    assert "--tolerance -1" in refused("exit", runs, "--tolerance", -1)
+    assert "--samples 10:" in refused("overthinking", runs, "--samples", 10)
+    assert "'train'" in refused("exit", runs, "--split", "train")

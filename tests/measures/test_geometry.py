@@ -1,0 +1,187 @@
+"""The geometry of real entries: found, drawn, kept as JSON, printed and plotted."""
+
+import json
+
+import numpy as np
+import pytest
+
+import probekit
+from probekit.errors import (
+    EntryNotFoundError,
+    MissingFileError,
+    OptionError,
+    RecordError,
+    UnknownNameError,
+)
+from probekit.features import Location
+from probekit.measures.measured_rows import MeasuredRows
+from probekit.measures.measuring import measure
+from probekit.plots.geometry_panels import PANELS, plot_geometry
+from probekit.plots.style import new_figure
+from probekit.results.layer_geometry import Geometry, load_geometry
+from probekit.store import Entry
+from tests.cli.console import done, refused
+from tests.planted import DIM, LAYERS, MODEL, TASK, plant
+from tests.plots.samples import sample_records
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    plant(folder, invalid=0.1)
+    plant(folder, "dev", sentences=20, seed=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(root):
+    return probekit.geometry(MODEL, TASK, location=Location(cache=root))
+
+
+def test_all_layers_of_the_default_rows_are_measured(root, found):
+    (path,) = root.glob("*/*/train-????????")
+    valid = Entry.open(path).examples.valid
+    assert (found.array, found.dim, found.split) == ("words", DIM, "train")
+    assert found.rows == found.of_rows == valid.sum() < len(valid)
+    assert [layer.layer for layer in found.layers] == list(LAYERS)
+    assert np.shape(found.cka) == (len(LAYERS), len(LAYERS))
+    # the label's directions lie in the last two layers: few directions, alike from layer to layer
+    ranks = [layer.effective_rank for layer in found.layers]
+    assert max(ranks[2:]) < min(ranks[:2])
+    assert found.cka[2][3] > 3 * found.cka[0][1]
+
+
+def test_the_path_of_an_entry_is_that_entry(root):
+    (path,) = root.glob("*/*/dev-????????")
+    assert probekit.geometry(path).split == "dev"
+    assert probekit.geometry(path, split="train").split == "train"
+    with pytest.raises(EntryNotFoundError):
+        probekit.geometry(path, split="test")
+    with pytest.raises(OptionError, match="is not the path of a cache entry"):
+        probekit.geometry(root / "nowhere")
+    with pytest.raises(OptionError, match="leave TASK out"):
+        probekit.geometry(path, TASK)
+
+
+def test_rows_are_drawn_by_the_seed(root):
+    place = Location(cache=root)
+    one, again, other = (
+        probekit.geometry(MODEL, TASK, location=place, rows=50, sample=30, seed=seed)
+        for seed in (0, 0, 1)
+    )
+    assert one == again
+    assert one.rows == 50 < one.of_rows
+    assert one.sample == 30
+    assert one.layers[0].norm != other.layers[0].norm
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_blocks_of_any_size_give_the_same(tmp_path, dtype):
+    entry = plant(tmp_path, dtype=dtype)
+    whole, small = (
+        measure(entry, MeasuredRows.draw(entry, "words", block=block)) for block in (10**6, 3)
+    )
+    assert np.allclose(np.array(whole.cka), np.array(small.cka), rtol=1e-9)
+    for one, other in zip(whole.layers, small.layers, strict=True):
+        for name in ("effective_rank", "anisotropy", "norm", "norm_deviation"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9)
+        assert (one.median, one.intrinsic_dimension) == (other.median, other.intrinsic_dimension)
+
+
+def test_rows_of_subwords_are_the_last_layer(root):
+    found = probekit.geometry(MODEL, TASK, array="tokens", location=Location(cache=root))
+    assert [layer.layer for layer in found.layers] == [LAYERS[-1]]
+
+
+def test_an_array_that_is_not_there_is_named(root):
+    with pytest.raises(OptionError, match=r"--array cls: .* holds words, tokens; choose one"):
+        probekit.geometry(MODEL, TASK, array="cls", location=Location(cache=root))
+    with pytest.raises(OptionError, match="--rows 0"):
+        probekit.geometry(MODEL, TASK, rows=0, location=Location(cache=root))
+
+
+def test_one_row_measures_what_one_row_has(root):
+    one = probekit.geometry(MODEL, TASK, rows=1, location=Location(cache=root))
+    assert {row for own in one.cka for row in own} == {None}
+    assert one.layers[0].effective_rank is one.layers[0].anisotropy is None
+    assert one.layers[0].intrinsic_dimension is None
+    assert one.layers[0].norm > one.layers[0].norm_deviation == 0
+    plot_geometry(one)
+
+
+def test_json_is_read_back(found, tmp_path):
+    file = tmp_path / "geometry.json"
+    file.write_text(json.dumps(found.to_json()))
+    assert load_geometry(file) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "no JSON object"),
+        ("{", "cannot be read"),
+        ('{"model": "m"}', "it lacks task, split"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, text, message):
+    file = tmp_path / "other.json"
+    file.write_text(text)
+    with pytest.raises(RecordError, match=message):
+        load_geometry(file)
+    with pytest.raises(MissingFileError):
+        load_geometry(tmp_path / "none.json")
+
+
+def records_of(found: Geometry, **options):
+    return sample_records(
+        heads=("last",), depths=(0, 1, 2, 3), n_blocks=3, model=found.model, task=found.task,
+        **options,
+    )  # fmt: skip
+
+
+def test_the_figure_has_a_panel_per_measure(found):
+    plain = plot_geometry(found)
+    titles = [axes.get_title(loc="left") for axes in plain.axes]
+    assert "linear CKA" in titles and "effective rank" in titles
+    probed = plot_geometry(found, records_of(found), split="dev")
+    assert len(probed.axes) == len(plain.axes) + 1
+    limits = {axes.get_xlim() for axes in probed.axes if "effective" in axes.get_title(loc="left")}
+    scores = [axes for axes in probed.axes if axes.get_title(loc="left").startswith("dev")]
+    assert {scores[0].get_xlim()} == limits
+    assert [text.get_text() for text in probed.legends[0].get_texts()] == ["probe: last"]
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_one_panel_is_drawn_where_it_is_wanted(found, panel):
+    figure = new_figure(3, 2)
+    axes = figure.add_subplot()
+    assert plot_geometry(found, records_of(found), panel=panel, ax=axes) is figure
+    assert axes.get_title(loc="left")
+
+
+def test_what_cannot_be_drawn_says_why(found):
+    with pytest.raises(OptionError, match="ax is one panel"):
+        plot_geometry(found, ax=new_figure(1, 1).add_subplot())
+    with pytest.raises(UnknownNameError):
+        plot_geometry(found, panel="ranks")
+    with pytest.raises(RecordError, match="needs records"):
+        plot_geometry(found, panel="score")
+    with pytest.raises(RecordError, match="none of 1 records is of a depth of planted on conll"):
+        plot_geometry(found, sample_records(heads=("last",), seeds=1))
+    two = [*records_of(found, label="ner"), *records_of(found, label="pos")]
+    with pytest.raises(RecordError, match="several labels or metrics"):
+        plot_geometry(found, two)
+
+
+def test_the_command_prints_and_draws(root, tmp_path):
+    table = done("geometry", MODEL, TASK, "--cache", root, "--split", "dev").out
+    assert table.split("\n")[0].split()[:4] == ["layer", "rank", "cosine", "dimension"]
+    assert len(table.strip().split("\n")) == 1 + len(LAYERS)
+    text = done("geometry", MODEL, TASK, "--cache", root, "--rows", "40", "--json").out
+    (tmp_path / "g.json").write_text(text)
+    drawn = tmp_path / "g.png"
+    again = done("geometry", tmp_path / "g.json", "--json", "-o", drawn).out
+    assert json.loads(again) == json.loads(text)
+    assert drawn.stat().st_size > 10_000
+    said = refused("geometry", MODEL, TASK, "--probes", "x.jsonl", "--cache", root)
+    assert "say where to draw it" in said

@@ -1,0 +1,66 @@
+"""Intervals over seeds and sentences hold the truth of simulated experiments."""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probekit.metrics import METRICS, Gold
+from probekit.results.comparison.crossed import pseudo_values
+
+ANALYSES = Path(__file__).parents[3] / "analyses"
+EXPERIMENTS = 2000
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    monkeypatch.syspath_prepend(str(ANALYSES))
+    return importlib.import_module("interval_coverage")
+
+
+def ours(shares):
+    return {name: share for name, share in shares.items() if not name.endswith("alone")}
+
+
+def test_the_truth_is_that_of_many_seeds_and_rows(simulated):
+    setting = simulated.Setting(400, 4000, 16.0)
+    gold, found = simulated.predictions(setting, np.random.default_rng(0))
+    for metric in ("accuracy", "f1"):
+        scores, _ = simulated.scored(metric, gold, found["a"])
+        assert scores.mean() == pytest.approx(simulated.truth(setting, "a", metric), abs=0.015)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+def test_scores_are_those_of_the_library(simulated, metric):
+    setting = simulated.Setting(3, 277, 1.0)
+    gold, found = simulated.predictions(setting, np.random.default_rng(0))
+    scorer = METRICS[metric](Gold(gold.astype(np.int64), np.arange(278), ("0", "1")))
+    predicted = list(found["b"].astype(np.int64))
+    scores, values = simulated.scored(metric, gold, found["b"])
+    assert scores == pytest.approx([scorer.score(one)[metric] for one in predicted])
+    assert values == pytest.approx(pseudo_values(scorer, predicted))
+
+
+def test_seeds_vary_by_the_ratio(simulated):
+    setting = simulated.Setting(2000, 400, 4.0)
+    seeds = np.random.default_rng(0).normal(0, setting.seed_deviation, 20_000)
+    right = 0.35 * simulated._right("a", 1, seeds) + 0.65 * simulated._right("a", 0, seeds)
+    rows = right.mean() * (1 - right.mean()) / setting.n_rows
+    assert right.var() / rows == pytest.approx(4.0, rel=0.1)
+
+
+@pytest.mark.parametrize(("seeds", "ratio"), [(3, 0.0), (3, 4.0), (5, 1.0)])
+def test_some_settings_are_covered(simulated, seeds, ratio):
+    """Four standard errors of a share of 150 below 95 %; one source alone is far below."""
+    shares = simulated.coverage(simulated.Setting(seeds, 277, ratio), 150, seed=1)
+    assert min(ours(shares).values()) >= 0.95 - 4 * np.sqrt(0.05 * 0.95 / 300)
+    if ratio >= 4:
+        assert shares["rows alone"] < 0.8
+
+
+@pytest.mark.slow
+def test_every_setting_is_covered(simulated):
+    for setting in simulated.settings():
+        shares = ours(simulated.coverage(setting, EXPERIMENTS, seed=0))
+        assert min(shares.values()) >= 0.93, (setting, shares)

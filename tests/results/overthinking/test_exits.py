@@ -1,0 +1,186 @@
+"""Early exit: planted layers are saved, every rule as a loop over sentences has it."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probekit import early_exit, expected_layers
+from probekit.errors import OptionError
+from probekit.metrics import METRICS, Gold
+from probekit.results.overthinking.depth_curves import depth_curves
+from probekit.results.overthinking.exit_rules import RULES, exits, oracle
+from probekit.results.overthinking.measure import read_reported
+from tests.results.overthinking.held import HELD, add, add_depths
+
+TAGS = ("O", "B-PER", "I-PER")
+
+
+def measure(records, **options):
+    (found,) = early_exit(records, **{"samples": 100} | options)
+    return {point.rule: point for point in found.points}, found
+
+
+def planted(rows=120, depths=5, known_from=2):
+    """Return records that guess before a depth, unsurely, and are right and sure from there on."""
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, rows)
+    records = []
+    for depth in range(depths):
+        knows = depth >= known_from
+        predicted = gold if knows else rng.integers(0, 2, rows)
+        own = {"depth": depth, "seen": {"blocks": depths - 1}}
+        records.append(add(predicted, gold, confidence=0.95 if knows else 0.55, **own))
+    return records
+
+
+def test_exit_saves_the_planted_layers():
+    points, found = measure(planted())
+    assert points["last"].layers.value == 4 and points["last"].saved.value == 0
+    for rule in ("confidence", "entropy", "fixed"):
+        assert points[rule].layers.value == 2 and points[rule].saved.value == 0.5
+        assert points[rule].score.value == 1 and points[rule].loss.value == 0
+    assert points["fixed"].thresholds == ("depth 2",)
+    # guesses agree by chance with what comes before, so that some leave while it is guessed
+    assert 2 < points["patience"].layers.value <= 4
+    assert points["oracle"].layers.value < 2 and points["oracle"].score.value == 1
+    assert found.chosen_on == "halves" and found.n_sentences == 120
+
+
+def tagging(seeds=2):
+    """Return records of tags in sentences, some without rows, on dev and test."""
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(0, 5, 30)
+    gold, true = rng.integers(0, 3, (2, lengths.sum()))
+    records = []
+    for seed in range(seeds):
+        for depth in range(4):
+            guess = rng.integers(0, 3, (2, lengths.sum()))
+            right = rng.random((2, lengths.sum())) < 0.3 + 0.2 * depth
+            dev, test = np.where(right, (gold, true), guess)
+            sure = rng.uniform(0.34, 0.99, lengths.sum())
+            own = {"names": TAGS, "lengths": lengths, "metric": "span-f1", "confidence": sure}
+            own |= {"depth": depth, "seed": seed, "seen": {"blocks": 3}}
+            records.append(add(dev, gold, test=(test, true), **own))
+    return records
+
+
+@pytest.mark.parametrize("rule", [*RULES, "oracle"])
+def test_exits_equal_an_independent_script(rule):
+    records = tagging()
+    (curve,) = depth_curves(records)
+    reported, _ = read_reported(curve, "test")
+    threshold = {"confidence": 0.6, "entropy": -0.9, "patience": 1, "fixed": 2, "oracle": None}[
+        rule
+    ]
+    for seed in (0, 1):
+        files = [HELD[Path(r.predictions)][1]["test"] for r in records if r.seed == seed]
+        ours = oracle(reported, seed)
+        if rule != "oracle":
+            ours = exits(RULES[rule].signal(reported, seed), threshold)
+        offsets = files[0].offsets
+        for e in range(30):
+            rows, place, streak = slice(offsets[e], offsets[e + 1]), 3, 0
+            right = [(one.predicted[rows] == one.gold[rows]).sum() for one in files]
+            if not files[0].gold[rows].size:
+                continue  # no word is predicted, and the sentence does not count
+            for depth, one in enumerate(files):
+                p = one.probabilities[rows].astype(float)
+                same = depth and (one.predicted[rows] == files[depth - 1].predicted[rows]).all()
+                streak = streak + 1 if same else 0
+                leaves = {
+                    "confidence": (p.max(1) >= 0.6).all(),
+                    "entropy": (-(p * np.log(p)).sum(1) <= 0.9).all(),
+                    "patience": streak >= 1,
+                    "fixed": depth == 2,
+                    "oracle": 0 < right[depth] == max(right),
+                }[rule]
+                if leaves:
+                    place = depth
+                    break
+            assert ours[e] == place
+
+
+def test_score_and_layers_are_those_of_mixed_predictions():
+    records = tagging(seeds=1)
+    points, found = measure(records, tolerance=0.05)
+    assert found.split == "test" and found.chosen_on == "dev"
+    files = [HELD[Path(r.predictions)][1] for r in records]
+    offsets = files[0]["test"].offsets
+    held = np.diff(offsets) > 0
+
+    def mixed(split, threshold):
+        places = []
+        for a, b in pairwise(offsets):
+            sure = [f[split].probabilities[a:b].max(1).min(initial=1) for f in files[:-1]]
+            places.append(next((d for d, s in enumerate(sure) if s >= threshold), 3))
+        rows = np.repeat(places, np.diff(offsets))
+        predicted = np.array([files[d][split].predicted[r] for r, d in enumerate(rows)])
+        score = METRICS["span-f1"](Gold(files[0][split].gold, offsets, TAGS)).score(predicted)
+        return score["span-f1"], np.array(places)[held].mean()
+
+    (curve,) = (one for one in found.curves if one.rule == "confidence")
+    assert curve.layers[-1] == 3 and curve.scores[-1] == pytest.approx(points["last"].score.value)
+    (text,) = points["confidence"].thresholds
+    sure = [f["dev"].probabilities.max(1) for f in files[:-1]]
+    least = [np.minimum.reduceat(one.astype(float), offsets[:-1][held]) for one in sure]
+    grid = [*np.quantile(np.stack(least), np.linspace(0, 1, 41)), np.inf]
+    outcomes = [mixed("dev", threshold) for threshold in grid]
+    allowed = [
+        (layers, -score, n)
+        for n, (score, layers) in enumerate(outcomes)
+        if score >= outcomes[-1][0] - 0.05
+    ]
+    best = grid[min(allowed)[2]]
+    assert text == ("never" if np.isinf(best) else f">= {best:.3f}")
+    score, layers = mixed("test", best)
+    assert points["confidence"].score.value == pytest.approx(score)
+    assert points["confidence"].layers.value == pytest.approx(layers)
+    assert points["confidence"].saved.value == pytest.approx(1 - layers / 3)
+    assert points["confidence"].loss.value == pytest.approx(points["last"].score.value - score)
+
+
+def test_no_loss_is_a_tolerance_and_a_negative_one_is_not():
+    points, _ = measure(planted(), tolerance=0.0)
+    assert points["fixed"].layers.value == 2
+    with pytest.raises(OptionError, match="--tolerance"):
+        early_exit(planted(), tolerance=-0.1)
+
+
+def test_classes_that_were_not_kept_count_as_one():
+    records = planted(rows=6, depths=2, known_from=1)
+    for record in records:
+        found = HELD[Path(record.predictions)][1]["dev"]
+        object.__setattr__(found, "kept", found.predicted[:, None])
+        object.__setattr__(found, "probabilities", found.probabilities.max(1, keepdims=True))
+    (curve,) = depth_curves(records)
+    signal = RULES["entropy"].signal(read_reported(curve, None)[0], 0)
+    p = np.array([[0.55], [0.95]])
+    expected = p * np.log(p) + (1 - p) * np.log(1 - p)
+    assert signal == pytest.approx(np.repeat(expected, 6, axis=1), abs=1e-3)
+
+
+def mix(right, gold):
+    """Return the records of scalar mixes that have some of the rows right."""
+    rows = [np.where(np.arange(len(gold)) < n, gold, 1 - gold) for n in right]
+    return add_depths(np.stack(rows), gold, head="scalar-mix")
+
+
+def test_expected_layer_is_the_mean_place_of_the_gains():
+    gold = np.arange(200) % 2
+    (found,) = expected_layers(mix((100, 140, 160, 200), gold), samples=500)
+    # gains of 0.2, 0.1 and 0.2 at the layers 1, 2 and 3
+    assert found.scores == pytest.approx([0.5, 0.7, 0.8, 1.0])
+    assert found.layer.value == pytest.approx((0.2 + 2 * 0.1 + 3 * 0.2) / 0.5)
+    assert found.layer.low < found.layer.value < found.layer.high
+    assert [gain.value for gain in found.gains] == pytest.approx([0, 0.2, 0.3, 0.5])
+    assert found.total.low > 0.3
+
+
+def test_expected_layer_is_undefined_without_a_gain():
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, 100)
+    records = add_depths(rng.integers(0, 2, (4, 100)), gold, head="scalar-mix")
+    (found,) = expected_layers(records, samples=500)
+    assert found.total.holds_zero and found.layer is None

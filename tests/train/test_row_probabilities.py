@@ -1,0 +1,105 @@
+"""What is kept of rows' probabilities, and that slices of a large vocabulary change nothing."""
+
+import numpy as np
+import pytest
+import torch
+
+from probekit.probe.decoders.crf import CRF
+from probekit.probe.decoders.linear import Linear
+from probekit.probe.decoders.regression import Regression
+from probekit.train import row_probabilities
+from probekit.train.row_probabilities import ALL_KEPT, TOP_KEPT, RowProbabilities, assess, keep
+
+
+def assessed(logits, gold, decoder=None, offsets=None, **options):
+    decoder = decoder or Linear().build(2, logits.shape[1], torch.Generator())
+    offsets = torch.tensor([0, len(logits)]) if offsets is None else offsets
+    options = {"predicted": decoder.predict(logits, offsets), "kept": True} | options
+    with torch.no_grad():
+        return RowProbabilities.joined([assess(decoder, logits, gold, offsets, **options)])
+
+
+def drawn(n_classes, n_rows=50):
+    random = torch.Generator().manual_seed(n_classes)
+    logits = torch.randn(n_rows, n_classes, generator=random)
+    return logits, torch.randint(0, n_classes, (n_rows,), generator=random)
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, ALL_KEPT])
+def test_few_classes_are_kept_in_their_order(n_classes):
+    logits, gold = drawn(n_classes)
+    found = assessed(logits, gold)
+    assert found.kept is None and found.probabilities.dtype == np.float16
+    expected = logits.double().softmax(1).numpy().astype(np.float16)
+    assert np.array_equal(found.probabilities, expected)
+
+
+def test_of_many_classes_the_most_probable_are_kept():
+    logits, gold = drawn(ALL_KEPT + 1)
+    found = assessed(logits, gold)
+    p = logits.double().softmax(1).numpy()
+    order = np.argsort(-p, axis=1)[:, :TOP_KEPT]
+    assert np.array_equal(found.kept, order)
+    assert np.array_equal(found.probabilities, np.take_along_axis(p, order, 1).astype(np.float16))
+    assert np.array_equal(found.kept[:, 0], logits.argmax(1).numpy())
+    assert np.allclose(found.scores["confidence"], p.max(1))
+
+
+def test_of_equally_probable_classes_the_first_is_the_predicted_one():
+    """Four classes of a vocabulary are equal; float16 makes many more so."""
+    logits = torch.full((2, 1000), -5.0)
+    logits[0, [900, 400, 300, 7]] = 2.0
+    logits[1] = 1e-6 * torch.arange(1000.0)  # all one in float16
+    found = assessed(logits, torch.tensor([7, 7]))
+    assert found.kept[0, :4].tolist() == [7, 300, 400, 900]
+    assert found.kept[1].tolist() == list(range(999, 989, -1))
+
+
+def test_slices_change_nothing(monkeypatch):
+    logits, gold = drawn(300)
+    whole = assessed(logits, gold)
+    monkeypatch.setattr(row_probabilities, "_SLICE_VALUES", 7 * 300 + 1)
+    sliced = assessed(logits, gold)
+    assert np.array_equal(whole.scores, sliced.scores)
+    assert np.array_equal(whole.kept, sliced.kept)
+    assert np.array_equal(whole.probabilities, sliced.probabilities)
+
+
+def test_sentences_of_a_chain_are_never_cut(monkeypatch):
+    decoder = CRF().build(2, 3, torch.Generator().manual_seed(0)).eval()
+    torch.nn.init.normal_(decoder.transitions, generator=torch.Generator().manual_seed(1))
+    logits, gold = drawn(3, n_rows=12)
+    offsets = torch.tensor([0, 5, 5, 12])
+    whole = assessed(logits, gold, decoder, offsets)
+    monkeypatch.setattr(row_probabilities, "_SLICE_VALUES", 6)
+    assert np.array_equal(whole.scores, assessed(logits, gold, decoder, offsets).scores)
+    alone = assessed(logits[5:], gold[5:], decoder, torch.tensor([0, 7]))
+    assert np.array_equal(whole.probabilities[5:], alone.probabilities)
+
+
+def test_confidence_of_a_chain_is_that_of_the_tag_on_the_best_path():
+    decoder = CRF().build(2, 2, torch.Generator().manual_seed(0)).eval()
+    with torch.no_grad():
+        decoder.transitions.copy_(torch.tensor([[0.4, 1e-30], [0.3, 0.3]]).log())
+    found = assessed(torch.zeros(2, 2), torch.tensor([0, 0]), decoder)
+    assert found.scores["confidence"] == pytest.approx([0.4, 0.7], rel=1e-6)
+    assert found.scores["right"].all()
+    assert found.scores["loss"] == pytest.approx(-np.log([0.4, 0.7]), rel=1e-6)
+
+
+def test_nothing_is_kept_unless_asked_for_and_numbers_have_nothing():
+    logits, gold = drawn(3)
+    assert assessed(logits, gold, kept=False).probabilities is None
+    decoder = Regression().build(2, 1, torch.Generator())
+    values, offsets = torch.zeros(2, 1), torch.tensor([0, 2])
+    assert assess(decoder, values, torch.zeros(2), offsets, predicted=None, kept=True) is None
+
+
+def test_no_rows():
+    found = assessed(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
+    assert found.scores.shape == (0,) and found.probabilities.shape == (0, 3)
+
+
+def test_names_come_most_probable_first():
+    kept = keep(torch.tensor([[0.2, 0.5, 0.3]]).double().log()).ordered()
+    assert kept.classes.tolist() == [[1, 2, 0]]

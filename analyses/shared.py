@@ -7,8 +7,11 @@ from pathlib import Path
 
 from probekit import Location, Record, TrainSpec, sweep
 from probekit.metrics import scale_of
+from probekit.results.comparison.judging import Judged, family, judge
+from probekit.results.comparison.references import settings, with_reference
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.text_layout import Column, markdown_table
+from probekit.results.summaries.wording import model_text, value_text
 from probekit.results.tables import Score, caption, footnotes, summarise, table
 
 RESULTS = Path(__file__).parent / "results"
@@ -109,6 +112,50 @@ def section(title: str, records: Sequence[Record]) -> str:
     notes = footnotes(records, "markdown")
     below = [notes, caption(rows)] if notes else [caption(rows)]
     return "\n".join([f"## {title}\n\n{table(rows, style='markdown')}", *below])
+
+
+def judged(title: str, records: Sequence[Record], against: str, *, by: Sequence[str] = ()) -> str:
+    """Return a titled table of scores, each with its difference to the reference of the same data.
+
+    Differences are in points with their 95 % intervals, over seeds and sentences together where
+    seeds differ; in bold what is sure at 5 % after Holm's correction of all rows of the table.
+
+    Args:
+        title: of the table.
+        records: of the rows and their references; test is compared where there is one, else dev.
+        against: the reference: a head, or a condition.
+        by: options that tell rows apart, beside model, task and head.
+    """
+    runs = settings(records)
+    pairs = with_reference(records, runs, against)
+    found = [
+        one
+        for data, own in pairs.items()
+        for one in judge({data: own}, "dev" if own[0][0].records[0].test_score is None else "test")
+    ]
+    by_name = {one.a: one for one in family(found)}
+    lines = []
+    for run in sorted(runs.values(), key=lambda run: run.records[0].model):
+        first = run.records[0]
+        names = [model_text(first.model), first.task, f"`{first.head}`"]
+        names += [value_text(name, getattr(first, name)) for name in by]
+        score = "eval_score" if first.test_score is None else "test_score"
+        lines.append([*names, cell(run.records, score), difference_text(by_name.get(run.text))])
+    header = ["model", "task", "head", *by, "score", f"less `{against}`"]
+    sure = sum(one.verdict is not None for one in by_name.values())
+    count = f"{sure} of {len(by_name)} differences are sure."
+    return f"## {title}\n\n{markdown(header, lines, words=3 + len(by))}\n\n{count}"
+
+
+def difference_text(found: Judged | None) -> str:
+    """Return a difference in points with its interval, in bold where it is sure; or a dash."""
+    if found is None:
+        return "-"
+    factor = scale_of(found.metric).factor
+    text = f"{found.difference * factor:+.1f}"
+    if found.low is not None and found.high is not None:
+        text += f" ({found.low * factor:+.1f} to {found.high * factor:+.1f})"
+    return f"**{text}**" if found.verdict else text
 
 
 def cell(records: Sequence[Record], score: Score = "test_score") -> str:

@@ -37,9 +37,7 @@ class Subject:
 
 _ALL = "train,dev,test"
 SUBJECTS: Mapping[str, Subject] = {
-    "wikiann/en": Subject(
-        "wikiann/en", _ALL, ("--limit", "5000"), fitted={"fraction": 0.2}
-    ),
+    "wikiann/en": Subject("wikiann/en", _ALL, ("--limit", "5000"), fitted={"fraction": 0.2}),
     "ud/en_ewt": Subject("ud_english_ewt", _ALL, fitted={"fraction": 0.1}, label="upos"),
     "conll": Subject("conll2003", _ALL, fitted={"fraction": 0.1}, label="ner"),
     "glue/rte": Subject("glue/RTE"),

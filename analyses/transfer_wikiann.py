@@ -59,9 +59,7 @@ def main() -> None:
                 epochs = 20 if share and base.epochs else base.epochs
                 own = replace(base, task=task, fraction=share, epochs=epochs)
                 plan = product(own, {"seed": SEEDS})
-                frozen = [
-                    replace(s, fusion_from=saved[s.seed], freeze_fusion=True) for s in plan
-                ]
+                frozen = [replace(s, fusion_from=saved[s.seed], freeze_fusion=True) for s in plan]
                 found = run(plan), run(frozen), run([replace(s, head=UNTRAINED) for s in plan])
                 table.append([task, fit, *compared(*found)])
     for share, table in lines.items():

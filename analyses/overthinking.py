@@ -1,0 +1,104 @@
+"""Overthinking and early exit of two models on four tasks, against what chance gives.
+
+Reads the probes of ``depths.py`` and fits them again on bootstrap resamples (Kaya and Dumitras
+2019, with the null that ``probekit overthinking`` describes). Finished runs are skipped;
+predictions lie beside the records and are not tracked.
+
+    make analyses MODELS=models DATA=data
+    python analyses/overthinking.py MODEL [MODEL ...] --workers 2
+"""
+
+from collections.abc import Sequence
+
+from depths import NAME as DEPTHS
+from depths import all_depths
+from shared import RESULTS, argument_parser, markdown, write
+from subjects import subject
+
+from probekit import (
+    Location,
+    Record,
+    early_exit,
+    overthinking,
+    plot_exit,
+    plot_overthinking,
+    product,
+    save_figure,
+    sweep_depths,
+)
+from probekit.results.overthinking import EarlyExit, Overthinking
+from probekit.results.summaries.wording import model_text
+
+NAME = "overthinking"
+TASKS = ("glue/rte", "glue/sst2", "conll", "ud/en_ewt")
+RULES = ("fixed", "confidence", "entropy", "patience", "oracle")
+
+INTRODUCTION = """\
+Shares of rows in percent with 95 % intervals over sentences. Excess: by the depths' refits on
+bootstrap resamples less as many refits of the last depth on the same ones (chance), and less the
+same refits' predictions of another row (guessing). Only what exceeds both is known earlier and
+lost. Without labelled test, each half of dev is judged by what the other half chose."""
+
+EXITS = """\
+Thresholds are chosen for a loss of at most one point of the metric on dev (or the other half of
+it); loss and layers are those of the reported split. A rule earns its keep where it uses fewer
+layers than one fixed depth at the same loss."""
+
+
+def main() -> None:
+    """Train what is missing, then write both tables and the figures."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("models", nargs="+")
+    args = parser.parse_args()
+    records: list[Record] = []
+    for task in TASKS:
+        for model in args.models:
+            records += sweep_depths(
+                product(subject(model, task), {"depth": all_depths(model, task, args.cache)}),
+                out=RESULTS / f"{DEPTHS}.jsonl",
+                location=Location(cache=args.cache),
+                workers=args.workers,
+                progress=True,
+            )
+    probes = [record for record in records if record.resample is None]
+    exits = early_exit(probes)
+    parts = ["# Overthinking and early exit", INTRODUCTION, shares_table(overthinking(records))]
+    write(NAME, [*parts, "## Early exit", EXITS, exit_table(exits)])
+    for task in TASKS:
+        own = [record for record in records if record.task == task]
+        stem = task.rpartition("/")[2]
+        save_figure(plot_overthinking(own), RESULTS / f"{NAME}_{stem}.png")
+        only = [record for record in own if record.resample is None]
+        save_figure(plot_exit(only), RESULTS / f"{NAME}_{stem}_exit.png")
+
+
+def shares_table(found: Sequence[Overthinking]) -> str:
+    """Return a line per model, task and kind of overthinking."""
+    lines = []
+    for one in found:
+        for share in one.shares[:3]:
+            numbers = (share.share, share.excess, share.beyond_guessing)
+            texts = [
+                numbers[0].text(100),
+                *(number.text(100, signed=True) for number in numbers[1:]),
+            ]
+            lines.append([model_text(one.model), one.task, share.name, *texts])
+    header = ["model", "task", "kind", "share", "excess over chance", "excess over guessing"]
+    return markdown(header, lines, words=3)
+
+
+def exit_table(found: Sequence[EarlyExit]) -> str:
+    """Return a line per model, task and rule."""
+    lines = []
+    for one in found:
+        for point in one.points:
+            if point.rule in RULES:
+                loss = point.loss.text(100, signed=True)
+                lines.append(
+                    [model_text(one.model), one.task, point.rule, loss, point.layers.text()]
+                )
+    return markdown(["model", "task", "rule", "loss", "mean layers"], lines, words=3)
+
+
+if __name__ == "__main__":
+    main()

@@ -79,7 +79,9 @@ def test_every_option_in_the_text_exists():
         command = root.get_command(context, name)
         for one in getattr(command, "commands", {name: command}).values():
             known |= {option for parameter in one.params for option in parameter.opts}
-    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + EXTENDING + DEFAULTS + DATA + READING))
+    mentioned = set(
+        re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + EXTENDING + DEFAULTS + DATA + READING)
+    )
     assert mentioned - known == set()
 
 

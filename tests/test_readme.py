@@ -28,6 +28,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 DEFAULTS = (ROOT / "docs" / "defaults.md").read_text("utf-8")
 DATA = (ROOT / "docs" / "data.md").read_text("utf-8")
+READING = (ROOT / "docs" / "reading.md").read_text("utf-8")
 EXTENDING = (ROOT / "docs" / "extending.md").read_text("utf-8")
 
 
@@ -36,7 +37,7 @@ def blocks(text, language):
 
 
 def commands():
-    lines = "".join(blocks(README, "sh")).replace("\\\n", " ").splitlines()
+    lines = "".join(blocks(README + READING, "sh")).replace("\\\n", " ").splitlines()
     found = [line.partition("probekit ")[2] for line in lines if "probekit " in line]
     found += re.findall(r"^\|.*\| `probekit (.+?)` \|$", README, re.MULTILINE)
     # A comment begins after a blank, as in a shell: FILE#head=last is one word.
@@ -78,7 +79,9 @@ def test_every_option_in_the_text_exists():
         command = root.get_command(context, name)
         for one in getattr(command, "commands", {name: command}).values():
             known |= {option for parameter in one.params for option in parameter.opts}
-    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + EXTENDING + DEFAULTS + DATA))
+    mentioned = set(
+        re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + EXTENDING + DEFAULTS + DATA + READING)
+    )
     assert mentioned - known == set()
 
 
@@ -221,6 +224,7 @@ def test_the_table_of_tasks_is_the_registry():
             "docs/defaults.md",
             "docs/extending.md",
             "docs/models.md",
+            "docs/reading.md",
             "docs/results.md",
             "analyses/README.md",
         )

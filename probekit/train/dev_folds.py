@@ -4,7 +4,7 @@ So the score of dev says what a fit does on sentences that did not choose it, al
 (nested cross-validation: Cawley & Talbot 2010, "On over-fitting in model selection", section 5).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int64
@@ -12,7 +12,7 @@ from jaxtyping import Int64
 from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.train.sampling import fold_numbers
-from probekit.train.scoring import Assessed, gold_of
+from probekit.train.scoring import gold_of
 
 
 class DevFolds:
@@ -45,14 +45,13 @@ class DevFolds:
         pairs = zip(self._scorers, self._others, strict=True)
         return [scorer.score(predicted[rows])[self._name] for scorer, rows in pairs]
 
-    def pooled(self, said: Mapping[int, Assessed], chosen: Sequence[int]) -> Assessed:
-        """Return what is said of each row by the fit that was chosen for its fold.
+    def owners(self, chosen: Sequence[int]) -> Int64[np.ndarray, " rows"]:
+        """Return, of each row, the fit that was chosen for its fold.
 
         Args:
-            said: what each fit says of all rows.
             chosen: the fit of each fold.
         """
-        owner = np.empty(self._n_rows, np.int64)
+        found = np.empty(self._n_rows, np.int64)
         for rows, fit in zip(self._rows, chosen, strict=True):
-            owner[rows] = fit
-        return Assessed.picked(said, owner)
+            found[rows] = fit
+        return found

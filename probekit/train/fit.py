@@ -215,7 +215,7 @@ class _Group:
             member.probe.eval()
             (said[key],) = self._dev.assess([member], keep=keep)
         member.probe.load_state_dict(kept)
-        return folds.pooled(said, [id(one.state) for one in member.by_fold])
+        return Assessed.picked(said, folds.owners([id(one.state) for one in member.by_fold]))
 
     def finish(
         self,

@@ -14,7 +14,7 @@ from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import ROW_SCORES
 from probekit.results.predictions import About, Predicted, read_predicted, write_predicted
 
-README = Path(__file__).parent.parent.parent / "README.md"
+READING = Path(__file__).parent.parent.parent / "docs" / "reading.md"
 ABOUT = About(key="ab" * 32, metric="span-f1", labels_fingerprint="cd" * 32, classes=("O", "B-é"))
 OFFSETS = np.array([0, 2, 2, 5])
 IDS = ("dev-0", "dev-1", "dev-2")
@@ -130,14 +130,14 @@ def test_columns_are_names_that_people_can_read(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["all classes", "the top classes", "tokens", "pairs"])
-def test_pandas_reads_it_as_the_readme_says(tmp_path, name):
+def test_pandas_reads_it_as_the_documents_say(tmp_path, name):
     """A row per word, its probabilities in the order of the classes or of those kept."""
     found = WITH_PROBABILITIES[name]
     write_predicted(tmp_path / "p", ABOUT, {"dev": found})
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", READING.read_text("utf-8"), re.DOTALL)
     (block,) = (one for one in blocks if "explode" in one)
     space = {"file": tmp_path / "p"}
-    exec(compile(block, "README.md", "exec"), space)
+    exec(compile(block, "reading.md", "exec"), space)
     rows = space["rows"].dropna(subset="loss" if name == "tokens" else "predicted")
     assert len(rows) == len(found.predicted) and space["classes"] == list(ABOUT.classes)
     if found.probabilities is not None:

@@ -36,6 +36,11 @@ def dev(noise):
     return open_features(MODEL, TASK, "ner", noise).view("dev")
 
 
+def pick(guesses, owners):
+    """Return, of each row, what the guess that owns it says."""
+    return np.stack(guesses)[owners, np.arange(len(owners))]
+
+
 def spec(**options):
     return TrainSpec(model=MODEL, task=TASK, **options)
 
@@ -50,7 +55,7 @@ def test_the_best_of_many_on_noise_is_optimistic_and_nested_is_not(dev):
         scores = [scorer.score(one)["accuracy"] for one in guesses]
         by_fold = np.array([folds.scores(one) for one in guesses])
         chosen = by_fold.argmax(0).tolist()
-        pooled = folds.pooled(dict(enumerate(guesses)), chosen)
+        pooled = pick(guesses, folds.owners(chosen))
         plain.append(max(scores))
         nested.append(scorer.score(pooled)["accuracy"])
     error = np.std(nested) / np.sqrt(len(nested))
@@ -62,7 +67,7 @@ def test_folds_are_of_whole_sentences(dev):
     numbers = fold_numbers(dev.n_examples, 4)
     assert sorted(np.bincount(numbers)[1:]) == [3, 4, 4, 4]
     folds = DevFolds(dev, METRICS["accuracy"], 4)
-    found = folds.pooled({n: np.full(len(dev), n) for n in range(4)}, [0, 1, 2, 3])
+    found = folds.owners([0, 1, 2, 3])
     np.testing.assert_array_equal(found, np.repeat(numbers - 1, dev.lengths))
 
 
@@ -77,10 +82,8 @@ def test_a_solver_chooses_a_strength_for_every_fold(noise, dev, head):
         assert found.diagnosis["selection_score"] == plain.eval_score
         assert found.test_score == plain.test_score and found.weights == plain.weights
         return
-    each = [
-        fit(spec(head=head, l2=one), location=noise, device="cpu").predictions["dev"]
-        for one in strengths
-    ]
+    fits = [fit(spec(head=head, l2=one), location=noise, device="cpu") for one in strengths]
+    each = [one.predictions["dev"] for one in fits]
     folds = DevFolds(dev, METRICS["span-f1" if "span" in str(found.scores) else "accuracy"], 3)
     scores = np.array([folds.scores(one) for one in each])
     chosen = [strengths.index(one) for one in found.diagnosis["fold_strengths"]]
@@ -89,8 +92,10 @@ def test_a_solver_chooses_a_strength_for_every_fold(noise, dev, head):
         stop = next(n for n in range(6, len(own) + 1) if n == len(own) or own[:n].argmax() < n - 1)
         by_hand.append(int(own[:stop].argmax()))
     assert chosen == by_hand
-    pooled = folds.pooled(dict(enumerate(each)), chosen)
-    np.testing.assert_array_equal(found.predictions["dev"], pooled)
+    owners = folds.owners(chosen)
+    np.testing.assert_array_equal(found.predictions["dev"], pick(each, owners))
+    kept = [one.probabilities["dev"].probabilities for one in fits]
+    np.testing.assert_array_equal(found.probabilities["dev"].probabilities, pick(kept, owners))
 
 
 def test_descent_chooses_a_checkpoint_for_every_fold(noise):

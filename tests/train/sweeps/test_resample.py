@@ -64,8 +64,8 @@ def test_seeds_draw_other_resamples_although_a_solver_has_no_other_use_for_them(
 def test_what_chooses_is_held_out_before_a_resample_is_drawn(splits, number):
     spec = replace(BASE, fit="adam", select="hold-out:0.2")
     drawn = sample(spec, splits)
-    fitted, judging = fitted_and_judging(spec, drawn)
-    again, same = fitted_and_judging(replace(spec, resample=number), drawn)
+    fitted, judging = fitted_and_judging(spec, splits, drawn)
+    again, same = fitted_and_judging(replace(spec, resample=number), splits, drawn)
     assert same.tolist() == judging.tolist() and len(again) == len(fitted)
     assert not set(again) & set(judging) and set(again) < set(fitted)
 

@@ -1,7 +1,7 @@
 """What fusion gains as data shrinks: STS-B in shares of 1 to 100 % (P-32, Figure 3).
 
-`last`, `mean` and `p32`, solved, with five folds of what is drawn choosing the strength of L2; dev is
-scored once. Five seeds draw the shares. Finished runs are skipped.
+`last`, `mean` and `p32`, solved, with five folds of what is drawn choosing the strength of L2; dev
+is scored once. Five seeds draw the shares. Finished runs are skipped.
 
     make analyses MODELS=models DATA=data
     python analyses/less_data.py MODEL [MODEL ...] --workers 2

@@ -77,12 +77,9 @@ def shares_table(found: Sequence[Overthinking]) -> str:
     lines = []
     for one in found:
         for share in one.shares[:3]:
-            numbers = (share.share, share.excess, share.beyond_guessing)
-            texts = [
-                numbers[0].text(100),
-                *(number.text(100, signed=True) for number in numbers[1:]),
-            ]
-            lines.append([model_text(one.model), one.task, share.name, *texts])
+            excess = [each.text(100, signed=True) for each in (share.excess, share.beyond_guessing)]
+            own = [model_text(one.model), one.task, share.name, share.share.text(100)]
+            lines.append([*own, *excess])
     header = ["model", "task", "kind", "share", "excess over chance", "excess over guessing"]
     return markdown(header, lines, words=3)
 

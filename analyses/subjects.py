@@ -37,12 +37,12 @@ class Subject:
 
 _ALL = "train,dev,test"
 SUBJECTS: Mapping[str, Subject] = {
+    "atis": Subject("atis", _ALL, fitted={"fraction": 0.2}, label="slots"),
     "wikiann/en": Subject("wikiann/en", _ALL, ("--limit", "5000"), fitted={"fraction": 0.2}),
     "ud/en_ewt": Subject("ud_english_ewt", _ALL, fitted={"fraction": 0.1}, label="upos"),
     "conll": Subject("conll2003", _ALL, fitted={"fraction": 0.1}, label="ner"),
     "glue/rte": Subject("glue/RTE"),
     "glue/mrpc": Subject("glue/MRPC"),
-    "atis": Subject("atis", _ALL, label="slots"),
     "glue/stsb": Subject("glue/STS-B"),
     "glue/cola": Subject("glue/CoLA"),
     "glue/sst2": Subject("glue/SST-2", extract=("--limit", "10000")),

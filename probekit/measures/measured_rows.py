@@ -95,9 +95,12 @@ class MeasuredRows:
         self, layers: Sequence[int] | None = None
     ) -> Iterator[Float64[Tensor, "layers rows dim"]]:
         """Yield the rows block by block, of all layers or of some."""
+        asked = 0
         for start in range(0, len(self.rows), self.block):
-            part = self.rows[start : start + self.block]
-            yield self.array.read(part, layers).permute(1, 0, 2).double()
+            stop = start + self.block
+            self.array.prefetch(self.rows[asked : stop + self.block], layers)  # a block ahead
+            asked = stop + self.block
+            yield self.array.read(self.rows[start:stop], layers).permute(1, 0, 2).double()
 
     def sample(self, layer: int, count: int, seed: int) -> Float64[np.ndarray, "rows dim"]:
         """Return some rows of one layer, the same ones for every layer."""

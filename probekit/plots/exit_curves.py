@@ -59,14 +59,13 @@ def plot_exit(
     """
     curves = depth_curves([one for one in records if one.resample is None])
     panels = panels_of(curves)
-    bootstrap = Bootstrap(samples=2_000)
-    found = [measure_exits(*read_reported(curve, split), bootstrap) for curve in curves]
+    pairs = [read_reported(curve, split) for curve in curves]
     entries = [dict(_COMMON) | {"label": TEXTS[name]} | dict(line) for name, line in _LINES.items()]
     ring = {"color": "#666666", "label": "chosen threshold", **_CHOSEN}
-    labels = [f"{one.split} {metric_text(one.metric)}" for one in found]
+    labels = [f"{one.split} {metric_text(one.scorer.name)}" for one, _ in pairs]
     drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
-    for (axes, _), one in zip(drawn.panels, found, strict=True):
-        _draw(axes, one)
+    for (axes, _), pair in zip(drawn.panels, pairs, strict=True):
+        _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000)))
     explain(drawn, curves, [*entries, ring])
     return drawn.figure
 

@@ -17,9 +17,6 @@ class Stored:
         self.dim = self.values.shape[2]
         self.spec = SimpleNamespace(name="words")
 
-    def prefetch(self, rows, layers=None):
-        """Nothing: all is in memory."""
-
     def read(self, rows, layers=None):
         chosen = self.layers if layers is None else list(layers)
         return self.values[chosen][:, torch.as_tensor(rows)].permute(1, 0, 2)

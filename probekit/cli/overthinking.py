@@ -84,6 +84,7 @@ def overthinking(
     samples: Samples = 10_000,
     where: Where = None,
     output: Output = None,
+    look: arguments.FigureLook,
     asked: Asked,
     workers: Annotated[int, typer.Option("--workers", help="Worker processes.")] = 1,
     own: arguments.OwnData,
@@ -96,6 +97,7 @@ def overthinking(
     from probekit.results import overthinking as results
     from probekit.results.overthinking.report_text import overthinking_text
 
+    look.check(output)
     given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
                    own=own, shared=shared)  # fmt: skip
     records, path = _records(given, workers, refits=True)
@@ -107,7 +109,7 @@ def overthinking(
         mixes, path = _records(_mixes(given), workers, refits=False)
         layers = results.expected_layers(mixes, path=path, split=split, samples=samples)
     if output is not None:
-        _draw("overthinking", records, split, output)
+        _draw("overthinking", records, split, output, look)
     if shared.json:
         rows = [{"kind": "overthinking", **asdict(one)} for one in found]
         rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
@@ -131,6 +133,7 @@ def exit_early(
     samples: Samples = 10_000,
     where: Where = None,
     output: Output = None,
+    look: arguments.FigureLook,
     asked: Asked,
     workers: Annotated[int, typer.Option("--workers", help="Worker processes.")] = 1,
     own: arguments.OwnData,
@@ -143,12 +146,13 @@ def exit_early(
     from probekit.results.overthinking import early_exit
     from probekit.results.overthinking.report_text import exit_text
 
+    look.check(output)
     given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
                    own=own, shared=shared)  # fmt: skip
     records, path = _records(given, workers, refits=False)
     found = early_exit(records, path=path, split=split, tolerance=tolerance, samples=samples)
     if output is not None:
-        _draw("exit", records, split, output)
+        _draw("exit", records, split, output, look)
     if shared.json:
         print_json([asdict(one) for one in found])
     else:
@@ -228,8 +232,14 @@ def _print(text: str) -> None:
         typer.echo(visible(line))
 
 
-def _draw(kind: str, records: "list[Record]", split: str | None, output: Path) -> None:
+def _draw(
+    kind: str,
+    records: "list[Record]",
+    split: str | None,
+    output: Path,
+    look: arguments.FigureLook,
+) -> None:
     from probekit.plots import PLOTS
     from probekit.plots.style import save_figure
 
-    save_figure(PLOTS[kind](records, split=split), output)
+    save_figure(PLOTS[kind](records, split=split, look=look.parse()), output)

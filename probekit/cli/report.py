@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from probekit.base.registry import choose
-from probekit.cli.arguments import split_list
+from probekit.cli.arguments import FigureLook, split_list
 from probekit.cli.output import (
     Asked,
     asked_text,
@@ -17,6 +17,7 @@ from probekit.cli.output import (
     print_json,
     weights_text,
 )
+from probekit.cli.spread import spread
 from probekit.errors import OptionError
 from probekit.plots import OF_REFITS, PLOTS
 
@@ -79,17 +80,6 @@ Split = Annotated[
 Classes = Annotated[
     str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
 ]
-Width = Annotated[
-    float | None,
-    typer.Option("--width", help="Inches; 3.35 (a column) or 6.9 (a page), by content, if unset."),
-]
-Title = Annotated[
-    str | None, typer.Option("--title", help="In place of the figure's own; '' for none.")
-]
-FontSize = Annotated[
-    float | None, typer.Option("--font-size", help="Of titles and labels, points; 8 if unset.")
-]
-
 TableSplit = Annotated[
     str | None,
     typer.Option(
@@ -133,6 +123,7 @@ TableStyle = Annotated[
 ]
 
 
+@spread
 def plot(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(_FIRST)} or {_LAST}.")],
     runs: Runs,
@@ -146,12 +137,10 @@ def plot(
     along: Along = None,
     split: Split = None,
     classes: Classes = "",
-    width: Width = None,
-    title: Title = None,
-    font_size: FontSize = None,
+    *,
+    look: FigureLook,
 ) -> None:
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
-    from probekit.plots.look import Look
     from probekit.plots.style import save_figure
     from probekit.results import load_records
     from probekit.results.summaries.select import select
@@ -163,14 +152,9 @@ def plot(
     options = {name: value for name, value in given.items() if value}
     for name in options:
         _check_option(kind, name, f"--{name.replace('_', '-')}")
-    look = {"width": width, "title": title, "font_size": font_size}
-    for name, value in look.items():
-        if value is not None:
-            _check_option(kind, "look", f"--{name.replace('_', '-')}")
-            options["look"] = Look(width, title, font_size)
     path = output or Path(f"{kind}.png")
     records = select(load_records(runs), where or [], refits=kind in OF_REFITS)
-    save_figure(draw(records, **options), path)
+    save_figure(draw(records, **options, look=look.parse()), path)
     typer.echo(str(path))
 
 

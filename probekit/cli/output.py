@@ -313,8 +313,7 @@ def measure_text(
 
 def _captioned(table: str, footnotes: str, caption: str, style: "Style") -> str:
     """Return a table with what is below it: first what it marks, then what its numbers are."""
-    from probekit.results.summaries.text_layout import BARE
-    from probekit.results.summaries.typeset import latex_float
+    from probekit.results.summaries.typeset import BARE, latex_float
 
     if style in BARE:
         return table

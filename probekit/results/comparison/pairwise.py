@@ -11,7 +11,8 @@ from probekit.results.comparison.judging import SAMPLES, Judged, judge, method_t
 from probekit.results.comparison.references import all_pairs, settings
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import without_baselines
-from probekit.results.summaries.text_layout import NOTHING, Column, Style, laid_out
+from probekit.results.summaries.text_layout import NOTHING, Column
+from probekit.results.summaries.typeset import Style, laid_out
 from probekit.results.summaries.wording import metric_text
 
 HIGHER, LOWER = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"

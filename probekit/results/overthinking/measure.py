@@ -14,7 +14,7 @@ from probekit.results.overthinking.depth_predictions import (
 )
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
-from probekit.results.overthinking.examples import Example, choose_examples
+from probekit.results.overthinking.examples import ShownExample, choose_examples
 from probekit.results.overthinking.expected_layer import HEAD, ExpectedLayer, expected_layer
 from probekit.results.overthinking.shares import Share, mean_of_rows, shares
 from probekit.results.record import Record
@@ -55,7 +55,7 @@ class Overthinking:
     right: Estimate
     shares: tuple[Share, ...]
     chosen: ChosenDepth
-    examples: tuple[Example, ...] = ()
+    examples: tuple[ShownExample, ...] = ()
 
 
 def overthinking(

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
@@ -141,9 +140,7 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
     """Test the differences of what the same seeds predicted for the same dev sentences."""
     seeds = [record.seed for record in by_depth[best]]
     runs = {
-        depth: RecordedRun(
-            text=f"depth {depth}", path=Path(group[0].predictions or ""), records=(*group,)
-        )
+        depth: RecordedRun.of(f"depth {depth}", group)
         for depth, group in by_depth.items()
         if all(record.predictions is not None for record in group)
         and [record.seed for record in group] == seeds

@@ -41,11 +41,7 @@ def settings(
     origins = origins or {}
     names = {record.key: name for name, own in series(records).items() for record in own}
     return {
-        key: RecordedRun(
-            text=names[own[0].key],
-            path=origins.get(own[0].key, Path(own[0].predictions or "")),
-            records=tuple(sorted(own, key=lambda record: record.seed)),
-        )
+        key: RecordedRun.of(names[own[0].key], own, origins.get(own[0].key))
         for key, own in grouped(records, tuple(OPTIONS)).items()
     }
 

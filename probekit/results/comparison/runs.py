@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from probekit.errors import RecordError
 from probekit.results import Record, load_records, select
@@ -36,6 +36,18 @@ class RecordedRun:
     path: Path
     records: tuple[Record, ...]
 
+    @classmethod
+    def of(cls, text: str, records: Sequence[Record], path: Path | None = None) -> Self:
+        """Return the run of some records, one per seed in any order.
+
+        Args:
+            text: what messages call it.
+            records: of one setting.
+            path: the results file; where it is not known, predictions lie where they were written.
+        """
+        ordered = tuple(sorted(records, key=lambda record: record.seed))
+        return cls(text=text, path=path or Path(ordered[0].predictions or ""), records=ordered)
+
     @property
     def seeds(self) -> list[int]:
         """The seeds, ascending."""
@@ -64,8 +76,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
             raise RecordError(f"{text}: no record has a key that starts with {key!r}.")
     _check_one_setting(records, text, parts)
     check_seeds(records, text)
-    ordered = sorted(records, key=lambda record: record.seed)
-    return RecordedRun(text=text, path=Path(file), records=tuple(ordered))
+    return RecordedRun.of(text, records, Path(file))
 
 
 def _split(text: str) -> tuple[str, list[str]]:

@@ -132,10 +132,9 @@ def _by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
 
 
 def _run(name: str, depth: int, records: Sequence[Record], path: str | Path | None) -> RecordedRun:
-    check_seeds(records, f"{name}, depth {depth}")
-    ordered = tuple(sorted(records, key=lambda record: record.seed))
-    file = Path(ordered[0].predictions or "") if path is None else Path(path)
-    return RecordedRun(text=f"{name}, depth {depth}", path=file, records=ordered)
+    text = f"{name}, depth {depth}"
+    check_seeds(records, text)
+    return RecordedRun.of(text, records, None if path is None else Path(path))
 
 
 def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:

@@ -9,12 +9,12 @@ import typer
 
 from probekit.base.registry import choose
 from probekit.cli.arguments import split_list
-from probekit.cli.output import (
-    Asked,
+from probekit.cli.output import print_json
+from probekit.cli.record_tables import (
+    TableOptions,
     asked_text,
     depths_text,
     measure_text,
-    print_json,
     weights_text,
 )
 from probekit.errors import OptionError
@@ -237,7 +237,7 @@ def table(
     elif of == "depth":
         text = depths_text(records, cast("Scored | None", split), layout)
     else:
-        asked = Asked(columns, split, best_on, verdicts, against, split_list(also))
+        asked = TableOptions(columns, split, best_on, verdicts, against, split_list(also))
         text = asked_text(records, layout, asked)
     typer.echo(text, nl=False)
 

@@ -61,6 +61,25 @@ class DepthCurve:
         return [record for run in self.runs for record in run.records]
 
 
+@dataclass(frozen=True, kw_only=True)
+class CurveReport:
+    """What is reported of one curve begins with whose it is.
+
+    Attributes:
+        name: of the curve: the head, and what else tells it from the others.
+        model: name of the backbone.
+        task: name of the task.
+        label: label column.
+        split: the split that is reported.
+    """
+
+    name: str
+    model: str
+    task: str
+    label: str
+    split: str
+
+
 def resample_of(depth: int) -> int:
     """Return the number of the resample on which the probe of an earlier depth is fitted.
 

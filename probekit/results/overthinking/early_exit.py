@@ -12,6 +12,7 @@ from jaxtyping import Float64
 from probekit.errors import OptionError
 from probekit.metrics.contract import Counts
 from probekit.results.overthinking.choosers import choosers, chosen_on
+from probekit.results.overthinking.depth_curves import CurveReport
 from probekit.results.overthinking.depth_predictions import DepthPredictions
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.exit_rules import RULES, Exits, oracle
@@ -60,15 +61,10 @@ class ExitCurve:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlyExit:
+class EarlyExit(CurveReport):
     """Early exit of one curve.
 
     Attributes:
-        name: of the curve.
-        model: name of the backbone.
-        task: name of the task.
-        label: label column.
-        split: the split that is reported.
         metric: the metric.
         chosen_on: the split that chose thresholds, or ``halves``: each half of the reported split
             has those of the other.
@@ -80,11 +76,6 @@ class EarlyExit:
         curves: each rule over all of its thresholds.
     """
 
-    name: str
-    model: str
-    task: str
-    label: str
-    split: str
     metric: str
     chosen_on: str
     tolerance: float

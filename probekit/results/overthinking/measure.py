@@ -6,7 +6,7 @@ from pathlib import Path
 
 from probekit.base.registry import choose
 from probekit.results.overthinking.chosen_depth import ChosenDepth, choose_depth
-from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
+from probekit.results.overthinking.depth_curves import CurveReport, DepthCurve, depth_curves
 from probekit.results.overthinking.depth_predictions import (
     DepthPredictions,
     read_depths,
@@ -22,15 +22,10 @@ from probekit.results.summaries.scored import SCORE_OF
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overthinking:
+class Overthinking(CurveReport):
     """Overthinking of one head on one task; shares are of all rows, means over the seeds.
 
     Attributes:
-        name: of the curve: the head, and what else tells it from the others.
-        model: name of the backbone.
-        task: name of the task.
-        label: label column.
-        split: the split that is reported.
         depths: ascending; the last is that of the whole model.
         n_sentences: sentences of the split, which the intervals are over.
         n_rows: what has a label in them.
@@ -42,11 +37,6 @@ class Overthinking:
         examples: sentences to look at.
     """
 
-    name: str
-    model: str
-    task: str
-    label: str
-    split: str
     depths: tuple[int, ...]
     n_sentences: int
     n_rows: int

@@ -5,6 +5,7 @@ from itertools import groupby
 
 from probekit.metrics import scale_of
 from probekit.results.overthinking.chosen_depth import ChosenDepth
+from probekit.results.overthinking.depth_curves import CurveReport
 from probekit.results.overthinking.early_exit import EarlyExit, ExitPoint
 from probekit.results.overthinking.estimates import Estimate
 from probekit.results.overthinking.examples import ShownExample, ShownRow
@@ -60,7 +61,7 @@ def _title_text(found: Overthinking | EarlyExit) -> str:
     )
 
 
-def _said(found: Overthinking | EarlyExit | ExpectedLayer) -> str:
+def _said(found: CurveReport) -> str:
     return ", ".join([model_text(found.model), found.task, found.label, found.split])
 
 

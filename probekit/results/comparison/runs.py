@@ -12,8 +12,8 @@ from probekit.results.summaries.grouping import (
     check_seeds,
     distinguishing,
     grouped,
+    names_by_key,
     option_of,
-    series,
     varying,
 )
 from probekit.results.summaries.wording import listed_text, value_text
@@ -127,11 +127,7 @@ def differing(a: RecordedRun, b: RecordedRun) -> dict[str, tuple[Any, Any]]:
 
 def run_names(a: RecordedRun, b: RecordedRun) -> tuple[str, str]:
     """Return a name for either run: its head, and whatever tells it from the other one."""
-    named = {
-        record.key: name
-        for name, records in series([*a.records, *b.records]).items()
-        for record in records
-    }
+    named = names_by_key([*a.records, *b.records])
     one, two = named[a.records[0].key], named[b.records[0].key]
     if one != two:
         return one, two

@@ -7,18 +7,14 @@ from pathlib import Path
 from probekit.base.registry import choose
 from probekit.results.overthinking.chosen_depth import ChosenDepth, choose_depth
 from probekit.results.overthinking.depth_curves import CurveReport, DepthCurve, depth_curves
-from probekit.results.overthinking.depth_predictions import (
-    DepthPredictions,
-    read_depths,
-    reported_split,
-)
+from probekit.results.overthinking.depth_predictions import DepthPredictions, read_depths
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.examples import ShownExample, choose_examples
 from probekit.results.overthinking.expected_layer import HEAD, ExpectedLayer, expected_layer
 from probekit.results.overthinking.shares import Share, mean_of_rows, shares
 from probekit.results.record import Record
-from probekit.results.summaries.scored import SCORE_OF
+from probekit.results.summaries.scored import SCORE_OF, reported_split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +152,7 @@ def expected_layers(
     bootstrap = Bootstrap(samples=samples, seed=seed)
     curves = depth_curves([record for record in records if record.head == HEAD], path=path)
     return [
-        expected_layer(read_depths(curve, reported_split(curve, split)), bootstrap)
+        expected_layer(read_depths(curve, split or reported_split(curve.records)), bootstrap)
         for curve in curves
     ]
 
@@ -167,7 +163,7 @@ def read_reported(
     """Return the predictions for the split that is reported, and for dev where that chooses."""
     if split is not None:
         choose("split", split, SCORE_OF)
-    reported = read_depths(curve, reported_split(curve, split))
+    reported = read_depths(curve, split or reported_split(curve.records))
     if reported.split == "dev":
         return reported, None
     probes_alone = DepthCurve(name=curve.name, probes=curve.probes)

@@ -9,12 +9,12 @@ import typer
 
 from probekit.base.registry import choose
 from probekit.cli.arguments import FigureLook, split_list
-from probekit.cli.output import (
-    Asked,
+from probekit.cli.output import print_json
+from probekit.cli.record_tables import (
+    TableOptions,
     asked_text,
     depths_text,
     measure_text,
-    print_json,
     weights_text,
 )
 from probekit.cli.spread import spread
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
 
 *_FIRST, _LAST = PLOTS
-_TABLES = ("scores", "depth", "weights", "shares", "ablation")
+_TABLES = ("scores", "depth", "weights", "initial", "shares", "ablation")
 _RUN_HELP = (
     "A records file; where it holds several settings, with conditions that leave one of them, "
     "such as #head=p32#shots=128 (or #head=p32,shots=128), or with #KEY of a record."
@@ -179,8 +179,8 @@ def table(
         str,
         typer.Option(
             "--of",
-            help="scores; or with a row per layer: depth, weights, shares (of the logits), "
-            "ablation (the loss without a layer).",
+            help="scores; or with a row per layer: depth, weights, initial (before training), "
+            "shares (of the logits), ablation (the loss without a layer).",
         ),
     ] = "scores",
     where: Where = None,
@@ -221,7 +221,7 @@ def table(
     elif of == "depth":
         text = depths_text(records, cast("Scored | None", split), layout)
     else:
-        asked = Asked(columns, split, best_on, verdicts, against, split_list(also))
+        asked = TableOptions(columns, split, best_on, verdicts, against, split_list(also))
         text = asked_text(records, layout, asked)
     typer.echo(text, nl=False)
 

@@ -61,6 +61,25 @@ class DepthCurve:
         return [record for run in self.runs for record in run.records]
 
 
+@dataclass(frozen=True, kw_only=True)
+class CurveReport:
+    """What is reported of one curve begins with whose it is.
+
+    Attributes:
+        name: of the curve: the head, and what else tells it from the others.
+        model: name of the backbone.
+        task: name of the task.
+        label: label column.
+        split: the split that is reported.
+    """
+
+    name: str
+    model: str
+    task: str
+    label: str
+    split: str
+
+
 def resample_of(depth: int) -> int:
     """Return the number of the resample on which the probe of an earlier depth is fitted.
 
@@ -132,10 +151,9 @@ def _by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
 
 
 def _run(name: str, depth: int, records: Sequence[Record], path: str | Path | None) -> RecordedRun:
-    check_seeds(records, f"{name}, depth {depth}")
-    ordered = tuple(sorted(records, key=lambda record: record.seed))
-    file = Path(ordered[0].predictions or "") if path is None else Path(path)
-    return RecordedRun(text=f"{name}, depth {depth}", path=file, records=ordered)
+    text = f"{name}, depth {depth}"
+    check_seeds(records, text)
+    return RecordedRun.of(text, records, None if path is None else Path(path))
 
 
 def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:

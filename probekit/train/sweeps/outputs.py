@@ -22,7 +22,7 @@ from probekit.train.saved.folder import (
     save_head,
     saved_key,
 )
-from probekit.train.sweeps.refits import LOSS
+from probekit.train.sweeps.left_out_layers import LOSS
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_views import scored_views
 

@@ -23,8 +23,8 @@ from probekit.results.claims import owners, wait_for_change
 from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
+from probekit.train.sweeps.left_out_layers import check_ablation, with_ablation, without_each
 from probekit.train.sweeps.outputs import Outputs, Wanted
-from probekit.train.sweeps.refits import check_ablation, with_refits, without_each
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import grouped, make_groups, member_bytes
 from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
@@ -121,7 +121,7 @@ def sweep(
     )
     records = sweeping.train(settled, trails, wanted)
     if ablate == BY_REFIT:
-        records = sweeping.refit(records)
+        records = sweeping.fit_without(records)
     return list({record.key: record for record in records.values()}.values())
 
 
@@ -243,7 +243,7 @@ class _Sweep:
         if whole:
             logger.info("--ablate: %s: one layer is read, and none left out.", ", ".join(whole))
 
-    def refit(self, records: Mapping[TrainSpec, Record]) -> dict[TrainSpec, Record]:
+    def fit_without(self, records: Mapping[TrainSpec, Record]) -> dict[TrainSpec, Record]:
         """Fit all runs again without each of their layers; return their records with the losses."""
         runs = self._resolved(records)
         refits = {
@@ -254,7 +254,7 @@ class _Sweep:
         found = dict(records)
         for spec, own in refits.items():
             without = {layer: refitted[one] for layer, one in own.items()}
-            found[spec] = with_refits(records[spec], without)
+            found[spec] = with_ablation(records[spec], without)
             if found[spec] != records[spec]:
                 append_record(self.job.out, found[spec])
         return found

@@ -113,6 +113,9 @@ def test_json_is_read_back(found, tmp_path):
     file = tmp_path / "geometry.json"
     file.write_text(json.dumps(found.to_json()))
     assert load_geometry(file) == found
+    file.write_text(json.dumps(found.to_json() | {"layers": []}))
+    with pytest.raises(RecordError, match="it holds no layer"):
+        load_geometry(file)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +124,7 @@ def test_json_is_read_back(found, tmp_path):
         ("[]", "no JSON object"),
         ("{", "cannot be read"),
         ('{"model": "m"}', "it lacks task, split"),
+        ('{"model": "m"}\n{"model": "n"}\n', "it holds 2 measurements"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, message):
@@ -185,3 +189,7 @@ def test_the_command_prints_and_draws(root, tmp_path):
     assert drawn.stat().st_size > 10_000
     said = refused("geometry", MODEL, TASK, "--probes", "x.jsonl", "--cache", root)
     assert "say where to draw it" in said
+    said = refused("geometry", tmp_path / "g.json", "--rows", "40")
+    assert said.startswith("--rows: ") and "nothing is measured again" in said
+    bad = ("--cache", root, "-o", tmp_path / "g.gif")
+    assert "cannot write a figure as '.gif'" in refused("geometry", MODEL, TASK, *bad)

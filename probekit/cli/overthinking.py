@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.registry import flag
+from probekit.base.registry import choose, flag
 from probekit.cli import arguments
 from probekit.cli.output import print_json, progress_wanted, visible
 from probekit.cli.run_list import first_label, make_plan
@@ -94,8 +94,11 @@ def overthinking(
     Probes that are not recorded are trained, each also on bootstrap resamples of its sentences.
     """
     from probekit.results import overthinking as results
+    from probekit.results.overthinking.examples import check_count
     from probekit.results.overthinking.report_text import overthinking_text
 
+    _check_asked(split, samples, output)
+    check_count(examples)
     given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
                    own=own, shared=shared)  # fmt: skip
     records, path = _records(given, workers, refits=True)
@@ -107,7 +110,7 @@ def overthinking(
         mixes, path = _records(_mixes(given), workers, refits=False)
         layers = results.expected_layers(mixes, path=path, split=split, samples=samples)
     if output is not None:
-        _draw("overthinking", records, split, output)
+        _draw("overthinking", records, output, split=split)
     if shared.json:
         rows = [{"kind": "overthinking", **asdict(one)} for one in found]
         rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
@@ -141,14 +144,17 @@ def exit_early(
     Probes that are not recorded are trained, as by `probekit depth`.
     """
     from probekit.results.overthinking import early_exit
+    from probekit.results.overthinking.early_exit import check_tolerance
     from probekit.results.overthinking.report_text import exit_text
 
+    _check_asked(split, samples, output)
+    check_tolerance(tolerance)
     given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
                    own=own, shared=shared)  # fmt: skip
     records, path = _records(given, workers, refits=False)
     found = early_exit(records, path=path, split=split, tolerance=tolerance, samples=samples)
     if output is not None:
-        _draw("exit", records, split, output)
+        _draw("exit", records, output, split=split, tolerance=tolerance)
     if shared.json:
         print_json([asdict(one) for one in found])
     else:
@@ -228,8 +234,22 @@ def _print(text: str) -> None:
         typer.echo(visible(line))
 
 
-def _draw(kind: str, records: "list[Record]", split: str | None, output: Path) -> None:
+def _check_asked(split: str | None, samples: int, output: Path | None) -> None:
+    """Refuse what cannot be asked of records, before any probe is trained for them."""
+    from probekit.results.overthinking.estimates import Bootstrap
+    from probekit.results.summaries.scored import SCORE_OF
+
+    Bootstrap(samples=samples)
+    if split is not None:
+        choose("split", split, SCORE_OF)
+    if output is not None:
+        from probekit.plots.style import check_format
+
+        check_format(output)
+
+
+def _draw(kind: str, records: "list[Record]", output: Path, **options: Any) -> None:
     from probekit.plots import PLOTS
     from probekit.plots.style import save_figure
 
-    save_figure(PLOTS[kind](records, split=split), output)
+    save_figure(PLOTS[kind](records, **options), output)

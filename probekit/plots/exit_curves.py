@@ -31,24 +31,31 @@ _MARKERS = 8  # of a line with many thresholds
 
 
 @matplotlib.rc_context(RC)
-def plot_exit(records: Sequence[Record], split: str | None = None, *, ax: Given = None) -> Figure:
+def plot_exit(
+    records: Sequence[Record],
+    split: str | None = None,
+    *,
+    tolerance: float = 0.01,
+    ax: Given = None,
+) -> Figure:
     """Draw the score of early exit against the mean layers used, by every rule.
 
     A line goes through all thresholds of a rule; a ring marks the one that was chosen for a loss
-    of at most 0.01 in score, on dev or on the other half of the split. Crosses are their 95 %
-    bootstrap intervals over sentences. One depth for all is what the other rules must be better
-    than; the oracle leaves at the first depth that is right.
+    of at most ``tolerance`` in score, on dev or on the other half of the split. Crosses are their
+    95 % bootstrap intervals over sentences. One depth for all is what the other rules must be
+    better than; the oracle leaves at the first depth that is right.
 
     Args:
         records: of ``probekit depth`` or ``exit``.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
+        tolerance: loss of score that is allowed where thresholds are chosen.
         ax: axes of the caller's own, one per head, model and task.
 
     Raises:
         RecordError: depths, predictions, probabilities or classes are missing, or panels are too
             many.
         MissingFileError: a side file of predictions does not exist.
-        OptionError: more or fewer axes than panels.
+        OptionError: more or fewer axes than panels, or a tolerance below 0 or above 1.
     """
     curves = depth_curves([one for one in records if one.resample is None])
     entries = [dict(_COMMON) | {"label": TEXTS[name]} | dict(line) for name, line in _LINES.items()]
@@ -56,7 +63,8 @@ def plot_exit(records: Sequence[Record], split: str | None = None, *, ax: Given 
     panels = MeasuredPanels(curves, [*entries, ring], ax)
     figure, axes = panels.open()
     for one, curve in zip(axes, curves, strict=True):
-        _draw(one, measure_exits(*read_reported(curve, split), Bootstrap(samples=2_000)))
+        found = read_reported(curve, split)
+        _draw(one, measure_exits(*found, Bootstrap(samples=2_000), tolerance=tolerance))
     panels.close(figure, axes)
     return figure
 

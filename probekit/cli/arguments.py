@@ -107,13 +107,18 @@ class FigureLook:
         """Refuse what no figure can have, and any look without a figure, before anything is done.
 
         Raises:
-            OptionError: no ``output`` is given, or a number makes no sense.
+            OptionError: no ``output`` is given or it has another suffix than a figure, or a number
+                makes no sense.
         """
         typed = [name for name, value in asdict(self).items() if value is not None]
         if typed and output is None:
             raise OptionError(f"{flag(typed[0])} is for the figure: say where to draw it, -o FILE.")
         if typed:
             self.parse()
+        if output is not None:
+            from probekit.plots.style import check_format
+
+            check_format(output)
 
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]

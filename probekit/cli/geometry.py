@@ -1,12 +1,12 @@
 """``probekit geometry``: what the layers look like, without labels."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.registry import option
+from probekit.base.registry import flag, option
 from probekit.cli import arguments
 from probekit.cli.output import print_json, print_table
 from probekit.cli.spread import spread
@@ -86,6 +86,7 @@ def geometry(
     if task is None and Path(model).suffix == ".json":
         from probekit.results.layer_geometry import load_geometry
 
+        _check_nothing_to_measure(model, [measured, own], entry)
         found = load_geometry(model)
     else:
         from probekit.features import Location
@@ -102,6 +103,19 @@ def geometry(
     if drawn.output is not None:
         records = _probes(drawn.probes or [], drawn.where or [])
         _draw(found, records, drawn.output, look)
+
+
+def _check_nothing_to_measure(path: str, groups: list[Any], entry: str | None) -> None:
+    """Refuse options of a measurement beside one that was made."""
+    typed = [
+        one.name for group in groups for one in fields(group)
+        if getattr(group, one.name) != one.default
+    ] + ["entry"] * (entry is not None)  # fmt: skip
+    if typed:
+        raise OptionError(
+            f"{flag(typed[0])}: {path} holds what was measured, and nothing is measured again; "
+            "leave it out, or give MODEL and TASK."
+        )
 
 
 def _row(found: "Geometry", place: int) -> dict[str, Any]:

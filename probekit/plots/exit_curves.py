@@ -35,19 +35,21 @@ def plot_exit(
     records: Sequence[Record],
     split: str | None = None,
     *,
+    tolerance: float = 0.01,
     ax: Given = None,
     look: Look = PLAIN,
 ) -> Figure:
     """Draw the score of early exit against the mean layers used, by every rule.
 
     A line goes through all thresholds of a rule; a ring marks the one that was chosen for a loss
-    of at most 0.01 in score, on dev or on the other half of the split. Crosses are their 95 %
-    bootstrap intervals over sentences. One depth for all is what the other rules must be better
-    than; the oracle leaves at the first depth that is right.
+    of at most ``tolerance`` in score, on dev or on the other half of the split. Crosses are their
+    95 % bootstrap intervals over sentences. One depth for all is what the other rules must be
+    better than; the oracle leaves at the first depth that is right.
 
     Args:
         records: of ``probekit depth`` or ``exit``.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
+        tolerance: loss of score that is allowed where thresholds are chosen.
         ax: axes of your own, one per head, model and task.
         look: width, title and font size.
 
@@ -55,7 +57,7 @@ def plot_exit(
         RecordError: depths, predictions, probabilities or classes are missing, or panels are too
             many.
         MissingFileError: a side file of predictions does not exist.
-        OptionError: the axes do not fit the panels.
+        OptionError: the axes do not fit the panels, or a tolerance below 0 or above 1.
     """
     curves = depth_curves([one for one in records if one.resample is None])
     panels = panels_of(curves)
@@ -65,7 +67,7 @@ def plot_exit(
     labels = [f"{one.split} {metric_text(one.scorer.name)}" for one, _ in pairs]
     drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
     for (axes, _), pair in zip(drawn.panels, pairs, strict=True):
-        _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000)))
+        _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000), tolerance=tolerance))
     explain(drawn, curves, [*entries, ring])
     return drawn.figure
 

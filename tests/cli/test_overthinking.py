@@ -1,5 +1,7 @@
 """``overthinking`` and ``exit``: probes are trained where they are missing, and only there."""
 
+import shutil
+
 import pytest
 
 from probekit.results import load_records
@@ -114,3 +116,36 @@ def test_what_cannot_be_measured_is_refused_in_one_line(runs):
     assert "--tolerance -1" in refused("exit", runs, "--tolerance", -1)
     assert "--samples 10:" in refused("overthinking", runs, "--samples", 10)
     assert "'train'" in refused("exit", runs, "--split", "train")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "said"),
+    [
+        ("exit", ("--tolerance", 5), "from 0 to 1, where 0.01 is one point of a percentage"),
+        ("exit", ("--samples", 5), "--samples 5:"),
+        ("exit", ("-o", "a.gif"), "a.gif: cannot write a figure as '.gif'"),
+        ("exit", ("--split", "tset"), "Did you mean 'test'?"),
+        ("overthinking", ("--examples", -3), "--examples -3:"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is_trained(
+    cache, here, command, option, said
+):
+    assert said in refused(command, *RUN, *option, "--cache", cache, "--out", "new.jsonl")
+    assert not list(here.iterdir())
+
+
+def test_figures_of_moved_files_and_of_the_tolerance(runs, here):
+    for found in (runs, runs.with_name("runs-predictions")):
+        copy = shutil.copytree if found.is_dir() else shutil.copy
+        copy(found, here / found.name)
+    text = runs.read_text().replace(str(runs.parent), str(here / "gone"))
+    (here / "runs.jsonl").write_text(text)
+    done("overthinking", "runs.jsonl", "--samples", 100, "-o", "o.svg")
+    strict, loose = (
+        done("exit", "runs.jsonl", "--samples", 100, "-o", f"{loss}.svg", "--tolerance", loss)
+        for loss in (0, 1)
+    )
+    assert strict.out != loose.out
+    assert (here / "0.svg").read_bytes() != (here / "1.svg").read_bytes()
+    assert "paired over 30 sentences" in done("table", "runs.jsonl", "--of", "depth").out

@@ -117,6 +117,9 @@ def test_json_is_read_back(found, tmp_path):
     file = tmp_path / "geometry.json"
     file.write_text(json.dumps(found.to_json()))
     assert load_geometry(file) == found
+    file.write_text(json.dumps(found.to_json() | {"layers": []}))
+    with pytest.raises(RecordError, match="it holds no layer"):
+        load_geometry(file)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +128,7 @@ def test_json_is_read_back(found, tmp_path):
         ("[]", "no JSON object"),
         ("{", "cannot be read"),
         ('{"model": "m"}', "it lacks task, split"),
+        ('{"model": "m"}\n{"model": "n"}\n', "it holds 2 measurements"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, message):
@@ -225,3 +229,7 @@ def test_the_command_prints_and_draws(root, tmp_path):
     assert refused("geometry", tmp_path / "g.json", *look[2:]).startswith("--width is for the fig")
     said = refused("geometry", MODEL, TASK, "--probes", "x.jsonl", "--cache", root)
     assert "say where to draw it" in said
+    said = refused("geometry", tmp_path / "g.json", "--rows", "40")
+    assert said.startswith("--rows: ") and "nothing is measured again" in said
+    bad = ("--cache", root, "-o", tmp_path / "g.gif")
+    assert "cannot write a figure as '.gif'" in refused("geometry", MODEL, TASK, *bad)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from probekit.metrics.contract import Counts
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import Differences
 from probekit.results.comparison.runs import RecordedRun
+from probekit.results.log import side_file
 from probekit.results.predictions import Content, Predicted, read_predicted
 
 _TOLERANCE = 1e-6  # relative; of a score against the one in its record
@@ -202,7 +202,7 @@ def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
     again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
     if record.predictions is None:
         raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {again}")
-    path = _side_file(run, record.predictions)
+    path = side_file(record.predictions, run.path)
     about, splits = read_predicted(path)
     if about is not None and about.key != record.key:
         raise RecordError(
@@ -220,13 +220,6 @@ def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
             f"{splits[split].content}."
         )
     return splits[split]
-
-
-def _side_file(run: RecordedRun, recorded: str) -> Path:
-    """Return where a side file lies: as recorded, or still beside a results file that was moved."""
-    path = Path(recorded)
-    beside = run.path.parent / path.parent.name / path.name
-    return beside if beside.is_file() and not path.is_file() else path
 
 
 def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None:

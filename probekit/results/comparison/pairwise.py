@@ -90,7 +90,11 @@ def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = S
 
 
 def _below(found: Sequence[Judged], samples: int) -> list[str]:
-    metrics = " or ".join(sorted({metric_text(one.metric) for one in found}))
+    names = sorted({one.metric for one in found})
+    metrics = " or ".join(
+        metric_text(name) + ", smaller is better" * (not scale_of(name).greater_is_better)
+        for name in names
+    )
     scores = f"{found[0].split} {metrics}, means over the seeds of both; all {len(found)} pairs"
     return [scores, *method_text(found, samples)]
 

@@ -109,34 +109,39 @@ def depth_curves(
             "no record is of a probe at a truncated depth; run `probekit depth MODEL TASK` first."
         )
     fitted = [one for one in truncated if one.resample is not None]
+    tasks = grouped(probes, _TASK)
     return [
-        _curve(name, own, fitted if refits else None, path)
-        for task in grouped(probes, _TASK).values()
+        _curve(name, f" ({', '.join(map(str, of))})" * (len(tasks) > 1), own,
+               fitted if refits else None, path)
+        for of, task in tasks.items()
         for name, own in series(task, given=["depth"]).items()
-    ]
+    ]  # fmt: skip
 
 
 def _curve(
     name: str,
+    of: str,
     probes: Sequence[Record],
     refits: Sequence[Record] | None,
     path: str | Path | None,
 ) -> DepthCurve:
-    by_depth = {depth: _run(name, depth, own, path) for depth, own in _by_depth(probes).items()}
-    _check_depths(name, by_depth)
+    """Return a curve; messages say which task it is ``of`` where there are several."""
+    said = name + of
+    by_depth = {depth: _run(said, depth, own, path) for depth, own in _by_depth(probes).items()}
+    _check_depths(said, by_depth)
     if refits is None:
         return DepthCurve(name=name, probes=by_depth)
     *earlier, last = by_depth
     found = {_key(one): one for one in refits}
     wanted = {
-        (at, of): [_key_of_refit(one, resample_of(of)) for one in by_depth[at].records]
-        for of in earlier
-        for at in (of, last)
+        (at, own): [_key_of_refit(one, resample_of(own)) for one in by_depth[at].records]
+        for own in earlier
+        for at in (own, last)
     }
-    _check_refits(name, by_depth, wanted, found)
+    _check_refits(said, by_depth, wanted, found)
     runs = {
-        (at, of): _run(f"{name}, resample {resample_of(of)}", at, [found[k] for k in keys], path)
-        for (at, of), keys in wanted.items()
+        (at, own): _run(f"{said}, resample {resample_of(own)}", at, [found[k] for k in keys], path)
+        for (at, own), keys in wanted.items()
     }
     return DepthCurve(
         name=name,

@@ -90,12 +90,10 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
             split, other sentences or labels, or do not give the scores of their records.
         MissingFileError: a side file does not exist.
     """
-    metric = METRICS[curve.records[0].metric]
-    if not issubclass(metric, ClassMetric):
-        raise RecordError(
-            f"{curve.name}: a prediction is right or wrong where labels are classes, and "
-            f"{metric.name} scores {metric.consumes}; choose a task with classes."
-        )
+    record = curve.records[0]
+    metric = metric_of_classes(
+        record.metric, f"{curve.name} ({record.model}, {record.task}, {record.label})"
+    )
     runs = curve.runs
     sides = dict(zip((run.text for run in runs), read_alike(runs, split), strict=True))
     probes, refits, chance = (
@@ -115,6 +113,26 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
         chance=_stacked(chance) if chance else None,
         found=probes,
     )
+
+
+def metric_of_classes(name: str, what: str) -> type[ClassMetric]:
+    """Return a metric by which a prediction is right or wrong.
+
+    Args:
+        name: name of the metric.
+        what: whose it is, for the message.
+
+    Raises:
+        RecordError: it scores values or losses.
+    """
+    metric = METRICS[name]
+    if not issubclass(metric, ClassMetric):
+        raise RecordError(
+            f"{what}: a prediction is right or wrong where labels are classes, and {metric.name} "
+            f"scores {metric.consumes}; choose a task with classes, of a records file with --where "
+            "task=TASK."
+        )
+    return metric
 
 
 def _stacked(groups: Sequence[Sequence[Predicted]]) -> Classes:

@@ -106,11 +106,10 @@ def measure_exits(
         tolerance: loss of score that is allowed, in the metric: 0.01 is one point of a percentage.
 
     Raises:
-        OptionError: the tolerance is negative.
+        OptionError: the tolerance is below 0 or above 1.
         RecordError: the side files hold no probabilities.
     """
-    if not tolerance >= 0:
-        raise OptionError(f"--tolerance {tolerance}: a loss of score is 0 or more; 0.01 is usual.")
+    check_tolerance(tolerance)
     choosing = choosers(reported, dev, bootstrap.seed)
     chosen: dict[str, list[Exits]] = {}
     words: dict[str, tuple[str, ...]] = {}
@@ -144,6 +143,19 @@ def measure_exits(
         points=_points(reported, chosen, words, bootstrap),
         curves=tuple(curves),
     )
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Refuse a loss that no score can have.
+
+    Raises:
+        OptionError: it is below 0 or above 1, as one in percent is.
+    """
+    if not 0 <= tolerance <= 1:
+        raise OptionError(
+            f"--tolerance {tolerance}: a loss of score is from 0 to 1, where 0.01 is one point of "
+            "a percentage, and usual."
+        )
 
 
 def _curve(name: str, reported: DepthPredictions, found: Sequence[FittedRule]) -> ExitCurve:

@@ -69,8 +69,7 @@ def choose_examples(found: DepthPredictions, count: int, seed: int = 0) -> list[
         OptionError: a negative number.
         RecordError: the side files hold no texts or no probabilities.
     """
-    if count < 0:
-        raise OptionError(f"--examples {count}: give the number of sentences, 0 or more.")
+    check_count(count)
     if count == 0:
         return []
     reference = found.found[0][0]
@@ -88,6 +87,16 @@ def choose_examples(found: DepthPredictions, count: int, seed: int = 0) -> list[
     ordered = np.concatenate([order[~none], order[none]])[:count].tolist()
     probability = _of_predicted(found)
     return [_example(found, place, right, probability) for place in ordered]
+
+
+def check_count(count: int) -> None:
+    """Refuse a negative number of examples.
+
+    Raises:
+        OptionError: it is one.
+    """
+    if count < 0:
+        raise OptionError(f"--examples {count}: give the number of sentences, 0 or more.")
 
 
 def _of_predicted(found: DepthPredictions) -> Float[np.ndarray, "depths rows"]:

@@ -118,7 +118,7 @@ def early_exit(
         seed: of the bootstrap, and of the halves of a split.
 
     Raises:
-        OptionError: too few samples, or a negative tolerance.
+        OptionError: too few samples, or a tolerance below 0 or above 1.
         UnknownNameError: no such split.
         RecordError: depths, predictions, probabilities or classes are missing.
         MissingFileError: a side file of predictions does not exist.

@@ -235,6 +235,12 @@ def test_pairs_as_a_table(file):
     assert lines[9] == "test span F1 (%), means over the seeds of both; all 6 pairs"
 
 
+def test_a_pair_says_where_smaller_is_better():
+    options = {"metric": "perplexity", "scores": {}}
+    found = compare_all(records_of(("p32", options), ("last", options)))
+    assert "perplexity, smaller is better, means over" in pairs_table(found)
+
+
 def test_seeds_that_only_one_has_are_left_out(tmp_path):
     path = tmp_path / "r.jsonl"
     for head, seeds in (("last", 4), ("p32", 2)):

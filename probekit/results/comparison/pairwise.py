@@ -94,7 +94,8 @@ def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = S
 
 def _below(found: Sequence[Judged], samples: int) -> list[str]:
     metrics = " or ".join(sorted({metric_text(one.metric) for one in found}))
-    scores = f"{found[0].split} {metrics}, means over the seeds of both; all {len(found)} pairs"
+    pairs = f"all {len(found)} pairs" if len(found) > 1 else "the only pair"
+    scores = f"{found[0].split} {metrics}, means over the seeds of both; {pairs}"
     return [scores, *method_text(found, samples)]
 
 

@@ -1,6 +1,6 @@
 """``probekit overthinking`` and ``exit``: what the probes of every depth say of each example."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -118,7 +118,7 @@ def overthinking(
         rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
         print_json(rows)
     else:
-        _print(overthinking_text(found, layers))
+        _print(overthinking_text(found, layers) + _notes_text(records))
 
 
 @spread
@@ -131,7 +131,10 @@ def exit_early(
     split: Split = None,
     tolerance: Annotated[
         float,
-        typer.Option("--tolerance", help="Loss of score allowed where thresholds are chosen."),
+        typer.Option(
+            "--tolerance",
+            help="Score that may be lost where thresholds are chosen; 0.01 is one point of 100.",
+        ),
     ] = 0.01,
     samples: Samples = 10_000,
     where: Where = None,
@@ -163,7 +166,14 @@ def exit_early(
     if shared.json:
         print_json([asdict(one) for one in found])
     else:
-        _print(exit_text(found))
+        _print(exit_text(found) + _notes_text(records))
+
+
+def _notes_text(records: Sequence["Record"]) -> str:
+    """Return what is wrong with the probes themselves, as below a table; refits are of these."""
+    from probekit.results.summaries.diagnosis import notes
+
+    return "".join(f"\n{line}\n" for line in notes([r for r in records if r.resample is None]))
 
 
 def _mixes(given: _Asked) -> _Asked:

@@ -255,6 +255,7 @@ def compare(
         list[str] | None,
         typer.Option("--where", help="For all: only this value, e.g. shots=128. Repeatable."),
     ] = None,
+    style: TableStyle = "text",
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per comparison.")
     ] = False,
@@ -267,13 +268,17 @@ def compare(
     """
     from probekit.results import comparison, load_records
     from probekit.results.summaries.select import select
+    from probekit.results.tables import STYLES
 
+    layout = choose("table style", style, STYLES)
+    if layout != "text" and (json or not every):
+        raise OptionError("--style is of --all, without --json; leave it out.")
     if every:
         records = select(load_records(runs), where or [])
         pairs = comparison.compare_all(
             records, split=split, metric=metric, samples=samples, seed=seed
         )
-        text = comparison.pairs_table(pairs, "jsonl" if json else "text", samples)
+        text = comparison.pairs_table(pairs, "jsonl" if json else layout, samples)
         typer.echo(text, nl=False)
         return
     if len(runs) != 2:

@@ -195,7 +195,7 @@ def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
     tested = [one for one in found if one.p is not None]
     samples = max(samples, SAMPLES_EACH * len(found))
     by = [_by_text([one for one in tested if one.over == over], over, samples) for over in _BY]
-    size = f"all {len(tested)} corrected together (Holm 1979)" * bool(tested)
+    size = f"all {len(tested)} corrected together (Holm 1979)" * (len(tested) > 1)
     lines = ["; ".join(part for part in (*by, size) if part)]
     lines += _few_seeds(tested)
     unknown = [one for one in found if one.p is None]

@@ -95,7 +95,8 @@ def _below(found: Sequence[Judged], samples: int) -> list[str]:
         metric_text(name) + ", smaller is better" * (not scale_of(name).greater_is_better)
         for name in names
     )
-    scores = f"{found[0].split} {metrics}, means over the seeds of both; all {len(found)} pairs"
+    pairs = f"all {len(found)} pairs" if len(found) > 1 else "the only pair"
+    scores = f"{found[0].split} {metrics}, means over the seeds of both; {pairs}"
     return [scores, *method_text(found, samples)]
 
 

@@ -55,9 +55,14 @@ def all_pairs(runs: Mapping[Key, RecordedRun]) -> dict[Key, list[Pair]]:
     together = _by_data(runs, SAME_DATA)
     pairs = {data: list(combinations(own, 2)) for data, own in together.items() if len(own) > 1}
     if not pairs:
+        none = (
+            "one setting, and a pair needs two"
+            if len(runs) == 1
+            else f"{len(runs)} settings, no two of which were run on the same data"
+        )
         raise RecordError(
-            f"{len(runs)} settings, no two of which were run on the same data: pairs share model, "
-            "task, labels, shots and fraction. Give the records of several heads."
+            f"{none}: pairs share model, task, labels, shots and fraction. Give the records of "
+            "several heads."
         )
     return pairs
 

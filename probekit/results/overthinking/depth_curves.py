@@ -211,9 +211,10 @@ def _check_refits(
     missing = [at for at, keys in wanted.items() if not all(key in found for key in keys)]
     if missing:
         depth, of = missing[0]
+        seeds = len(by_depth[depth].seeds)
         raise RecordError(
             f"{name}: {len(missing)} of {len(wanted)} refits on bootstrap resamples are missing, "
             f"the first of depth {depth} on resample {resample_of(of)}: the level of chance is "
             "measured with them. Run `probekit overthinking MODEL TASK` with the options of these "
-            f"runs ({len(by_depth)} depths, {len(by_depth[depth].seeds)} seeds)."
+            f"runs ({len(by_depth)} depths, {seeds} seed{'s' * (seeds > 1)})."
         )

@@ -171,7 +171,7 @@ def _exit_text(found: EarlyExit) -> str:
         Column("leaves at", [_thresholds(point) for point in points], words=True),
         Column(f"{found.split} {metric_text(found.metric)}",
                [point.score.text(scale.factor) for point in points]),
-        Column("loss", [point.loss.text(scale.factor, signed=True) for point in points]),
+        Column("lost", [point.loss.text(scale.factor, signed=True) for point in points]),
         Column("mean layers", [point.layers.text(decimals=2) for point in points]),
         Column("% saved", [point.saved.text(100) for point in points]),
     ]  # fmt: skip
@@ -181,7 +181,7 @@ def _exit_text(found: EarlyExit) -> str:
         else f"thresholds are chosen on {found.chosen_on}"
     )
     note = (
-        f"{how}: the fewest layers for a loss of at most {found.tolerance * scale.factor:g} there; "
+        f"{how}: the fewest layers that lose at most {found.tolerance * scale.factor:g} there; "
         f"{_INTERVALS}"
     )
     return f"{_title_text(found)}\n\n{text_table(columns)}\n{note}\n"

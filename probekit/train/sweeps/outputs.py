@@ -149,6 +149,17 @@ def _name(run: Run) -> str:
     return "-".join([*(part for part in parts if part), run.options.key[:8]])
 
 
+def _model_found(info: Mapping[str, Any], given: str) -> dict[str, Any]:
+    """Return what is known of a model, with the path that was given where its own leads nowhere.
+
+    An entry has the path of its extraction, which may have been relative to another folder.
+    """
+    on_disk = info.get("source", "hub") != "hub"
+    moved = on_disk and not Path(info["name"]).expanduser().exists()
+    found = moved and Path(given).expanduser().exists()
+    return {**info, "name": given} if found else dict(info)
+
+
 def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
     """Return what is known of a trained head besides its tensors."""
     options, manifest = run.options, splits.manifest
@@ -161,7 +172,7 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         normalization=result.modules["normalization"],
         layers=result.layers,
         n_params=result.n_params,
-        model=manifest.model_info,
+        model=_model_found(manifest.model_info, run.spec.model),
         features=HeadFeatures.of(
             {
                 "dim": manifest.dim,

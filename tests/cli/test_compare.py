@@ -56,10 +56,8 @@ def test_all_settings_of_a_file(file):
     ]  # fmt: skip
     assert rows[0]["why_not"] == "no predictions were kept" and rows[0]["p"] is None
     assert rows[1]["over"] == "seeds and sentences"
-    header = done("compare", file, "--all", "--samples", "500", "--style", "csv").out.splitlines()[
-        0
-    ]
-    assert header.startswith("a,b,seeds,") and "p (Holm)" in header
+    table = done("compare", file, "--all", "--samples", "500", "--style", "csv").out
+    assert table.startswith("a,b,seeds,") and "p (Holm)" in table.splitlines()[0]
 
 
 def test_two_runs_are_wanted(file):

@@ -155,7 +155,7 @@ def _model_found(info: Mapping[str, Any], given: str) -> dict[str, Any]:
     An entry has the path of its extraction, which may have been relative to another folder.
     """
     on_disk = info.get("source", "hub") != "hub"
-    moved = on_disk and not Path(info["name"]).expanduser().exists()
+    moved = on_disk and not Path(info.get("name", "")).expanduser().exists()
     found = moved and Path(given).expanduser().exists()
     return {**info, "name": given} if found else dict(info)
 

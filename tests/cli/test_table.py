@@ -84,7 +84,8 @@ def test_weights_and_conditions(few):
     [
         (
             ("--of", "layers"),
-            "unknown table 'layers'. Choose from: ablation, depth, initial, scores, shares, weights.",
+            "unknown table 'layers'. Choose from: ablation, depth, initial, scores, shares, "
+            "weights.",
         ),
         (
             ("--style", "latx"),

@@ -179,6 +179,13 @@ def check_format(path: Path) -> str:
     return kind
 
 
+def lay_out(figure: Figure) -> None:
+    """Give all axes of a figure their places, as drawing it would, but without drawing it."""
+    engine = figure.get_layout_engine()
+    if engine is not None:  # a figure of the caller's own may have none
+        engine.execute(figure)
+
+
 def save_figure(figure: Figure, path: str | Path) -> Path:
     """Write a figure, complete or not at all; parent folders are created.
 

@@ -230,6 +230,24 @@ class _Group:
         for name, view in others.items():
             sources = self._residency.sources(view, self._specs, once=True)
             splits[name] = ScoredSplit(view, sources, metrics.get(name, dev.metric))
+        said = self._settle(finished, keep=keep)
+        members = [member for _, member in finished]
+        counted = attribute(dev, members, self._mean_rows() if ablate else None)
+        assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
+        results = {}
+        for place, (spec, member) in enumerate(finished):
+            own = {"dev": said[place]} | {name: found[place] for name, found in assessed.items()}
+            results[member] = freeze(member, spec, dev, counted[place], splits, own, keep=keep)
+        return results
+
+    def _settle(
+        self, finished: Sequence[tuple[StreamSpec, Member]], *, keep: bool
+    ) -> list[Assessed]:
+        """Return members to their best checkpoint and score it on dev, where nothing has yet.
+
+        Returns:
+            What each of them says of dev; under nested selection, what the state of each fold does.
+        """
         members = [member for _, member in finished]
         pooled = {
             member: self._assess_by_fold(member, keep=keep) for member in members if member.by_fold
@@ -238,20 +256,13 @@ class _Group:
             if member.best is not None:  # a solver leaves nothing but its solution
                 member.probe.load_state_dict(member.best.state)
             member.probe.eval()
-        said = [
-            pooled.get(member) or one
-            for member, one in zip(members, dev.assess(members, keep=keep), strict=True)
-        ]
+        assessed = self._dev.assess(members, keep=keep)
+        said = [pooled.get(one) or own for one, own in zip(members, assessed, strict=True)]
+        dev = self._dev
         for (spec, member), found in zip(finished, said, strict=True):
             if spec.solved or spec.judge is not None or member in pooled:
                 member.settle(dev.scorer.score(found.predicted), dev.metric, found.predicted)
-        counted = attribute(dev, members, self._mean_rows() if ablate else None)
-        assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
-        results = {}
-        for place, (spec, member) in enumerate(finished):
-            own = {"dev": said[place]} | {name: found[place] for name, found in assessed.items()}
-            results[member] = freeze(member, spec, dev, counted[place], splits, own, keep=keep)
-        return results
+        return said
 
     def _mean_rows(self) -> MeanRows:
         """Return the mean row of each layer over what the finished members were fitted on."""

@@ -61,6 +61,25 @@ class DepthCurve:
         return [record for run in self.runs for record in run.records]
 
 
+@dataclass(frozen=True, kw_only=True)
+class CurveReport:
+    """What is reported of one curve begins with whose it is.
+
+    Attributes:
+        name: of the curve: the head, and what else tells it from the others.
+        model: name of the backbone.
+        task: name of the task.
+        label: label column.
+        split: the split that is reported.
+    """
+
+    name: str
+    model: str
+    task: str
+    label: str
+    split: str
+
+
 def resample_of(depth: int) -> int:
     """Return the number of the resample on which the probe of an earlier depth is fitted.
 
@@ -137,10 +156,9 @@ def _by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
 
 
 def _run(name: str, depth: int, records: Sequence[Record], path: str | Path | None) -> RecordedRun:
-    check_seeds(records, f"{name}, depth {depth}")
-    ordered = tuple(sorted(records, key=lambda record: record.seed))
-    file = Path(ordered[0].predictions or "") if path is None else Path(path)
-    return RecordedRun(text=f"{name}, depth {depth}", path=file, records=ordered)
+    text = f"{name}, depth {depth}"
+    check_seeds(records, text)
+    return RecordedRun.of(text, records, None if path is None else Path(path))
 
 
 def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:
@@ -193,9 +211,10 @@ def _check_refits(
     missing = [at for at, keys in wanted.items() if not all(key in found for key in keys)]
     if missing:
         depth, of = missing[0]
+        seeds = len(by_depth[depth].seeds)
         raise RecordError(
             f"{name}: {len(missing)} of {len(wanted)} refits on bootstrap resamples are missing, "
             f"the first of depth {depth} on resample {resample_of(of)}: the level of chance is "
             "measured with them. Run `probekit overthinking MODEL TASK` with the options of these "
-            f"runs ({len(by_depth)} depths, {len(by_depth[depth].seeds)} seeds)."
+            f"runs ({len(by_depth)} depths, {seeds} seed{'s' * (seeds > 1)})."
         )

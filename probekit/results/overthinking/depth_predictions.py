@@ -140,12 +140,6 @@ def _stacked(groups: Sequence[Sequence[Predicted]]) -> Classes:
     return np.stack([[one.predicted for one in group] for group in groups], axis=1)
 
 
-def reported_split(curve: DepthCurve, split: str | None = None) -> str:
-    """Return the split that is reported: test, which chose nothing, where all have it, else dev."""
-    tested = all(record.test_score is not None for record in curve.records)
-    return split or ("test" if tested else "dev")
-
-
 def probabilities_of(
     predictions: DepthPredictions, seed: int
 ) -> list[tuple[Float[np.ndarray, "rows kept"], Int64[np.ndarray, "rows kept"] | None]]:

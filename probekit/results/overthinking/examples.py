@@ -31,7 +31,7 @@ class ShownRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example:
+class ShownExample:
     """One sentence, as the first seed's probes see it.
 
     Attributes:
@@ -57,7 +57,7 @@ class Example:
         return tuple(first or [row for row in self.rows if len(set(row.predicted)) > 1])
 
 
-def choose_examples(found: DepthPredictions, count: int, seed: int = 0) -> list[Example]:
+def choose_examples(found: DepthPredictions, count: int, seed: int = 0) -> list[ShownExample]:
     """Return some sentences in an order that the seed decides, destructive ones first.
 
     Args:
@@ -115,7 +115,7 @@ def _example(
     place: int,
     right: np.ndarray,
     probability: Float[np.ndarray, "depths rows"],
-) -> Example:
+) -> ShownExample:
     reference, gold = found.found[0][0], found.scorer.gold
     text = reference.texts[place]
     start, stop = gold.offsets[place : place + 2].tolist()
@@ -132,7 +132,7 @@ def _example(
         )
         for row in range(start, stop)
     )
-    return Example(
+    return ShownExample(
         id=reference.ids[place],
         text=text if isinstance(text, str) else text[0] if paired else " ".join(text),
         text_pair=text[1] if paired else None,

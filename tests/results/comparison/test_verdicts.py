@@ -204,6 +204,8 @@ def test_what_cannot_be_a_reference(against, message):
 
 
 def test_settings_that_share_no_data_are_no_pairs():
+    with pytest.raises(RecordError, match=r"^one setting, and a pair needs two: pairs share model"):
+        compare_all(records_of(("p32", {})))
     with pytest.raises(RecordError, match="2 settings, no two of which were run on the same data"):
         compare_all(records_of(("p32", {"shots": 8}), ("last", {"shots": 16})))
     with pytest.raises(RecordError, match="none of 4 records has a score on dev-mm; choose anoth"):

@@ -20,7 +20,7 @@ from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import Assessed, ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
-from probekit.train.stream import Stream, StreamSpec, union
+from probekit.train.stream import Stream, StreamSpec
 
 logger = logging.getLogger(__name__)
 
@@ -270,7 +270,9 @@ class _Group:
         for stream in self.running:
             members = [one for one in stream.finished if len(one.spec.layers) > 1]
             if members:
-                layers = union([stream.spec])["rows"]
+                # what streams share is normalised as a whole, with layers that this one lacks
+                read = {layer for one in members for layer in one.normalization.layers}
+                layers = tuple(sorted(read))
                 source = self._residency.source(stream.spec.train, "rows", layers, once=True)
                 found.update(mean_rows(source, members))
         return found

@@ -33,7 +33,7 @@ from .results.overthinking import overthinking as overthinking
 from .results.predictions import read_predicted as read_predicted
 from .train.baselines import run_baselines as run_baselines
 from .train.saved.head import TrainedHead as TrainedHead
-from .train.saved.predict import predict as predict
+from .train.saved.labelling import predict as predict
 from .train.sweeps.depth_probes import sweep_depths as sweep_depths
 from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS
 from .train.sweeps.run import fit as fit

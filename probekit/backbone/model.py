@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from probekit.backbone.architecture import plain_config
+from probekit.backbone.checkpoint import local_path
 from probekit.backbone.facts import BackboneInfo, Inspection, inspect_backbone
 from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.forward import hidden_states
@@ -222,6 +223,12 @@ def load_again(
         HubError: the repository is missing, gated or unreachable.
     """
     expected = Identity(**about["identity"])
+    if model is None and about.get("source", "hub") != "hub" and local_path(about["name"]) is None:
+        # not looked for on the Hub: 'models/bert' would pass for a repository
+        raise MissingFileError(
+            f"model {about['name']!r}: no such file or folder. If it has moved, say where it lies "
+            "now: --model."
+        )
     revision = about["revision"] if model is None else None
     try:
         inspection = inspect_backbone(

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probekit.base.registry import option
+from probekit.base.registry import flag, option
 from probekit.cli.messages import log_to
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
+    from probekit.plots.look import Look
     from probekit.tasks import TextOptions
 
 Model = Annotated[
@@ -84,6 +85,40 @@ class OwnData:
         from probekit.tasks import TextOptions
 
         return TextOptions(**asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureLook:
+    """How a figure is to look, where it should not be as usual."""
+
+    width: float | None = option(
+        None, "Inches; 3.35 (a column) or 6.9 (a page), by content, if unset."
+    )
+    title: str | None = option(None, "In place of the figure's own; '' for none.")
+    font_size: float | None = option(None, "Of titles and labels, points; 8 if unset.")
+
+    def parse(self) -> "Look":
+        """Return what plot functions take."""
+        from probekit.plots.look import Look
+
+        return Look(**asdict(self))
+
+    def check(self, output: Path | None) -> None:
+        """Refuse what no figure can have, and any look without a figure, before anything is done.
+
+        Raises:
+            OptionError: no ``output`` is given or it has another suffix than a figure, or a number
+                makes no sense.
+        """
+        typed = [name for name, value in asdict(self).items() if value is not None]
+        if typed and output is None:
+            raise OptionError(f"{flag(typed[0])} is for the figure: say where to draw it, -o FILE.")
+        if typed:
+            self.parse()
+        if output is not None:
+            from probekit.plots.style import check_format
+
+            check_format(output)
 
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]

@@ -11,7 +11,8 @@ import typer
 
 from probekit.base.numbers.seeding import parse_seeds
 from probekit.cli import arguments
-from probekit.cli.output import print_records, progress_wanted
+from probekit.cli.output import progress_wanted
+from probekit.cli.record_tables import print_records
 
 if TYPE_CHECKING:
     from probekit.results import Record

@@ -1,12 +1,12 @@
 """``probekit geometry``: what the layers look like, without labels."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.registry import option
+from probekit.base.registry import flag, option
 from probekit.cli import arguments
 from probekit.cli.output import print_json, print_table
 from probekit.cli.spread import spread
@@ -14,6 +14,7 @@ from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.results.layer_geometry import Geometry, LayerGeometry
+    from probekit.results.record import Record
 
 _UNDEFINED = "-"
 
@@ -64,6 +65,7 @@ def geometry(
     *,
     measured: Measured,
     drawn: Drawn,
+    look: arguments.FigureLook,
     entry: Annotated[
         str | None,
         typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
@@ -79,10 +81,12 @@ def geometry(
     """
     if drawn.output is None and (drawn.probes or drawn.where):
         raise OptionError("--probes and --where are for the figure: say where to draw it, -o FILE.")
+    look.check(drawn.output)
     arguments.check_order(model, task)
     if task is None and Path(model).suffix == ".json":
         from probekit.results.layer_geometry import load_geometry
 
+        _check_nothing_to_measure(model, [measured, own], entry)
         found = load_geometry(model)
     else:
         from probekit.features import Location
@@ -97,7 +101,21 @@ def geometry(
         print_table([_row(found, place) for place in range(len(found.layers))])
         typer.echo(_caption(found), err=True)
     if drawn.output is not None:
-        _draw(found, drawn.output, drawn.probes or [], drawn.where or [])
+        records = _probes(drawn.probes or [], drawn.where or [])
+        _draw(found, records, drawn.output, look)
+
+
+def _check_nothing_to_measure(path: str, groups: list[Any], entry: str | None) -> None:
+    """Refuse options of a measurement beside one that was made."""
+    typed = [
+        one.name for group in groups for one in fields(group)
+        if getattr(group, one.name) != one.default
+    ] + ["entry"] * (entry is not None)  # fmt: skip
+    if typed:
+        raise OptionError(
+            f"{flag(typed[0])}: {path} holds what was measured, and nothing is measured again; "
+            "leave it out, or give MODEL and TASK."
+        )
 
 
 def _row(found: "Geometry", place: int) -> dict[str, Any]:
@@ -138,13 +156,19 @@ def _caption(found: "Geometry") -> str:
     )
 
 
-def _draw(found: "Geometry", output: Path, probes: list[Path], where: list[str]) -> None:
-    """Write the figure, and say where."""
-    from probekit.plots.geometry_panels import plot_geometry
-    from probekit.plots.style import save_figure
+def _probes(files: list[Path], where: list[str]) -> "list[Record]":
     from probekit.results import load_records
     from probekit.results.summaries.select import select
 
-    records = select(load_records(probes), where) if probes else []
-    save_figure(plot_geometry(found, records), output)
+    return select(load_records(files), where) if files else []
+
+
+def _draw(
+    found: "Geometry", records: "list[Record]", output: Path, look: arguments.FigureLook
+) -> None:
+    """Write the figure, and say where."""
+    from probekit.plots.geometry_panels import plot_geometry
+    from probekit.plots.style import save_figure
+
+    save_figure(plot_geometry(found, records, look=look.parse()), output)
     typer.echo(str(output), err=True)

@@ -1,13 +1,13 @@
 """``probekit overthinking`` and ``exit``: what the probes of every depth say of each example."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.registry import flag
+from probekit.base.registry import choose, flag
 from probekit.cli import arguments
 from probekit.cli.output import print_json, progress_wanted, visible
 from probekit.cli.run_list import first_label, make_plan
@@ -84,6 +84,7 @@ def overthinking(
     samples: Samples = 10_000,
     where: Where = None,
     output: Output = None,
+    look: arguments.FigureLook,
     asked: Asked,
     workers: Annotated[int, typer.Option("--workers", help="Worker processes.")] = 1,
     own: arguments.OwnData,
@@ -94,8 +95,12 @@ def overthinking(
     Probes that are not recorded are trained, each also on bootstrap resamples of its sentences.
     """
     from probekit.results import overthinking as results
+    from probekit.results.overthinking.examples import check_count
     from probekit.results.overthinking.report_text import overthinking_text
 
+    look.check(output)
+    _check_asked(split, samples)
+    check_count(examples)
     given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
                    own=own, shared=shared)  # fmt: skip
     records, path = _records(given, workers, refits=True)
@@ -107,13 +112,13 @@ def overthinking(
         mixes, path = _records(_mixes(given), workers, refits=False)
         layers = results.expected_layers(mixes, path=path, split=split, samples=samples)
     if output is not None:
-        _draw("overthinking", records, split, output)
+        _draw("overthinking", records, output, split=split, look=look.parse())
     if shared.json:
         rows = [{"kind": "overthinking", **asdict(one)} for one in found]
         rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
         print_json(rows)
     else:
-        _print(overthinking_text(found, layers))
+        _print(overthinking_text(found, layers) + _notes_text(records))
 
 
 @spread
@@ -126,11 +131,15 @@ def exit_early(
     split: Split = None,
     tolerance: Annotated[
         float,
-        typer.Option("--tolerance", help="Loss of score allowed where thresholds are chosen."),
+        typer.Option(
+            "--tolerance",
+            help="Score that may be lost where thresholds are chosen; 0.01 is one point of 100.",
+        ),
     ] = 0.01,
     samples: Samples = 10_000,
     where: Where = None,
     output: Output = None,
+    look: arguments.FigureLook,
     asked: Asked,
     workers: Annotated[int, typer.Option("--workers", help="Worker processes.")] = 1,
     own: arguments.OwnData,
@@ -141,18 +150,30 @@ def exit_early(
     Probes that are not recorded are trained, as by `probekit depth`.
     """
     from probekit.results.overthinking import early_exit
+    from probekit.results.overthinking.early_exit import check_tolerance
     from probekit.results.overthinking.report_text import exit_text
 
+    look.check(output)
+    _check_asked(split, samples)
+    check_tolerance(tolerance)
     given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
                    own=own, shared=shared)  # fmt: skip
     records, path = _records(given, workers, refits=False)
     found = early_exit(records, path=path, split=split, tolerance=tolerance, samples=samples)
     if output is not None:
-        _draw("exit", records, split, output)
+        options = {"split": split, "tolerance": tolerance, "look": look.parse()}
+        _draw("exit", records, output, **options)
     if shared.json:
         print_json([asdict(one) for one in found])
     else:
-        _print(exit_text(found))
+        _print(exit_text(found) + _notes_text(records))
+
+
+def _notes_text(records: Sequence["Record"]) -> str:
+    """Return what is wrong with the probes themselves, as below a table; refits are of these."""
+    from probekit.results.summaries.diagnosis import notes
+
+    return "".join(f"\n{line}\n" for line in notes([r for r in records if r.resample is None]))
 
 
 def _mixes(given: _Asked) -> _Asked:
@@ -228,8 +249,18 @@ def _print(text: str) -> None:
         typer.echo(visible(line))
 
 
-def _draw(kind: str, records: "list[Record]", split: str | None, output: Path) -> None:
+def _check_asked(split: str | None, samples: int) -> None:
+    """Refuse what cannot be asked of records, before any probe is trained for them."""
+    from probekit.results.overthinking.estimates import Bootstrap
+    from probekit.results.summaries.scored import SCORE_OF
+
+    Bootstrap(samples=samples)
+    if split is not None:
+        choose("split", split, SCORE_OF)
+
+
+def _draw(kind: str, records: "list[Record]", output: Path, **options: Any) -> None:
     from probekit.plots import PLOTS
     from probekit.plots.style import save_figure
 
-    save_figure(PLOTS[kind](records, split=split), output)
+    save_figure(PLOTS[kind](records, **options), output)

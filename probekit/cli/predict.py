@@ -48,7 +48,7 @@ def predict(
     from probekit.tasks import TextOptions
     from probekit.train.saved.head import TrainedHead
     from probekit.train.saved.items import file_items, line_items
-    from probekit.train.saved.predict import predict as label_texts
+    from probekit.train.saved.labelling import predict as label_texts
 
     trained = TrainedHead.from_pretrained(head)
     own = TextOptions(**of_files)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from probekit.base.registry import choose
-from probekit.cli.arguments import split_list
-from probekit.cli.output import (
-    Asked,
+from probekit.cli.arguments import FigureLook, split_list
+from probekit.cli.output import print_json
+from probekit.cli.record_tables import (
+    TableOptions,
     asked_text,
     depths_text,
     measure_text,
-    print_json,
     weights_text,
 )
+from probekit.cli.spread import spread
 from probekit.errors import OptionError
 from probekit.plots import OF_REFITS, PLOTS
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
 
 *_FIRST, _LAST = PLOTS
-_TABLES = ("scores", "depth", "weights", "shares", "ablation")
+_TABLES = ("scores", "depth", "weights", "initial", "shares", "ablation")
 _RUN_HELP = (
     "A records file; where it holds several settings, with conditions that leave one of them, "
     "such as #head=p32#shots=128 (or #head=p32,shots=128), or with #KEY of a record."
@@ -79,17 +80,6 @@ Split = Annotated[
 Classes = Annotated[
     str, typer.Option("--classes", help="classes, attention: only these, separated by commas.")
 ]
-Width = Annotated[
-    float | None,
-    typer.Option("--width", help="Inches; 3.35 (a column) or 6.9 (a page), by content, if unset."),
-]
-Title = Annotated[
-    str | None, typer.Option("--title", help="In place of the figure's own; '' for none.")
-]
-FontSize = Annotated[
-    float | None, typer.Option("--font-size", help="Of titles and labels, points; 8 if unset.")
-]
-
 TableSplit = Annotated[
     str | None,
     typer.Option(
@@ -133,6 +123,7 @@ TableStyle = Annotated[
 ]
 
 
+@spread
 def plot(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(_FIRST)} or {_LAST}.")],
     runs: Runs,
@@ -146,12 +137,10 @@ def plot(
     along: Along = None,
     split: Split = None,
     classes: Classes = "",
-    width: Width = None,
-    title: Title = None,
-    font_size: FontSize = None,
+    *,
+    look: FigureLook,
 ) -> None:
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
-    from probekit.plots.look import Look
     from probekit.plots.style import save_figure
     from probekit.results import load_records
     from probekit.results.summaries.select import select
@@ -163,14 +152,9 @@ def plot(
     options = {name: value for name, value in given.items() if value}
     for name in options:
         _check_option(kind, name, f"--{name.replace('_', '-')}")
-    look = {"width": width, "title": title, "font_size": font_size}
-    for name, value in look.items():
-        if value is not None:
-            _check_option(kind, "look", f"--{name.replace('_', '-')}")
-            options["look"] = Look(width, title, font_size)
     path = output or Path(f"{kind}.png")
     records = select(load_records(runs), where or [], refits=kind in OF_REFITS)
-    save_figure(draw(records, **options), path)
+    save_figure(draw(records, **options, look=look.parse()), path)
     typer.echo(str(path))
 
 
@@ -195,8 +179,8 @@ def table(
         str,
         typer.Option(
             "--of",
-            help="scores; or with a row per layer: depth, weights, shares (of the logits), "
-            "ablation (the loss without a layer).",
+            help="scores; or with a row per layer: depth, weights, initial (before training), "
+            "shares (of the logits), ablation (the loss without a layer).",
         ),
     ] = "scores",
     where: Where = None,
@@ -237,7 +221,7 @@ def table(
     elif of == "depth":
         text = depths_text(records, cast("Scored | None", split), layout)
     else:
-        asked = Asked(columns, split, best_on, verdicts, against, split_list(also))
+        asked = TableOptions(columns, split, best_on, verdicts, against, split_list(also))
         text = asked_text(records, layout, asked)
     typer.echo(text, nl=False)
 
@@ -271,6 +255,7 @@ def compare(
         list[str] | None,
         typer.Option("--where", help="For all: only this value, e.g. shots=128. Repeatable."),
     ] = None,
+    style: TableStyle = "text",
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per comparison.")
     ] = False,
@@ -283,13 +268,17 @@ def compare(
     """
     from probekit.results import comparison, load_records
     from probekit.results.summaries.select import select
+    from probekit.results.tables import STYLES
 
+    layout = choose("table style", style, STYLES)
+    if layout != "text" and (json or not every):
+        raise OptionError("--style is of --all, without --json; leave it out.")
     if every:
         records = select(load_records(runs), where or [])
         pairs = comparison.compare_all(
             records, split=split, metric=metric, samples=samples, seed=seed
         )
-        text = comparison.pairs_table(pairs, "jsonl" if json else "text", samples)
+        text = comparison.pairs_table(pairs, "jsonl" if json else layout, samples)
         typer.echo(text, nl=False)
         return
     if len(runs) != 2:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from probekit.cli import arguments
-from probekit.cli.output import print_records, progress_wanted
+from probekit.cli.output import progress_wanted
+from probekit.cli.record_tables import print_records
 from probekit.cli.run_list import each, first_label, make_plan
 from probekit.cli.spread import spread
 from probekit.cli.training_options import Asked, Target, TrainingOptions

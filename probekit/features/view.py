@@ -96,13 +96,21 @@ class FeatureView:
 
     @property
     def texts(self) -> list[str | tuple[str, ...]]:
-        """What each example was read from: the words of its rows, its text, or both of a pair."""
+        """What each example was read from: the words of its rows, its text, or both of a pair.
+
+        The text of sentences that are known by their words is these, with spaces between.
+        """
         if KINDS[self.kind].per == "word":
             words, bounds = self.words, self.offsets.tolist()
             return [tuple(words[a:b]) for a, b in itertools.pairwise(bounds)]
-        texts = self.entry.examples.texts
-        pairs = [texts[position] for position in self.positions.tolist()]
-        return [text or "" if pair is None else (text or "", pair) for text, pair in pairs]
+        examples, positions = self.entry.examples, self.positions.tolist()
+        texts = examples.texts
+        found: list[str | tuple[str, ...]] = []
+        for position in positions:
+            text, pair = texts[position]
+            said = " ".join(examples.words(position)) if text is None else text
+            found.append(said if pair is None else (said, pair))
+        return found
 
     def take(self, examples: Int64[np.ndarray, " taken"]) -> Self:
         """Return the view of some examples, in the order given."""

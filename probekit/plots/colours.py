@@ -1,11 +1,12 @@
 """Colours of heatmaps: one hue for amounts, two hues for what may be more or less than a middle."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from matplotlib.colors import CenteredNorm, Normalize
+from matplotlib.colors import AsinhNorm, CenteredNorm, Normalize
 
 COLOUR_MAP = "magma_r"
 """Perceptually uniform, and light to dark without a turn, so it survives a greyscale printer."""
@@ -14,6 +15,7 @@ DIVERGING = "RdBu_r"
 """White in the middle; red and blue are told apart by all kinds of colour vision."""
 
 _OCTAVES = (1, 4)  # least and most doublings from an equal part to the darkest red
+_LINEAR = 50  # the largest, over where orders of magnitude begin
 _ZERO = 0.22  # place of 0 among the colours, where an equal part is at 0.5
 
 
@@ -90,11 +92,21 @@ def lift_colours(values: np.ndarray) -> Colours:
     return Colours(DIVERGING, lambda: LiftNorm(low, octaves), ticks, ends, extend)
 
 
-def signed_colours(values: np.ndarray) -> Colours:
+def signed_colours(values: np.ndarray, *, wide: bool = False) -> Colours:
     """Return colours of what may be negative: white is 0, both sides reach equally far.
 
     Args:
         values: all that are drawn, NaN where there is none.
+        wide: whether small ones are to show beside large ones: linear up to a fiftieth of the
+            largest, by orders of magnitude from there (``asinh``).
     """
     reach = float(np.nanmax(np.abs(values))) or 1.0
+    if wide:
+        linear = reach / _LINEAR
+        # of 2.3 the powers 0.1 and 1: below, they would stand on top of the 0
+        first, last = (math.floor(math.log10(end)) for end in (linear * 0.8, reach))
+        powers = [10.0**n for n in range(first + 1, last + 1)]
+        marks = [*(-power for power in reversed(powers)), 0.0, *powers]
+        ticks = {one: f"{one:g}".replace("-", "\u2212") for one in marks}
+        return Colours(DIVERGING, lambda: AsinhNorm(linear, -reach, reach), ticks, (-reach, reach))
     return Colours(DIVERGING, lambda: CenteredNorm(0.0, reach))

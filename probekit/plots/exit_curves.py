@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.metrics import scale_of
-from probekit.plots.measured_panels import Given, Line, MeasuredPanels
-from probekit.plots.style import RC
+from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.measured_panels import Line, explain, panels_of
+from probekit.plots.panels import panel_figure
 from probekit.results.overthinking import EarlyExit, depth_curves
 from probekit.results.overthinking.early_exit import measure_exits
 from probekit.results.overthinking.estimates import Bootstrap
@@ -30,35 +30,46 @@ _CHOSEN: Line = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "lin
 _MARKERS = 8  # of a line with many thresholds
 
 
-@matplotlib.rc_context(RC)
-def plot_exit(records: Sequence[Record], split: str | None = None, *, ax: Given = None) -> Figure:
+@styled
+def plot_exit(
+    records: Sequence[Record],
+    split: str | None = None,
+    *,
+    tolerance: float = 0.01,
+    ax: Given = None,
+    look: Look = PLAIN,
+) -> Figure:
     """Draw the score of early exit against the mean layers used, by every rule.
 
     A line goes through all thresholds of a rule; a ring marks the one that was chosen for a loss
-    of at most 0.01 in score, on dev or on the other half of the split. Crosses are their 95 %
-    bootstrap intervals over sentences. One depth for all is what the other rules must be better
-    than; the oracle leaves at the first depth that is right.
+    of at most ``tolerance`` in score, on dev or on the other half of the split. Crosses are their
+    95 % bootstrap intervals over sentences. One depth for all is what the other rules must be
+    better than; the oracle leaves at the first depth that is right.
 
     Args:
         records: of ``probekit depth`` or ``exit``.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
-        ax: axes of the caller's own, one per head, model and task.
+        tolerance: loss of score that is allowed where thresholds are chosen.
+        ax: axes of your own, one per head, model and task.
+        look: width, title and font size.
 
     Raises:
         RecordError: depths, predictions, probabilities or classes are missing, or panels are too
             many.
         MissingFileError: a side file of predictions does not exist.
-        OptionError: more or fewer axes than panels.
+        OptionError: the axes do not fit the panels, or a tolerance below 0 or above 1.
     """
     curves = depth_curves([one for one in records if one.resample is None])
+    panels = panels_of(curves)
+    pairs = [read_reported(curve, split) for curve in curves]
     entries = [dict(_COMMON) | {"label": TEXTS[name]} | dict(line) for name, line in _LINES.items()]
     ring = {"color": "#666666", "label": "chosen threshold", **_CHOSEN}
-    panels = MeasuredPanels(curves, [*entries, ring], ax)
-    figure, axes = panels.open()
-    for one, curve in zip(axes, curves, strict=True):
-        _draw(one, measure_exits(*read_reported(curve, split), Bootstrap(samples=2_000)))
-    panels.close(figure, axes)
-    return figure
+    labels = [f"{one.split} {metric_text(one.scorer.name)}" for one, _ in pairs]
+    drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
+    for (axes, _), pair in zip(drawn.panels, pairs, strict=True):
+        _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000), tolerance=tolerance))
+    explain(drawn, curves, [*entries, ring])
+    return drawn.figure
 
 
 def _draw(axes: Axes, found: EarlyExit) -> None:
@@ -77,5 +88,4 @@ def _draw(axes: Axes, found: EarlyExit) -> None:
         axes.plot([x, x], [factor * point.score.low, factor * point.score.high], **bars)
         axes.plot([point.layers.low, point.layers.high], [y, y], **bars)
     axes.set_xlabel("mean layers used (0 = emb)")
-    axes.set_ylabel(f"{found.split} {metric_text(found.metric)}")
     axes.set_xlim(-0.02 * found.depths[-1], 1.03 * found.depths[-1])

@@ -4,28 +4,37 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import matplotlib
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from probekit.base.registry import choose
-from probekit.errors import OptionError, RecordError
-from probekit.metrics import scale_of
+from probekit.errors import RecordError
 from probekit.plots.colours import COLOUR_MAP
 from probekit.plots.curves import draw_band, layer_axis, score_axis
-from probekit.plots.naming import title_text
-from probekit.plots.panels import TASK
-from probekit.plots.style import COLUMN_WIDTH, RC, curve_styles, new_figure
+from probekit.plots.look import PLAIN, Given, Look, given_axes, styled
+from probekit.plots.naming import fitted_text
+from probekit.plots.panels import (
+    TASK,
+    Panel,
+    PanelFigure,
+    add_legend,
+    hollow_entries,
+    width_of,
+)
+from probekit.plots.style import COLUMN_WIDTH, curve_styles, font_scale, new_figure
 from probekit.results.layer_geometry import Geometry, LayerGeometry
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import series, varying
-from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.scored import SCORE_OF, Scored, score_curve, shown
+from probekit.results.summaries.scored import Scored, shown
 from probekit.results.summaries.wording import metric_text, model_text
 
-_HEIGHT, _LEGEND_LINE = 1.25, 0.15  # of a row of panels and of a line of the legend, inches
+_HEIGHT, _FLATTEST = 1.25, 0.62  # of a panel: inches, and least share of its width
+_ALONE = 2.2  # height of a figure of one panel, inches
+_NARROWEST = 1.6  # width of a panel, inches
+_OVER = 0.15  # how far a title may reach beyond its panel, inches
+_TITLE = 0.2  # height of a line of the figure's title, inches
 _COLOUR = "#0072B2"
 _TICK = 4  # layers between labels of the heatmap, at most about as many labels as that
 SCORE = "score"
@@ -41,14 +50,15 @@ PANELS = ("cka", *_CURVES, SCORE)
 """Names of the panels, in their order; the last one needs records."""
 
 
-@matplotlib.rc_context(RC)
+@styled
 def plot_geometry(
     found: Geometry,
     records: Sequence[Record] = (),
     *,
     split: Scored | None = None,
     panel: str | None = None,
-    ax: Axes | None = None,
+    ax: Given = None,
+    look: Look = PLAIN,
 ) -> Figure:
     """Draw what was measured of the layers, and the scores of probes over the same axis.
 
@@ -57,61 +67,92 @@ def plot_geometry(
 
     Args:
         found: what ``probekit.geometry`` or ``load_geometry`` returned.
-        records: of probes by depth of the same model and task; others are left out.
+        records: of probes by depth of the same model and task; others, and refits on bootstrap
+            resamples, are left out.
         split: whose scores; None is test where all the records have one, else dev.
         panel: one of ``PANELS`` alone; None is all of them.
-        ax: where to draw ``panel``; None is a new figure.
+        ax: axes of your own, one per panel.
+        look: width, title and font size.
 
     Raises:
         UnknownNameError: there is no such panel or split.
-        OptionError: ``ax`` without a panel.
+        OptionError: the axes do not fit the panels.
         RecordError: records were given, and none is of a depth of this model; or there are none
             for the panel of scores.
     """
-    if ax is not None and panel is None:
-        raise OptionError(f"ax is one panel, so say which: panel= one of {', '.join(PANELS)}.")
-    curves = _ProbeCurves(found, records, split) if records else None
-    draw = _drawers(found, curves)
+    probes = _ProbeScores(found, records, split) if records else None
+    draw = _drawers(found, probes)
     if panel is not None:
         choose("panel", panel, dict.fromkeys(PANELS))
         if panel not in draw:
             raise RecordError("the panel of scores needs records of probes at every depth.")
-        axes = new_figure(COLUMN_WIDTH, 2.2).add_subplot() if ax is None else ax
-        draw[panel](axes)
-        figure = axes.get_figure(root=True)
-        assert figure is not None
-        return figure
-    rows = -(-len(draw) // 2)
-    handles = [] if curves is None else curves.handles()
-    figure = new_figure(COLUMN_WIDTH, rows * _HEIGHT + 0.2 + len(handles) * _LEGEND_LINE)
-    places = list(figure.subplots(rows, 2, squeeze=False).flat)
-    for axes, one in zip(places, draw.values(), strict=False):
-        one(axes)
-    for axes in places[len(draw) :]:
-        axes.remove()
-    for axes in places[: len(draw) - 2]:  # all but the lowest of each column
-        axes.set_xlabel("")
-    drawn = (
-        f"{found.rows:,} of {found.of_rows:,}" if found.rows < found.of_rows else f"{found.rows:,}"
-    )
-    name = f"{model_text(found.model)}, {found.task} {found.split}: {drawn} rows of {found.array}"
-    figure.suptitle(title_text(name, COLUMN_WIDTH), fontsize=RC["axes.titlesize"])
-    if handles:
-        figure.legend(handles=handles, loc="outside lower center", frameon=False)
+        draw = {panel: draw[panel]}
+    given = given_axes(ax, list(draw), look, "choose one of these with panel=")
+    places = given or _new_axes(len(draw), look)
+    for axes, one in zip(places, draw.values(), strict=True):
+        title = one(axes)
+        _title(axes, title if len(draw) > 1 or look.title is None else look.title, len(draw))
+    figure = places[0].get_figure(root=True)
+    assert figure is not None
+    if len(draw) > 1 and not given:
+        _head(figure, places, _about(found) if look.title is None else look.title)
+    if probes is not None and SCORE in draw:
+        probes.explain(figure, places[-1], own=not given)
     return figure
 
 
-def _drawers(found: Geometry, curves: "_ProbeCurves | None") -> dict[str, Callable[[Axes], None]]:
-    """Return what draws each panel, by name."""
-    draw: dict[str, Callable[[Axes], None]] = {"cka": partial(_draw_similarity, found)}
+def _title(axes: Axes, text: str, count: int) -> None:
+    """Say above a panel what it shows, in smaller letters where there are several."""
+    size = float(rcParams["axes.titlesize" if count == 1 else "ytick.labelsize"])
+    axes.set_title(fitted_text(text, width_of(axes) + _OVER, size), loc="left", fontsize=size)
+
+
+def _new_axes(count: int, look: Look) -> list[Axes]:
+    """Return the axes of a new figure, in as many columns as its width has room for."""
+    width = look.width or COLUMN_WIDTH
+    columns = min(count, max(1, int(width / _NARROWEST)), 3)
+    rows = -(-count // columns)
+    least = _ALONE if count == 1 else _HEIGHT * font_scale()
+    height = max(least, _FLATTEST * width / columns)
+    figure = new_figure(width, rows * height)
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for unused in grid[count:]:
+        unused.remove()
+    return grid[:count]
+
+
+def _head(figure: Figure, places: Sequence[Axes], title: str) -> None:
+    """Put a title above all panels, and the name of the layer axis under the lowest alone."""
+    columns = sum(axes.get_subplotspec().rowspan.start == 0 for axes in places)  # type: ignore[union-attr]
+    for axes in places[:-columns]:
+        axes.set_xlabel("")
+    if not title:
+        return
+    size = float(rcParams["axes.titlesize"])
+    text = fitted_text(title, figure.get_figwidth(), size)
+    figure.suptitle(text, fontsize=size)
+    lines = 1 + text.count("\n")
+    figure.set_figheight(figure.get_figheight() + lines * _TITLE * font_scale())
+
+
+def _about(found: Geometry) -> str:
+    """Return what was measured."""
+    of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
+    where = f"{model_text(found.model)}, {found.task} {found.split}"
+    return f"{where}: {found.rows:,}{of} rows of {found.array}"
+
+
+def _drawers(found: Geometry, probes: "_ProbeScores | None") -> dict[str, Callable[[Axes], str]]:
+    """Return what draws each panel, and returns its title, by name."""
+    draw: dict[str, Callable[[Axes], str]] = {"cka": partial(_draw_similarity, found)}
     for name, (label, value) in _CURVES.items():
         draw[name] = partial(_draw_curve, found, label, value)
-    if curves is not None:
-        draw[SCORE] = curves.draw
+    if probes is not None:
+        draw[SCORE] = probes.draw
     return draw
 
 
-def _draw_similarity(found: Geometry, axes: Axes) -> None:
+def _draw_similarity(found: Geometry, axes: Axes) -> str:
     """Draw CKA as a heatmap of layers by layers, from 0 to 1."""
     values = np.array([[math.nan if v is None else v for v in row] for row in found.cka])
     numbers = [layer.layer for layer in found.layers]
@@ -119,7 +160,7 @@ def _draw_similarity(found: Geometry, axes: Axes) -> None:
     mesh = axes.pcolormesh(
         edges, edges, np.ma.masked_invalid(values), cmap=COLOUR_MAP, vmin=0, vmax=1
     )
-    axes.set_aspect("equal")
+    axes.set_aspect("equal", anchor="W")
     axes.set_facecolor("#e4e4e4")
     axes.spines[:].set_visible(False)
     every = max(1, round(len(numbers) / _TICK))
@@ -128,22 +169,17 @@ def _draw_similarity(found: Geometry, axes: Axes) -> None:
     axes.set_xticks(shown_at, labels)
     axes.set_yticks(shown_at, labels)
     axes.set_xlabel("layer (0 = emb)")
-    _title(axes, "linear CKA")
     figure = axes.get_figure()
     assert figure is not None
-    bar = figure.colorbar(mesh, ax=axes, fraction=0.05, pad=0.04, ticks=[0, 0.5, 1])
-    for spine in bar.ax.spines.values():
-        spine.set_visible(False)
-
-
-def _title(axes: Axes, text: str) -> None:
-    """Say above a panel what it shows: beside small ones there is no room."""
-    axes.set_title(text, loc="left", fontsize=RC["ytick.labelsize"])
+    beside = axes.inset_axes((1.06, 0.0, 0.06, 1.0))
+    figure.colorbar(mesh, cax=beside, ticks=[0, 0.5, 1])
+    beside.spines[:].set_visible(False)
+    return "linear CKA"
 
 
 def _draw_curve(
     found: Geometry, label: str, value: Callable[[LayerGeometry], float | None], axes: Axes
-) -> None:
+) -> str:
     """Draw one number over the layers, with stars at layers with massive activations."""
     numbers = [layer.layer for layer in found.layers]
     values = [value(layer) for layer in found.layers]
@@ -158,12 +194,12 @@ def _draw_curve(
         places, norms = [one.layer for one in massive], [one.norm for one in massive]
         axes.plot(places, norms, "*", color="#D55E00", markersize=5)
         label = "row norm ± SD (\u2605 massive)" if massive else label
-    _title(axes, label)
     axes.grid(axis="y")
     layer_axis(axes, numbers)
+    return label
 
 
-class _ProbeCurves:
+class _ProbeScores:
     """Scores of probes by depth, of the model and task that were measured."""
 
     def __init__(self, found: Geometry, records: Sequence[Record], split: Scored | None) -> None:
@@ -173,7 +209,9 @@ class _ProbeCurves:
             RecordError: none is of a depth of this model and task, or they have several metrics.
         """
         own = [one for one in records if (one.model, one.task) == (found.model, found.task)]
-        own = [one for one in own if one.depth is not None and one.depth <= found.layers[-1].layer]
+        top = found.layers[-1].layer
+        own = [one for one in own if one.depth is not None and one.depth <= top]
+        own = [one for one in own if one.resample is None and not one.trial]
         if not own:
             raise RecordError(
                 f"none of {len(records)} records is of a depth of {found.model} on {found.task}; "
@@ -185,27 +223,28 @@ class _ProbeCurves:
                 "the records are of several labels or metrics, and there is one panel of scores; "
                 "choose some, such as --where label=ner."
             )
-        self._metric, self._scale = own[0].metric, scale_of(own[0].metric)
+        curves = series(own, given=[*TASK, "depth"])
+        title = f"probes: {self._split} {metric_text(own[0].metric)}"
+        self._panel = Panel(title, own[0].metric, curves)
         self._layers = [layer.layer for layer in found.layers]
-        field, factor = SCORE_OF[self._split], self._scale.factor
-        self._curves: dict[str, dict[float, Interval]] = {
-            name: score_curve(members, "depth", field, name, factor)
-            for name, members in series(own, given=[*TASK, "depth"]).items()
-        }
-        self._styles = curve_styles(list(self._curves))
+        self._styles = curve_styles(list(curves))
+        self._curves = self._panel.score_curves("depth", self._split)
 
-    def draw(self, axes: Axes) -> None:
+    def draw(self, axes: Axes) -> str:
         """Draw mean scores by depth with their 95 % intervals over seeds."""
+        panel = self._panel
         for order, (name, curve) in enumerate(self._curves.items()):
-            draw_band(axes, curve, self._styles[name], order, self._scale, ())
-        score_axis(axes, self._scale, self._curves.values())
-        _title(axes, f"{self._split} {metric_text(self._metric)}")
+            hollow = panel.troubled(name, "depth")
+            style, count = self._styles[name], len(self._curves)
+            draw_band(axes, curve, style, order, panel.scale, hollow, count)
+        score_axis(axes, panel.scale, self._curves.values())
         axes.grid(axis="y")
         layer_axis(axes, self._layers)
+        return panel.title
 
-    def handles(self) -> list[Line2D]:
-        """Return the entries of the legend."""
-        return [
-            Line2D([], [], label=f"probe: {name}", **self._styles[name].line_options())
-            for name in self._curves
-        ]
+    def explain(self, figure: Figure, axes: Axes, *, own: bool) -> None:
+        """Put the legend below a figure that was made here, else inside the panel of scores."""
+        hollow = hollow_entries([self._panel])
+        drawn = PanelFigure(figure, [(axes, self._panel)], self._styles, hollow, own)
+        drawn.note(self._curves.values())
+        add_legend(drawn)

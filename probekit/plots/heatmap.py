@@ -13,7 +13,7 @@ from probekit.plots.cells import Grid, draw_cells, layer_label, print_values
 from probekit.plots.colours import Colours, amount_colours
 from probekit.plots.look import PLAIN, Given, Look, given_axes
 from probekit.plots.naming import fitted_text, label_text, title_text
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, new_figure
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, lay_out, new_figure
 
 _BAR = 0.09  # height of the colour bar, inches
 
@@ -72,7 +72,7 @@ def heatmap_figure(
         figure = layout.drawn(colours)
         panels = figure.axes[: len(grids)]
     if any(grid.numbers and not grid.strips for grid in grids):
-        figure.draw_without_rendering()  # numbers are written where they fit
+        lay_out(figure)  # numbers are written where they fit
     for axes, grid in zip(panels, grids, strict=True):
         print_values(axes, grid, decimals)
     return figure
@@ -195,6 +195,6 @@ def _name_ticks(bar: Axes, colours: Colours) -> None:
 
 def _laid_out(figure: Figure, panels: Sequence[Axes]) -> list[list[float]]:
     """Return left, bottom, width and height of some axes as they are laid out now, inches."""
-    figure.draw_without_rendering()
+    lay_out(figure)
     boxes = [axes.get_window_extent().bounds for axes in panels]
     return [[length / figure.dpi for length in box] for box in boxes]

@@ -10,6 +10,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
 from probekit.plots.naming import fitted_text, text_width
+from probekit.plots.style import lay_out
 
 _ROOM = 20.0  # height that no legend exceeds while it is measured, inches
 _GAP = 0.06  # height between panels and legend, inches
@@ -82,6 +83,6 @@ def put_legend(where: Figure | Axes, plan: LegendPlan) -> Legend:
     if isinstance(where, Figure):
         panels = where.get_figheight()
         where.set_figheight(panels + _ROOM)
-        where.draw_without_rendering()
+        lay_out(where)
         where.set_figheight(panels + legend.get_window_extent().height / figure.dpi + _GAP)
     return legend

@@ -75,13 +75,17 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     return drawn
 
 
-def given_axes(ax: Given, titles: Sequence[str], look: Look) -> list[Axes]:
+_FEWER = "choose records of one panel with select(records, [...])"
+
+
+def given_axes(ax: Given, titles: Sequence[str], look: Look, fewer: str = _FEWER) -> list[Axes]:
     """Return the caller's axes, one per panel; none where a figure is to be made.
 
     Args:
         ax: what the caller gave.
         titles: of the panels, for the message.
         look: which cannot set the width of a figure that is not made here.
+        fewer: how to have one panel, for the message.
 
     Raises:
         OptionError: there are more or fewer axes than panels, or a width was given as well.
@@ -93,7 +97,7 @@ def given_axes(ax: Given, titles: Sequence[str], look: Look) -> list[Axes]:
         listed = "; ".join(" ".join(title.split()) for title in titles)
         raise OptionError(
             f"ax: expected one Axes per panel, {len(titles)} ({listed}), found {len(axes)}; give a "
-            "sequence of as many, or choose records of one panel with select(records, [...])."
+            f"sequence of as many, or {fewer}."
         )
     if look.width is not None:
         raise OptionError(

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.plots.curves import layer_axis
-from probekit.plots.measured_panels import Given, Line, MeasuredPanels, draw_estimates
-from probekit.plots.style import RC
+from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.measured_panels import Line, draw_estimates, explain, panels_of
+from probekit.plots.panels import leave_out_numbers, panel_figure
 from probekit.results.overthinking import depth_curves
 from probekit.results.overthinking.estimates import Bootstrap
 from probekit.results.overthinking.measure import read_reported
@@ -34,9 +34,13 @@ _LEVELS: Mapping[str, Line] = {
 }
 
 
-@matplotlib.rc_context(RC)
+@styled
 def plot_overthinking(
-    records: Sequence[Record], split: str | None = None, *, ax: Given = None
+    records: Sequence[Record],
+    split: str | None = None,
+    *,
+    ax: Given = None,
+    look: Look = PLAIN,
 ) -> Figure:
     """Draw the shares of rows that grow with the depths that take part, beside their chance.
 
@@ -48,24 +52,26 @@ def plot_overthinking(
     Args:
         records: of ``probekit overthinking``, refits included.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
-        ax: axes of the caller's own, one per head, model and task.
+        ax: axes of your own, one per head, model and task.
+        look: width, title and font size.
 
     Raises:
         RecordError: depths, refits, predictions or classes are missing, or panels are too many.
         MissingFileError: a side file of predictions does not exist.
-        OptionError: more or fewer axes than panels.
+        OptionError: the axes do not fit the panels.
     """
     curves = depth_curves(records, refits=True)
+    panels = panels_of(curves)
+    reported = [read_reported(curve, split)[0] for curve in curves]
+    labels = [f"% of {one.split} {one.unit}" for one in reported]
+    drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
+    for (axes, _), one in zip(drawn.panels, reported, strict=True):
+        _draw(axes, shares_by_depth(one, Bootstrap(samples=2_000)))
+    leave_out_numbers(drawn)
     entries = [_MARKED | dict(line) | {"label": _LABELS[name]} for name, line in _LINES.items()]
     entries += [{"color": "#666666", "linewidth": 1.0, **level} for level in _LEVELS.values()]
-    panels = MeasuredPanels(curves, entries, ax)
-    figure, axes = panels.open()
-    for one, curve in zip(axes, curves, strict=True):
-        reported, _ = read_reported(curve, split)
-        _draw(one, shares_by_depth(reported, Bootstrap(samples=2_000)))
-        one.set_ylabel(f"% of {reported.split} {reported.unit}")
-    panels.close(figure, axes)
-    return figure
+    explain(drawn, curves, entries)
+    return drawn.figure
 
 
 def _draw(axes: Axes, found: SharesByDepth) -> None:

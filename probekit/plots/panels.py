@@ -94,6 +94,11 @@ class PanelFigure:
     own: bool = True
     seeds: set[int] = field(default_factory=set)
 
+    @property
+    def legend_place(self) -> Figure | Axes:
+        """Where its legend stands: below all panels, or inside the first of the caller's axes."""
+        return self.figure if self.own else self.panels[0][0]
+
     def note(self, curves: Iterable[Mapping[float, Interval]]) -> None:
         """Note how many seeds the points of some curves are over, which the legend says."""
         self.seeds.update(point.n for curve in curves for point in curve.values())
@@ -149,6 +154,7 @@ def panel_figure(
     extra: Sequence[Line2D] = (),
     *,
     beside: float = _AXIS,
+    labels: Sequence[str] = (),
     ax: Given = None,
     look: Look = PLAIN,
 ) -> PanelFigure:
@@ -160,6 +166,7 @@ def panel_figure(
         split: whose scores lie along the y axis.
         extra: entries of the legend after those of the curves; what hollow markers mean follows.
         beside: width that an axis takes beside a panel with the letters of usual figures, inches.
+        labels: of the y axes, where they are not the scores of ``split``.
         ax: axes of the caller's own, one per panel.
         look: width and title.
 
@@ -168,21 +175,21 @@ def panel_figure(
         RecordError: there are more curves than a reader can tell apart.
     """
     styles = curve_styles(list(dict.fromkeys(name for panel in panels for name in panel.curves)))
+    labels = labels or [f"{split} {metric_text(panel.metric)}" for panel in panels]
     given = given_axes(ax, [panel.title for panel in panels], look)
     columns = 1 if given else _columns(len(panels), look.width)
     room = _full_width(look, columns) / columns - beside * font_scale()
     grid = given or _new_axes(panels, columns, height, room, look)
     for index, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
-        width = _width(axes) if given else room
+        width = width_of(axes) if given else room
         title = panel.title if look.title is None or len(panels) > 1 else look.title
         axes.set_title(title_text(title, width), loc="left")
         axes.grid(axis="y")
-        beside = index % columns and panel.metric == panels[index - 1].metric
-        if not beside:
-            axes.set_ylabel(f"{split} {metric_text(panel.metric)}")
+        if not index % columns or labels[index] != labels[index - 1]:
+            axes.set_ylabel(labels[index])
     figure = grid[0].get_figure(root=True)
     assert figure is not None
-    handles = [*extra, *_hollow_entries(panels)]
+    handles = [*extra, *hollow_entries(panels)]
     return PanelFigure(figure, list(zip(grid, panels, strict=True)), styles, handles, not given)
 
 
@@ -215,12 +222,12 @@ def _full_width(look: Look, columns: int) -> float:
     return look.width or (COLUMN_WIDTH if columns == 1 else PAGE_WIDTH)
 
 
-def _width(axes: Axes) -> float:
+def width_of(axes: Axes) -> float:
     """Return the width of some axes, inches."""
     return float(axes.get_window_extent().width / axes.figure.dpi)
 
 
-def _hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
+def hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
     """Return the legend's entry that says what hollow markers mean, if there are any."""
     found = marks([record for panel in panels for record in panel.records])
     style = hollow_options(CurveStyle("#666666", "o", 3.8, "none"))
@@ -246,8 +253,14 @@ def share_scores(drawn: PanelFigure, curves: Sequence[Iterable[Mapping[float, In
             if len(group) > 1:
                 axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
             score_axis(axes, scale, together)
-            if drawn.own and not axes.get_ylabel():  # the one beside it has label and numbers
-                axes.tick_params(axis="y", labelleft=False)
+    leave_out_numbers(drawn)
+
+
+def leave_out_numbers(drawn: PanelFigure) -> None:
+    """Leave out the numbers of the y axes whose label and numbers stand beside them."""
+    for axes, _ in drawn.panels:
+        if drawn.own and not axes.get_ylabel():
+            axes.tick_params(axis="y", labelleft=False)
 
 
 def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2D] = ()) -> None:
@@ -269,7 +282,4 @@ def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2
     points = seeds if max(drawn.seeds) == 1 else f"mean and 95 % interval over {seeds}"
     records = [record for _, panel in drawn.panels for record in panel.records]
     plan = LegendPlan(handles, [*drawn.extra, *extra], points + diverged_text(records), connected)
-    if drawn.own:
-        put_legend(drawn.figure, plan)
-    else:
-        put_legend(drawn.panels[0][0], plan)
+    put_legend(drawn.legend_place, plan)

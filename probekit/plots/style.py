@@ -164,6 +164,28 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def check_format(path: Path) -> str:
+    """Return the suffix that chooses a figure's format: known before what is drawn is computed.
+
+    Raises:
+        OptionError: the suffix is another one; the message lists the three.
+    """
+    kind = path.suffix.lower()
+    if kind not in FORMATS:
+        raise OptionError(
+            f"{path}: cannot write a figure as {path.suffix or 'a file without a suffix'!r}; "
+            f"choose a name that ends in {', '.join(FORMATS)}."
+        )
+    return kind
+
+
+def lay_out(figure: Figure) -> None:
+    """Give all axes of a figure their places, as drawing it would, but without drawing it."""
+    engine = figure.get_layout_engine()
+    if engine is not None:  # a figure of the caller's own may have none
+        engine.execute(figure)
+
+
 def save_figure(figure: Figure, path: str | Path) -> Path:
     """Write a figure, complete or not at all; parent folders are created.
 
@@ -179,12 +201,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
         StorageError: the file cannot be written.
     """
     path = Path(path)
-    kind = path.suffix.lower()
-    if kind not in FORMATS:
-        raise OptionError(
-            f"{path}: cannot write a figure as {path.suffix or 'a file without a suffix'!r}; "
-            f"choose a name that ends in {', '.join(FORMATS)}."
-        )
+    kind = check_format(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -166,7 +166,10 @@ class _Drawing:
     def colours(self, grids: Sequence[Grid]) -> Colours:
         """Return the colours that all panels share."""
         drawn = np.concatenate([grid.coloured.ravel() for grid in grids])
-        return signed_colours(drawn) if self.measure.signed else lift_colours(drawn)
+        if not self.measure.signed:
+            return lift_colours(drawn)
+        # a task's losses rise by nats, another one's by hundredths
+        return signed_colours(drawn, wide=not (self.raw or self.measure.lifted))
 
     def decimals(self, grids: Sequence[Grid]) -> int | list[int]:
         """Return the decimals of numbers: of lifts two, of others as their row's largest needs."""

@@ -96,13 +96,15 @@ class Geometry:
         """Return what ``to_json`` wrote; fields that this version does not know are left out.
 
         Raises:
-            RecordError: a field is missing.
+            RecordError: a field is missing, or there is no layer.
         """
         missing = [one.name for one in fields(cls) if one.name not in data]
         if missing:
             raise RecordError(
                 f"not what `probekit geometry --json` wrote: it lacks {', '.join(missing)}."
             )
+        if not data["layers"]:
+            raise RecordError("it holds no layer; measure again with `probekit geometry --json`.")
         layers = tuple(
             LayerGeometry(**{**one, "massive": tuple(MassiveChannel(**m) for m in one["massive"])})
             for one in data["layers"]
@@ -119,7 +121,10 @@ def load_geometry(path: str | Path) -> Geometry:
         RecordError: it holds something else.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        lines = Path(path).read_text(encoding="utf-8").strip().split("\n{")
+        if len(lines) > 1:
+            raise RecordError(f"it holds {len(lines)} measurements; give each a file of its own.")
+        data = json.loads(lines[0])
         if not isinstance(data, dict):
             raise RecordError("not what `probekit geometry --json` wrote: it is no JSON object.")
         return Geometry.from_json(data)

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock
@@ -129,7 +130,8 @@ def load_records(paths: str | Path | Iterable[str | Path]) -> Records:
     """Read records from results files: a list, which ``to_pandas()`` makes a data frame of.
 
     A torn last line is left out with a logged note. Where a key occurs more than once, the last
-    record with it counts, at the place of the first.
+    record with it counts, at the place of the first. Predictions that were moved together with
+    their results file are found beside it.
 
     Args:
         paths: one file or folder, or several; a folder stands for every ``*.jsonl`` below it.
@@ -144,12 +146,32 @@ def load_records(paths: str | Path | Iterable[str | Path]) -> Records:
     total = 0
     for file in [file for path in given for file in _files(Path(path))]:
         for record in _read_file(file):
-            by_key[record.key] = record
+            by_key[record.key] = _beside(record, file)
             origins[record.key] = file
             total += 1
     if total > len(by_key):
         logger.debug("left out %d records whose key occurs again", total - len(by_key))
     return Records(by_key.values(), origins)
+
+
+def _beside(record: Record, file: Path) -> Record:
+    """Return a record whose predictions lie where its results file does now."""
+    if record.predictions is None:
+        return record
+    found = str(side_file(record.predictions, file))
+    return record if found == record.predictions else replace(record, predictions=found)
+
+
+def side_file(recorded: str, file: Path) -> Path:
+    """Return where predictions lie: as recorded, or still beside a results file that was moved.
+
+    Args:
+        recorded: the path in the record.
+        file: the results file.
+    """
+    path = Path(recorded)
+    beside = file.parent / path.parent.name / path.name
+    return beside if beside.is_file() and not path.is_file() else path
 
 
 def _files(path: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import Assessed, ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
-from probekit.train.stream import Stream, StreamSpec, union
+from probekit.train.stream import Stream, StreamSpec
 
 logger = logging.getLogger(__name__)
 
@@ -230,21 +230,8 @@ class _Group:
         for name, view in others.items():
             sources = self._residency.sources(view, self._specs, once=True)
             splits[name] = ScoredSplit(view, sources, metrics.get(name, dev.metric))
+        said = self._settle(finished, keep=keep)
         members = [member for _, member in finished]
-        pooled = {
-            member: self._assess_by_fold(member, keep=keep) for member in members if member.by_fold
-        }
-        for member in members:
-            if member.best is not None:  # a solver leaves nothing but its solution
-                member.probe.load_state_dict(member.best.state)
-            member.probe.eval()
-        said = [
-            pooled.get(member) or one
-            for member, one in zip(members, dev.assess(members, keep=keep), strict=True)
-        ]
-        for (spec, member), found in zip(finished, said, strict=True):
-            if spec.solved or spec.judge is not None or member in pooled:
-                member.settle(dev.scorer.score(found.predicted), dev.metric, found.predicted)
         counted = attribute(dev, members, self._mean_rows() if ablate else None)
         assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
         results = {}
@@ -253,13 +240,39 @@ class _Group:
             results[member] = freeze(member, spec, dev, counted[place], splits, own, keep=keep)
         return results
 
+    def _settle(
+        self, finished: Sequence[tuple[StreamSpec, Member]], *, keep: bool
+    ) -> list[Assessed]:
+        """Return members to their best checkpoint and score it on dev, where nothing has yet.
+
+        Returns:
+            What each of them says of dev; under nested selection, what the state of each fold does.
+        """
+        members = [member for _, member in finished]
+        pooled = {
+            member: self._assess_by_fold(member, keep=keep) for member in members if member.by_fold
+        }
+        for member in members:
+            if member.best is not None:  # a solver leaves nothing but its solution
+                member.probe.load_state_dict(member.best.state)
+            member.probe.eval()
+        assessed = self._dev.assess(members, keep=keep)
+        said = [pooled.get(one) or own for one, own in zip(members, assessed, strict=True)]
+        dev = self._dev
+        for (spec, member), found in zip(finished, said, strict=True):
+            if spec.solved or spec.judge is not None or member in pooled:
+                member.settle(dev.scorer.score(found.predicted), dev.metric, found.predicted)
+        return said
+
     def _mean_rows(self) -> MeanRows:
         """Return the mean row of each layer over what the finished members were fitted on."""
         found: dict[Member, Tensor] = {}
         for stream in self.running:
             members = [one for one in stream.finished if len(one.spec.layers) > 1]
             if members:
-                layers = union([stream.spec])["rows"]
+                # what streams share is normalised as a whole, with layers that this one lacks
+                read = {layer for one in members for layer in one.normalization.layers}
+                layers = tuple(sorted(read))
                 source = self._residency.source(stream.spec.train, "rows", layers, once=True)
                 found.update(mean_rows(source, members))
         return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from probekit.features import FeatureView
 from probekit.results.record import BY_MEAN
@@ -120,18 +120,13 @@ def freeze(
         | (dict(best.scores) if split is dev else split.scorer.judge(assessed[name].predicted))
         for name, split in {"dev": dev, **others}.items()
     }
-    normalization = member.normalization.cut(member.spec.layers)
-    head = member.probe.head
+    head, normalization = member.probe.head, member.normalization.cut(member.spec.layers)
     parts = {"head": head, "decoder": member.probe.decoder, "normalization": normalization}
     weighed = counted.weights
     weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
     finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
     return FitResult(
-        state={
-            f"{part}.{name}": value.detach().cpu().clone()
-            for part, module in parts.items()
-            for name, value in module.state_dict().items()
-        },
+        state=_state(parts),
         modules={
             "head": member.spec.head.to_json(),
             "decoder": member.spec.decoder.to_json(),
@@ -161,16 +156,32 @@ def freeze(
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),
         train_seconds=member.reading.seconds + member.stepping.seconds,
-        # of dev those that gave its score: on a GPU another pass may move the last bits
-        predictions={n: one.predicted for n, one in assessed.items()} | {"dev": best.predicted}
-        if keep
-        else {},
-        probabilities={
-            name: found.probabilities
-            for name, found in assessed.items()
-            if keep and found.probabilities is not None
-        },
+        predictions=_predictions(assessed, best.predicted) if keep else {},
+        probabilities=_probabilities(assessed) if keep else {},
     )
+
+
+def _state(parts: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+    """Return copies of the tensors of modules, on the CPU."""
+    return {
+        f"{part}.{name}": value.detach().cpu().clone()
+        for part, module in parts.items()
+        for name, value in module.state_dict().items()
+    }
+
+
+def _predictions(assessed: Mapping[str, Assessed], on_dev: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the predictions of each split; of dev those that gave its score.
+
+    On a GPU another pass over dev may move the last bits.
+    """
+    return {name: found.predicted for name, found in assessed.items()} | {"dev": on_dev}
+
+
+def _probabilities(assessed: Mapping[str, Assessed]) -> dict[str, RowProbabilities]:
+    """Return what the probabilities of each split say, where there are some."""
+    said = {name: found.probabilities for name, found in assessed.items()}
+    return {name: one for name, one in said.items() if one is not None}
 
 
 def _if_finite(values: Mapping[int, float]) -> Mapping[int, float]:

@@ -47,7 +47,7 @@ def test_all_settings_of_a_file(file):
     words = ("compare", "--all", file, "--samples", "500", "--where")
     lines = done(*words, "head=last,p32", "--where", "seed=0").out.splitlines()
     assert lines[2].split()[:2] == ["last", "p32"] and lines[2].endswith("lower")
-    assert lines[4] == "test span F1 (%), means over the seeds of both; all 1 pairs"
+    assert lines[4] == "test span F1 (%), means over the seeds of both; the only pair"
     # two seeds say too little of other seeds
     assert done(*words, "head=last,p32").out.splitlines()[2].endswith("open")
     rows = done("compare", file, "--all", "--samples", "500", "--json").rows
@@ -56,11 +56,18 @@ def test_all_settings_of_a_file(file):
     ]  # fmt: skip
     assert rows[0]["why_not"] == "no predictions were kept" and rows[0]["p"] is None
     assert rows[1]["over"] == "seeds and sentences"
+    table = done("compare", file, "--all", "--samples", "500", "--style", "csv").out
+    assert table.startswith("a,b,seeds,") and "p (Holm)" in table.splitlines()[0]
 
 
 def test_two_runs_are_wanted(file):
     message = refused("compare", f"{file}#head=p32")
     assert message.startswith("compare takes two runs, RUN_A and RUN_B; found 1. With --all it")
+
+
+def test_styles_are_of_tables_of_all(file):
+    runs = (f"{file}#head=p32", f"{file}#head=last")
+    assert refused("compare", *runs, "--style", "csv").startswith("--style is of --all, without")
 
 
 def test_conditions_hold_for_both(file):

@@ -1,5 +1,7 @@
 """``overthinking`` and ``exit``: probes are trained where they are missing, and only there."""
 
+import shutil
+
 import pytest
 
 from probekit.results import load_records
@@ -33,25 +35,29 @@ def with_probabilities(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def runs(cache, tmp_path_factory):
+def first(cache, tmp_path_factory):
+    """The records file of ``depth`` and then ``overthinking``, and what the latter printed."""
     out = tmp_path_factory.mktemp("runs") / "runs.jsonl"
-    done("overthinking", *RUN, "--cache", cache, "--out", out, "--samples", 100)
-    return out
+    done("depth", *RUN, "--cache", cache, "--out", out)
+    return out, done("overthinking", *RUN, "--cache", cache, "--out", out, "--samples", 100)
 
 
-def test_probes_and_refits_are_trained_once_and_shared_with_depth(cache, here):
-    done("depth", *RUN, "--cache", cache, "--out", "runs.jsonl")
-    outcome = done("overthinking", *RUN, "--cache", cache, "--out", "runs.jsonl", "-o", "a.png")
+@pytest.fixture
+def runs(first):
+    return first[0]
+
+
+def test_probes_and_refits_are_trained_once_and_shared_with_depth(first):
+    runs, outcome = first
     assert "4 of 4 runs are recorded" in outcome.err and "[6/6]" in outcome.err
     title, _, header, *lines = outcome.out.splitlines()
     assert title == ("last (planted, conll, ner, test): 25 sentences, one seed, depths 0 to 3")
     assert header.split()[:3] == ["%", "of", "words"]
     assert {line.split("  ")[0] for line in lines} >= {"wasteful", "destructive", "cumulative"}
     assert "one earlier depth in place of the last: 2 (chosen on dev)" in outcome.out
-    assert (here / "a.png").is_file()
-    again = done("overthinking", "runs.jsonl")
+    again = done("overthinking", runs, "--samples", 100)
     assert again.out == outcome.out and again.err == ""
-    assert len(load_records(here / "runs.jsonl")) == 10
+    assert len([one for one in load_records(runs) if one.head == "last"]) == 10
 
 
 def test_json_is_one_object_per_head(runs, cache):
@@ -68,10 +74,9 @@ def test_json_is_one_object_per_head(runs, cache):
 
 
 def test_exit_saves_the_planted_layer(runs, cache, here):
-    outcome = done("exit", runs, "--samples", 100, "-o", "exit.png")
+    outcome = done("exit", runs, "--samples", 100)
     rules = [line.split("  ")[0] for line in outcome.out.splitlines()[4:-2]]
     assert rules == ["whole model", "confidence", "entropy", "patience", "fixed depth", "oracle"]
-    assert (here / "exit.png").is_file()
     (row,) = done("exit", runs, "--samples", 100, "--json").rows
     points = {point["rule"]: point for point in row["points"]}
     assert points["fixed"]["layers"]["value"] == 2
@@ -82,10 +87,16 @@ def test_exit_saves_the_planted_layer(runs, cache, here):
     assert len(load_records(here / "fresh.jsonl")) == 4  # no refits
 
 
-def test_plots_of_a_records_file(runs, here):
+def test_figures_of_a_records_file_and_of_the_commands(runs, here):
+    look = ("--width", 3, "--title", "A title", "--font-size", 9, "-o")
     for kind in ("overthinking", "exit"):
-        done("plot", kind, runs, "--where", "head=last", "-o", f"{kind}.svg")
-        assert (here / f"{kind}.svg").is_file()
+        done("plot", kind, runs, "--where", "head=last", *look, f"{kind}.svg")
+        done(kind, runs, "--samples", 100, *look, "own.svg")
+        assert 'width="216pt"' in (here / f"{kind}.svg").read_text()  # 3 of 72
+        assert (here / "own.svg").read_bytes() == (here / f"{kind}.svg").read_bytes()
+    message = refused("overthinking", *RUN, *look[:-1])  # before anything is trained
+    assert message == "--width is for the figure: say where to draw it, -o FILE."
+    assert "a width of 99 inches" in refused("exit", *RUN, "-o", "a.svg", "--width", 99)
     done("plot", "depth", runs)  # which leaves the refits out
     assert "resample" not in done("table", runs).out
 
@@ -105,3 +116,36 @@ def test_what_cannot_be_measured_is_refused_in_one_line(runs):
     assert "--tolerance -1" in refused("exit", runs, "--tolerance", -1)
     assert "--samples 10:" in refused("overthinking", runs, "--samples", 10)
     assert "'train'" in refused("exit", runs, "--split", "train")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "said"),
+    [
+        ("exit", ("--tolerance", 5), "from 0 to 1, where 0.01 is one point of a percentage"),
+        ("exit", ("--samples", 5), "--samples 5:"),
+        ("exit", ("-o", "a.gif"), "a.gif: cannot write a figure as '.gif'"),
+        ("exit", ("--split", "tset"), "Did you mean 'test'?"),
+        ("overthinking", ("--examples", -3), "--examples -3:"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is_trained(
+    cache, here, command, option, said
+):
+    assert said in refused(command, *RUN, *option, "--cache", cache, "--out", "new.jsonl")
+    assert not list(here.iterdir())
+
+
+def test_figures_of_moved_files_and_of_the_tolerance(runs, here):
+    for found in (runs, runs.with_name("runs-predictions")):
+        copy = shutil.copytree if found.is_dir() else shutil.copy
+        copy(found, here / found.name)
+    text = runs.read_text().replace(str(runs.parent), str(here / "gone"))
+    (here / "runs.jsonl").write_text(text)
+    done("overthinking", "runs.jsonl", "--samples", 100, "-o", "o.svg")
+    strict, loose = (
+        done("exit", "runs.jsonl", "--samples", 100, "-o", f"{loss}.svg", "--tolerance", loss)
+        for loss in (0, 1)
+    )
+    assert strict.out != loose.out
+    assert (here / "0.svg").read_bytes() != (here / "1.svg").read_bytes()
+    assert "paired over 30 sentences" in done("table", "runs.jsonl", "--of", "depth").out

@@ -79,7 +79,7 @@ def test_the_name_follows_the_kind(records, here):
     ("option", "taken"),
     [
         (("--classes", "PER"), "classes, attention"),
-        (("--split", "banana"), "depth, fewshot, fraction, classes"),
+        (("--split", "banana"), "depth, fewshot, fraction, classes, overthinking, exit"),
         (("--along", "epoch"), "learning"),
         (("--raw",), "weights"),
         (("--of", "shares"), "weights"),

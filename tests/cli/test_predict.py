@@ -1,6 +1,7 @@
 """``probekit predict``: from a file and from stdin, equal to training-time predictions."""
 
 import json
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -66,14 +67,27 @@ def test_what_cannot_be_predicted(head, here):
     assert message.startswith("model './moved': no such file or folder.")
 
 
-def test_a_model_that_has_moved(head, bert, here):
+@pytest.mark.parametrize("name", ["./models/bert", "models/bert"])
+def test_a_model_that_has_moved(head, bert, here, name):
+    """The second one would pass for a repository of the Hub, where it is not to be looked for."""
     config = json.loads((head / "config.json").read_text("utf-8"))
-    config["model"]["name"] = "./models/bert"
+    config["model"]["name"] = name
     (head / "config.json").write_text(json.dumps(config), "utf-8")
     message = refused("predict", head, "-", text="Maria left")
-    assert message.startswith("model './models/bert': no such file or folder.")
+    assert message.startswith(f"model {name!r}: no such file or folder.")
     assert message.endswith(" If it has moved, say where it lies now: --model.")
     assert done("predict", head, "-", "--model", bert, text="Maria left").out.startswith("Maria\t")
+
+
+def test_a_model_that_was_extracted_from_another_folder(bert, corpus, here, monkeypatch):
+    """The entry knows a relative path, which leads nowhere from here; what was given does."""
+    shutil.copytree(bert, here / "models" / "bert")
+    done("extract", "models/bert", corpus, "--cache", here / "cache")
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir(here / "elsewhere")
+    model = here / "models" / "bert"
+    done("train", model, corpus, "--head", "mean", "--cache", here / "cache", "--save", "head")
+    assert done("predict", "head", "-", text="Maria left").out.startswith("Maria\t")
 
 
 @pytest.mark.parametrize("given", ["file", "stdin"])

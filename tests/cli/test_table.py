@@ -70,7 +70,7 @@ def test_weights_and_conditions(few):
     printed = done("table", *few, "--of", "weights", "--where", "head=p32").out
     first, second = (record.weights for record in records)
     gap = sum(abs(first[layer] - second[layer]) for layer in first) / 2
-    apart = f"p32: seeds {gap:.3f} from each other\n"
+    apart = f"p32: seeds are {gap:.3f} apart\n"
     meaning = "(distances are half the sum of absolute differences: 0 the same, 1 disjoint)\n"
     expected = weights_table(records) + "\n" + apart + meaning + weights_caption(records) + "\n"
     assert printed == expected
@@ -84,7 +84,8 @@ def test_weights_and_conditions(few):
     [
         (
             ("--of", "layers"),
-            "unknown table 'layers'. Choose from: ablation, depth, scores, shares, weights.",
+            "unknown table 'layers'. Choose from: ablation, depth, initial, scores, shares, "
+            "weights.",
         ),
         (
             ("--style", "latx"),

@@ -10,7 +10,7 @@ from probekit.data.batching import PADDED
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location
-from probekit.train.saved.predict import predict
+from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.backbone.random_families import save_family

@@ -67,6 +67,14 @@ def test_taking_examples_takes_their_rows(tmp_path):
     assert taken.lengths.tolist() == view.lengths[[7, 2]].tolist()
 
 
+def test_the_text_of_a_sentence_that_has_one_label_is_its_words(tmp_path):
+    """Such as the intent of a sentence of ATIS, whose entry knows words alone."""
+    view = open_here(plant_all(tmp_path)).view("dev")
+    whole = replace(view, kind="sentence").take(np.array([2, 0]))
+    assert whole.texts == [" ".join(view.entry.examples.words(n)) for n in (2, 0)]
+    assert all(whole.texts)
+
+
 def test_invalid_words_are_scored_but_not_trained_on(tmp_path):
     splits = open_here(plant_all(tmp_path, invalid=0.2))
     valid = splits.entries["train"].examples.valid

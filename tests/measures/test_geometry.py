@@ -1,11 +1,15 @@
 """The geometry of real entries: found, drawn, kept as JSON, printed and plotted."""
 
+import itertools
 import json
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 
 import probekit
+from probekit import Look
 from probekit.errors import (
     EntryNotFoundError,
     MissingFileError,
@@ -81,7 +85,7 @@ def test_blocks_of_any_size_give_the_same(tmp_path, dtype):
     whole, small = (
         measure(entry, MeasuredRows.draw(entry, "words", block=block)) for block in (10**6, 3)
     )
-    assert np.allclose(np.array(whole.cka), np.array(small.cka), rtol=1e-9)
+    assert np.allclose(np.array(whole.cka), np.array(small.cka), rtol=1e-5)
     for one, other in zip(whole.layers, small.layers, strict=True):
         for name in ("effective_rank", "anisotropy", "norm", "norm_deviation"):
             assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9)
@@ -113,6 +117,9 @@ def test_json_is_read_back(found, tmp_path):
     file = tmp_path / "geometry.json"
     file.write_text(json.dumps(found.to_json()))
     assert load_geometry(file) == found
+    file.write_text(json.dumps(found.to_json() | {"layers": []}))
+    with pytest.raises(RecordError, match="it holds no layer"):
+        load_geometry(file)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +128,7 @@ def test_json_is_read_back(found, tmp_path):
         ("[]", "no JSON object"),
         ("{", "cannot be read"),
         ('{"model": "m"}', "it lacks task, split"),
+        ('{"model": "m"}\n{"model": "n"}\n', "it holds 2 measurements"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, message):
@@ -146,9 +154,40 @@ def test_the_figure_has_a_panel_per_measure(found):
     probed = plot_geometry(found, records_of(found), split="dev")
     assert len(probed.axes) == len(plain.axes) + 1
     limits = {axes.get_xlim() for axes in probed.axes if "effective" in axes.get_title(loc="left")}
-    scores = [axes for axes in probed.axes if axes.get_title(loc="left").startswith("dev")]
+    scores = [axes for axes in probed.axes if axes.get_title(loc="left").startswith("probes: dev")]
     assert {scores[0].get_xlim()} == limits
-    assert [text.get_text() for text in probed.legends[0].get_texts()] == ["probe: last"]
+    assert [text.get_text() for text in probed.legends[0].get_texts()] == ["last"]
+    assert probed.legends[0].get_title().get_text() == "mean and 95 % interval over 3 seeds"
+
+
+@pytest.mark.parametrize("width", [3.35, 6.9])
+def test_the_figure_takes_a_look_and_nothing_is_clipped(found, width):
+    records = records_of(found, diagnosis={"converged": False})
+    figure = plot_geometry(found, records, look=Look(width=width, title="A title", font_size=9))
+    assert (figure.get_figwidth(), figure.get_suptitle()) == (width, "A title")
+    assert len({axes.get_subplotspec().colspan.start for axes in figure.axes}) == round(width / 2)
+    assert figure.axes[1].get_xticklabels()[0].get_fontsize() == pytest.approx(9 / 8 * 7)
+    assert figure.legends[0].get_texts()[-1].get_text() == "hollow: not converged"
+    figure.draw_without_rendering()
+    box = figure.get_tightbbox()  # inches
+    assert box.x0 > -0.01 and box.x1 < width + 0.01 and box.y0 > -0.01
+    boxes = [axes.title.axes.get_tightbbox() for axes in figure.axes]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def test_axes_of_ones_own_are_one_per_panel(found):
+    own = Figure(figsize=(8, 5), layout="constrained")
+    places = list(own.subplots(2, 3).flat)
+    assert plot_geometry(found, records_of(found), ax=places) is own
+    assert all(axes.has_data() for axes in places)
+    assert [axes.get_legend() is not None for axes in places] == [False] * 5 + [True]
+    alone = plot_geometry(found, panel="rank", look=Look(title="Rank"))
+    assert alone.axes[0].get_title(loc="left") == "Rank"
+
+
+def test_refits_on_resamples_are_no_probes_to_draw(found):
+    records = [*records_of(found), *records_of(found, resample=1)]
+    assert len(plot_geometry(found, records, panel="score").legends[0].get_texts()) == 1
 
 
 @pytest.mark.parametrize("panel", PANELS)
@@ -160,8 +199,10 @@ def test_one_panel_is_drawn_where_it_is_wanted(found, panel):
 
 
 def test_what_cannot_be_drawn_says_why(found):
-    with pytest.raises(OptionError, match="ax is one panel"):
+    with pytest.raises(OptionError, match=r"5 \(cka; .*found 1; .* of these with panel="):
         plot_geometry(found, ax=new_figure(1, 1).add_subplot())
+    with pytest.raises(OptionError, match="leave one of the two out"):
+        plot_geometry(found, panel="cka", ax=new_figure(1, 1).add_subplot(), look=Look(width=3))
     with pytest.raises(UnknownNameError):
         plot_geometry(found, panel="ranks")
     with pytest.raises(RecordError, match="needs records"):
@@ -180,8 +221,15 @@ def test_the_command_prints_and_draws(root, tmp_path):
     text = done("geometry", MODEL, TASK, "--cache", root, "--rows", "40", "--json").out
     (tmp_path / "g.json").write_text(text)
     drawn = tmp_path / "g.png"
-    again = done("geometry", tmp_path / "g.json", "--json", "-o", drawn).out
+    look = ("-o", drawn, "--width", 6, "--title", "A title", "--font-size", 9)
+    again = done("geometry", tmp_path / "g.json", "--json", *look).out
     assert json.loads(again) == json.loads(text)
-    assert drawn.stat().st_size > 10_000
+    with Image.open(drawn) as image:
+        assert image.size[0] == 1200
+    assert refused("geometry", tmp_path / "g.json", *look[2:]).startswith("--width is for the fig")
     said = refused("geometry", MODEL, TASK, "--probes", "x.jsonl", "--cache", root)
     assert "say where to draw it" in said
+    said = refused("geometry", tmp_path / "g.json", "--rows", "40")
+    assert said.startswith("--rows: ") and "nothing is measured again" in said
+    bad = ("--cache", root, "-o", tmp_path / "g.gif")
+    assert "cannot write a figure as '.gif'" in refused("geometry", MODEL, TASK, *bad)

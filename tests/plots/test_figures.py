@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import matplotlib
 import pytest
 
 from probekit import plot_depth, plot_fewshot
@@ -54,12 +53,11 @@ def test_samples_cover_every_plot():
 @pytest.mark.parametrize(
     "options",
     [
-        {"seeds": 1},
-        {"seeds": 5, "model": LONG},
+        {"seeds": 2, "model": LONG},
         {"heads": ("last", "p32"), "n_blocks": 30, "task": "wikiann/de", "model": LONG},
-        {"diagnosis": TROUBLES, "select": "dev", "test_score": None},
+        {"seeds": 1, "diagnosis": TROUBLES, "select": "dev", "test_score": None},
     ],
-    ids=["one seed", "long name", "31 layers", "troubles"],
+    ids=["long name", "31 layers", "one seed with troubles"],
 )
 def test_no_text_is_clipped_or_overlaps_its_neighbour(name, options):
     figure = PLOTS[name](SAMPLES[name](**options))
@@ -77,13 +75,6 @@ def test_no_text_is_clipped_or_overlaps_its_neighbour(name, options):
         box = legend.get_window_extent(renderer)
         assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= page.x1 + 1
         assert all(not box.overlaps(axes.get_window_extent(renderer)) for axes in figure.axes)
-
-
-@pytest.mark.parametrize("name", PLOTS)
-def test_global_settings_stay(name):
-    before = dict(matplotlib.rcParams)
-    PLOTS[name](SAMPLES[name]())
-    assert dict(matplotlib.rcParams) == before
 
 
 @pytest.mark.parametrize("name", PLOTS)

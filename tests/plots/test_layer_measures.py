@@ -130,14 +130,17 @@ def test_ablation_is_drawn_as_it_is_and_says_how():
     figure = plot_weights(records, of="ablation")
     (mesh,) = meshes_of(figure.axes[0])
     assert mesh.get_array()[0, 1:].tolist() == list(losses.values())
-    assert mesh.get_clim() == (-0.5, 0.5)
+    assert mesh.get_clim() == (-0.5, 0.5) and mesh.norm(0.0) == 0.5
+    assert mesh.norm(0.02) == pytest.approx(0.5 + 0.5 * np.arcsinh(2) / np.arcsinh(50))
+    ticks = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
+    assert ticks == ["\u22120.1", "\u22120.01", "0", "0.01", "0.1"]
     assert "the head fitted again; in nats" in _notes(figure)
     other = make_record("mean", 1, ablation=losses, ablated="mean")
     with pytest.raises(OptionError, match="--where ablated=mean or --where ablated=refit"):
         plot_weights([*records, other], of="ablation")
     ridge = make_record("mean", ablation=losses, ablated="mean", decoder="regression")
     notes = _notes(plot_weights([ridge], of="ablation"))
-    assert "its rows set to their mean; in squared error" in notes
+    assert "the layer's rows at their mean; in squared error" in notes
 
 
 def test_weights_before_training():

@@ -13,14 +13,7 @@ from tests.results.samples import HEADS, make_record
 
 ROOT = Path(__file__).parents[2]
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
-WRITE = """
-import sys
-from tests.plots.test_save import figures
-from probekit import save_figure
-for name, figure in figures().items():
-    for suffix in (".png", ".svg", ".pdf"):
-        save_figure(figure, f"{sys.argv[1]}/{name}{suffix}")
-"""
+WRITE = "import sys; from tests.plots.test_save import write; write(sys.argv[1])"
 
 
 def figures():
@@ -28,12 +21,16 @@ def figures():
     return {"weights": plot_weights([make_record(h) for h in HEADS]), "depth": plot_depth(depths)}
 
 
+def write(folder):
+    for name, figure in figures().items():
+        for suffix in MAGIC:
+            save_figure(figure, f"{folder}/{name}{suffix}")
+
+
 def test_same_figure_gives_same_bytes_in_another_process(tmp_path):
-    for number in range(2):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", WRITE, str(tmp_path / str(number))], cwd=ROOT
-        )
-        assert done.returncode == 0
+    write(tmp_path / "0")
+    other = [sys.executable, "-W", "error", "-c", WRITE, str(tmp_path / "1")]
+    assert subprocess.run(other, cwd=ROOT).returncode == 0
     written = sorted((tmp_path / "0").iterdir())
     assert len(written) == 6
     for path in written:

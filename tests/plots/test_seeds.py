@@ -36,23 +36,15 @@ def _texts(figure):
 
 
 @pytest.mark.parametrize("kind", sorted(PLOTS))
-@pytest.mark.parametrize("diverged", [0, 1])
-def test_every_figure_says_how_many_seeds_and_diverged_runs(kind, diverged):
-    make = RECORDS.get(kind, lambda: [make_record("p32", seed) for seed in range(3)])
-    records = make()
-    object.__setattr__(records[-1], "diverged", bool(diverged))
-    text = _texts(PLOTS[kind](records))
-    assert "3 seeds" in text
-    assert (f"; 1 of {len(records)} runs diverged" in text) == bool(diverged)
-
-
-@pytest.mark.parametrize("kind", sorted(PLOTS))
-def test_every_figure_says_what_is_wrong_with_some_runs(kind):
+def test_every_figure_says_how_many_seeds_and_what_is_wrong_with_some_runs(kind):
     records = RECORDS.get(kind, lambda: [make_record("p32", seed) for seed in range(3)])()
     fine = PLOTS[kind](records)
+    object.__setattr__(records[-1], "diverged", True)
     object.__setattr__(records[-1], "diagnosis", {"converged": False})
     marked = PLOTS[kind](records)
     for figure, count in ((fine, 0), (marked, 1)):
+        assert "3 seeds" in _texts(figure)
+        assert _texts(figure).count(f"; 1 of {len(records)} runs diverged") == count
         texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
         said = " ".join([_texts(figure), *texts])
         assert said.count("not converged") == count

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from probekit.results.comparison.evidence import score_on
 from probekit.results.comparison.judging import SAMPLES, Judged, judge, method_text
-from probekit.results.comparison.pairwise import HIGHER, LOWER, verdict_split
+from probekit.results.comparison.pairwise import HIGHER, LOWER
 from probekit.results.comparison.references import reference_text, settings, with_reference
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import Key
+from probekit.results.summaries.scored import reported_split
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def verdicts(
         OptionError: a condition is malformed, several references are as near, or too few samples.
         RecordError: nothing meets the condition, or nothing can be compared with what does.
     """
-    split = split or verdict_split(records)
+    split = split or reported_split(records)
     scored = [record for record in records if score_on(record, split) is not None]
     runs = settings(scored, origins)
     pairs = with_reference(scored, runs, against)

@@ -76,18 +76,39 @@ def resample(
     Raises:
         OptionError: fewer than 100 samples, or fewer than two sentences.
     """
-    if samples < 100:
-        raise OptionError(f"--samples {samples}: an interval needs at least 100; 10000 is usual.")
+    check_samples(samples)
     if n_sentences < 2:
         raise OptionError("a bootstrap over sentences needs at least two sentences.")
+    return scored_samples(n_sentences, score, samples=samples, seed=seed)
+
+
+def check_samples(samples: int) -> None:
+    """Refuse too few samples for an interval.
+
+    Raises:
+        OptionError: fewer than 100.
+    """
+    if samples < 100:
+        raise OptionError(f"--samples {samples}: an interval needs at least 100; 10000 is usual.")
+
+
+def scored_samples(
+    n_sentences: int, score: Callable[[Counts], PerSample], *, samples: int, seed: int
+) -> PerSample:
+    """Return the same as `resample`, whatever the numbers of samples and sentences."""
     blocks = draws(n_sentences, samples, seed)
     return np.concatenate([score(counts(block, n_sentences)) for block in blocks])
 
 
+def percentiles(found: PerSample) -> PerSample:
+    """Return the lower and the upper end of the 95 % percentile interval, shape (2, ...)."""
+    tail = (1 - CONFIDENCE) / 2
+    return np.asarray(np.quantile(found, [tail, 1 - tail], axis=0))
+
+
 def resampled(found: Differences) -> Resampled:
     """Say where a difference lies, given that of every sample."""
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(found, [tail, 1 - tail])
+    low, high = percentiles(found)
     other = min(int((found <= 0).sum()), int((found >= 0).sum()))
     return Resampled(float(low), float(high), min(1.0, 2 * (other + 1) / (len(found) + 1)))
 

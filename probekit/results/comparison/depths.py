@@ -3,13 +3,12 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import bootstrap
-from probekit.results.comparison.families import LEVEL, holm
+from probekit.results.comparison.families import LEVEL, SAMPLES_EACH, holm
 from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.summaries.grouping import grouped, series
@@ -19,7 +18,6 @@ from probekit.results.summaries.wording import neighbours, numbers_text, range_t
 logger = logging.getLogger(__name__)
 
 _SAMPLES = 2000  # of the bootstrap; more where so many depths are compared that Holm asks for it
-_SAMPLES_EACH = 80
 
 ByDepth = Mapping[int, Sequence[Record]]
 
@@ -142,16 +140,14 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
     """Test the differences of what the same seeds predicted for the same dev sentences."""
     seeds = [record.seed for record in by_depth[best]]
     runs = {
-        depth: RecordedRun(
-            text=f"depth {depth}", path=Path(group[0].predictions or ""), records=(*group,)
-        )
+        depth: RecordedRun.of(f"depth {depth}", group)
         for depth, group in by_depth.items()
         if all(record.predictions is not None for record in group)
         and [record.seed for record in group] == seeds
     }
     if best not in runs:
         return _Tested()
-    samples = max(_SAMPLES, _SAMPLES_EACH * len(runs))
+    samples = max(_SAMPLES, SAMPLES_EACH * len(runs))
     p, n = {}, 0
     try:
         for depth in runs:

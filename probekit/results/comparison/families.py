@@ -12,6 +12,10 @@ from probekit.results.summaries.interval import CONFIDENCE
 LEVEL = 1 - CONFIDENCE
 """The family-wise error: how often a family in which nothing differs has any verdict at all."""
 
+SAMPLES_EACH = 80
+"""Bootstrap samples per comparison of a family at least, so that p can be half of what Holm asks of
+the first."""
+
 K = TypeVar("K", bound=Hashable)
 
 _EXACT = 14  # seeds of which all signs are tried: 16,384 of them

@@ -10,15 +10,13 @@ import numpy as np
 from probekit.results.comparison.bootstrap import resampled
 from probekit.results.comparison.crossed import crossed
 from probekit.results.comparison.evidence import Evidence, gather
-from probekit.results.comparison.families import LEVEL, holm, least_p, sign_flip_p
+from probekit.results.comparison.families import LEVEL, SAMPLES_EACH, holm, least_p, sign_flip_p
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.summaries.grouping import Key
 from probekit.results.summaries.interval import interval
 from probekit.results.summaries.wording import range_text
 
 SAMPLES = 10_000
-_SAMPLES_EACH = 80
-"""Samples per comparison of a family, so that p can be half of what Holm asks of the first."""
 
 Over = Literal["seeds and sentences", "sentences", "seeds"]
 Pair = tuple[RecordedRun, RecordedRun]
@@ -95,7 +93,7 @@ def judge(
     found = [
         one
         for together in pairs.values()
-        for one in _judged(together, split, metric, max(samples, _SAMPLES_EACH * size), seed)
+        for one in _judged(together, split, metric, max(samples, SAMPLES_EACH * size), seed)
     ]
     return family(found)
 
@@ -195,9 +193,9 @@ def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
         samples: bootstrap samples that were asked for.
     """
     tested = [one for one in found if one.p is not None]
-    samples = max(samples, _SAMPLES_EACH * len(found))
+    samples = max(samples, SAMPLES_EACH * len(found))
     by = [_by_text([one for one in tested if one.over == over], over, samples) for over in _BY]
-    size = f"all {len(tested)} corrected together (Holm 1979)" * bool(tested)
+    size = f"all {len(tested)} corrected together (Holm 1979)" * (len(tested) > 1)
     lines = ["; ".join(part for part in (*by, size) if part)]
     lines += _few_seeds(tested)
     unknown = [one for one in found if one.p is None]

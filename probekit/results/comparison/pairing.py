@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from probekit.metrics.contract import Counts
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import Differences
 from probekit.results.comparison.runs import RecordedRun
+from probekit.results.log import side_file
 from probekit.results.predictions import Content, Predicted, read_predicted
 
 _TOLERANCE = 1e-6  # relative; of a score against the one in its record
@@ -86,31 +86,20 @@ def pair(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = None) 
     choose("metric", own, METRICS)
     if metric is not None:
         choose("metric", metric, METRICS)
-    read = [[_read(run, record, split) for record in run.records] for run in (a, b)]
-    names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
-    sides = [[_renamed(one, names) for one in side] for side in read]
-    reference = sides[0][0]
-    origin = _origin(a, a.records[0])
-    for run, side in zip((a, b), sides, strict=True):
-        for record, predicted in zip(run.records, side, strict=True):
-            _check_same(reference, predicted, origin, _origin(run, record))
-    pairing = _paired(METRICS[own], sides, reference)
-    for run, scores in zip((a, b), pairing.scores(), strict=True):
-        _check_scores(run, scores, split)
+    sides = read_alike([a, b], split)
     if metric is None or metric == own:
-        return pairing
-    kind = _metric_for(metric, reference.content)
+        return _paired(METRICS[own], sides)
+    kind = _metric_for(metric, sides[0][0].content)
     for run, side in zip((a, b), sides, strict=True):
         for record, predicted in zip(run.records, side, strict=True):
             _check_scorable(kind, metric, predicted, run, record)
-    return _paired(kind, sides, reference)
+    return _paired(kind, sides)
 
 
-def _paired(
-    metric: type[Metric], sides: Sequence[Sequence[Predicted]], reference: Predicted
-) -> Pairing:
-    """Return the pairing of two sides by a metric, prepared with what is true of one of them."""
+def _paired(metric: type[Metric], sides: Sequence[Sequence[Predicted]]) -> Pairing:
+    """Return the pairing of two sides by a metric, prepared with what is true of both."""
     one, two = ([_consumed(metric, found) for found in side] for side in sides)
+    reference = sides[0][0]
     scorer = metric(_gold(reference, metric))
     return Pairing(scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
 
@@ -170,10 +159,10 @@ def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
 
 
 def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]:
-    """Read what several runs predicted of the classes of the same rows.
+    """Read what several runs predicted of the same rows.
 
     Args:
-        runs: each with a record per seed; all of one metric of classes.
+        runs: each with a record per seed; all of one metric.
         split: what they were scored on.
 
     Returns:
@@ -187,21 +176,15 @@ def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]
     """
     read = [[_read(run, record, split) for record in run.records] for run in runs]
     names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
-    sides = [
-        [
-            replace(_renamed(one, names), probabilities=one.probabilities, kept=one.kept)
-            for one in side
-        ]
-        for side in read
-    ]
+    sides = [[_renamed(one, names) for one in side] for side in read]
     reference, first = sides[0][0], runs[0]
-    assert reference.gold is not None, "classes have a gold side"
-    gold = Gold(reference.gold, reference.offsets, reference.names)
-    scorer = METRICS[first.records[0].metric](gold)
+    metric = METRICS[first.records[0].metric]
+    scorer = metric(_gold(reference, metric))
     for run, side in zip(runs, sides, strict=True):
         for record, one in zip(run.records, side, strict=True):
             _check_same(reference, one, _origin(first, first.records[0]), _origin(run, record))
-        scores = [scorer.score(one.predicted)[scorer.name] for one in side]
+    for run, side in zip(runs, sides, strict=True):
+        scores = [scorer.score(_consumed(metric, one))[scorer.name] for one in side]
         _check_scores(run, scores, split)
     return sides
 
@@ -219,7 +202,7 @@ def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
     again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
     if record.predictions is None:
         raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {again}")
-    path = _side_file(run, record.predictions)
+    path = side_file(record.predictions, run.path)
     about, splits = read_predicted(path)
     if about is not None and about.key != record.key:
         raise RecordError(
@@ -237,13 +220,6 @@ def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
             f"{splits[split].content}."
         )
     return splits[split]
-
-
-def _side_file(run: RecordedRun, recorded: str) -> Path:
-    """Return where a side file lies: as recorded, or still beside a results file that was moved."""
-    path = Path(recorded)
-    beside = run.path.parent / path.parent.name / path.name
-    return beside if beside.is_file() and not path.is_file() else path
 
 
 def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None:
@@ -281,19 +257,12 @@ def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None
 
 
 def _renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
-    """Return predictions of classes as indices into ``names``; others as they are."""
+    """Return predictions of classes as indices into ``names``; all else stays as it is."""
     if found.content != "classes":
         return found
     place = np.array([names.index(name) for name in found.names], dtype=np.int64)
     gold = None if found.gold is None else place[found.gold]
-    return replace(
-        found,
-        predicted=place[found.predicted],
-        gold=gold,
-        names=names,
-        probabilities=None,  # which are in the order of one run's own classes
-        kept=None,
-    )
+    return replace(found, predicted=place[found.predicted], gold=gold, names=names)
 
 
 def _gold(found: Predicted, metric: type[Metric]) -> AnyGold:

@@ -11,7 +11,9 @@ from probekit.results.comparison.judging import SAMPLES, Judged, judge, method_t
 from probekit.results.comparison.references import all_pairs, settings
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import without_baselines
-from probekit.results.summaries.text_layout import NOTHING, Column, Style, laid_out
+from probekit.results.summaries.scored import reported_split
+from probekit.results.summaries.text_layout import NOTHING, Column
+from probekit.results.summaries.typeset import Style, laid_out
 from probekit.results.summaries.wording import metric_text
 
 HIGHER, LOWER = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"
@@ -48,7 +50,7 @@ def compare_all(
     if metric is not None:
         choose("metric", metric, METRICS)
     heads = without_baselines(records)
-    split = split or verdict_split(heads)
+    split = split or reported_split(heads)
     scored = [record for record in heads if score_on(record, split, metric) is not None]
     if heads and not scored:
         what = "a score" if metric is None else f"the score {metric}"
@@ -56,11 +58,6 @@ def compare_all(
             f"none of {len(heads)} records has {what} on {split}; choose another --split."
         )
     return judge(all_pairs(settings(scored, origins)), split, metric, samples=samples, seed=seed)
-
-
-def verdict_split(records: Sequence[Record]) -> str:
-    """Return ``test`` where all records have a score there, which chose nothing, else ``dev``."""
-    return "test" if all(record.test_score is not None for record in records) else "dev"
 
 
 def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = SAMPLES) -> str:
@@ -93,8 +90,13 @@ def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = S
 
 
 def _below(found: Sequence[Judged], samples: int) -> list[str]:
-    metrics = " or ".join(sorted({metric_text(one.metric) for one in found}))
-    scores = f"{found[0].split} {metrics}, means over the seeds of both; all {len(found)} pairs"
+    names = sorted({one.metric for one in found})
+    metrics = " or ".join(
+        metric_text(name) + ", smaller is better" * (not scale_of(name).greater_is_better)
+        for name in names
+    )
+    pairs = f"all {len(found)} pairs" if len(found) > 1 else "the only pair"
+    scores = f"{found[0].split} {metrics}, means over the seeds of both; {pairs}"
     return [scores, *method_text(found, samples)]
 
 

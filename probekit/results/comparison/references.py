@@ -9,7 +9,7 @@ from probekit.errors import OptionError, RecordError
 from probekit.results.comparison.judging import Pair
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import Key, grouped, option_of, series
+from probekit.results.summaries.grouping import Key, grouped, names_by_key, option_of
 from probekit.results.summaries.select import condition_names, select
 from probekit.results.summaries.wording import OPTIONS, option_text, options_text
 
@@ -39,13 +39,9 @@ def settings(
         origins: the file of each record, by key, which helps to find its predictions.
     """
     origins = origins or {}
-    names = {record.key: name for name, own in series(records).items() for record in own}
+    names = names_by_key(records)
     return {
-        key: RecordedRun(
-            text=names[own[0].key],
-            path=origins.get(own[0].key, Path(own[0].predictions or "")),
-            records=tuple(sorted(own, key=lambda record: record.seed)),
-        )
+        key: RecordedRun.of(names[own[0].key], own, origins.get(own[0].key))
         for key, own in grouped(records, tuple(OPTIONS)).items()
     }
 
@@ -59,9 +55,14 @@ def all_pairs(runs: Mapping[Key, RecordedRun]) -> dict[Key, list[Pair]]:
     together = _by_data(runs, SAME_DATA)
     pairs = {data: list(combinations(own, 2)) for data, own in together.items() if len(own) > 1}
     if not pairs:
+        none = (
+            "one setting, and a pair needs two"
+            if len(runs) == 1
+            else f"{len(runs)} settings, no two of which were run on the same data"
+        )
         raise RecordError(
-            f"{len(runs)} settings, no two of which were run on the same data: pairs share model, "
-            "task, labels, shots and fraction. Give the records of several heads."
+            f"{none}: pairs share model, task, labels, shots and fraction. Give the records of "
+            "several heads."
         )
     return pairs
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from probekit.errors import RecordError
 from probekit.results import Record, load_records, select
@@ -12,8 +12,8 @@ from probekit.results.summaries.grouping import (
     check_seeds,
     distinguishing,
     grouped,
+    names_by_key,
     option_of,
-    series,
     varying,
 )
 from probekit.results.summaries.wording import listed_text, value_text
@@ -35,6 +35,18 @@ class RecordedRun:
     text: str
     path: Path
     records: tuple[Record, ...]
+
+    @classmethod
+    def of(cls, text: str, records: Sequence[Record], path: Path | None = None) -> Self:
+        """Return the run of some records, one per seed in any order.
+
+        Args:
+            text: what messages call it.
+            records: of one setting.
+            path: the results file; where it is not known, predictions lie where they were written.
+        """
+        ordered = tuple(sorted(records, key=lambda record: record.seed))
+        return cls(text=text, path=path or Path(ordered[0].predictions or ""), records=ordered)
 
     @property
     def seeds(self) -> list[int]:
@@ -64,8 +76,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
             raise RecordError(f"{text}: no record has a key that starts with {key!r}.")
     _check_one_setting(records, text, parts)
     check_seeds(records, text)
-    ordered = sorted(records, key=lambda record: record.seed)
-    return RecordedRun(text=text, path=Path(file), records=tuple(ordered))
+    return RecordedRun.of(text, records, Path(file))
 
 
 def _split(text: str) -> tuple[str, list[str]]:
@@ -116,11 +127,7 @@ def differing(a: RecordedRun, b: RecordedRun) -> dict[str, tuple[Any, Any]]:
 
 def run_names(a: RecordedRun, b: RecordedRun) -> tuple[str, str]:
     """Return a name for either run: its head, and whatever tells it from the other one."""
-    named = {
-        record.key: name
-        for name, records in series([*a.records, *b.records]).items()
-        for record in records
-    }
+    named = names_by_key([*a.records, *b.records])
     one, two = named[a.records[0].key], named[b.records[0].key]
     if one != two:
         return one, two

@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 
-from probekit.base.numbers.seeding import numpy_generator
 from probekit.metrics.contract import Counts
+from probekit.results.overthinking.choosers import choosers, chosen_on
 from probekit.results.overthinking.depth_predictions import DepthPredictions
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.shares import mean_of_rows
-
-Mask = Bool[np.ndarray, " sentences"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +37,6 @@ class ChosenDepth:
     p: tuple[float, ...]
 
 
-def halves(n_sentences: int, seed: int) -> tuple[Mask, Mask]:
-    """Return two halves of a split's sentences, which the seed alone decides."""
-    order = numpy_generator(seed, "halves", n_sentences).permutation(n_sentences)
-    first = np.zeros(n_sentences, bool)
-    first[order[: (n_sentences + 1) // 2]] = True
-    return first, ~first
-
-
 def choose_depth(
     reported: DepthPredictions, dev: DepthPredictions | None, bootstrap: Bootstrap
 ) -> ChosenDepth:
@@ -70,7 +60,7 @@ def choose_depth(
     used = [reported.depths[place] for place in dict.fromkeys(places.tolist())]
     return ChosenDepth(
         depths=tuple(used),
-        chosen_on="halves" if dev is None else dev.split,
+        chosen_on=chosen_on(dev),
         repairs=estimates[0],
         breaks=estimates[1],
         net=estimates[2],
@@ -83,13 +73,9 @@ def _places(
     reported: DepthPredictions, dev: DepthPredictions | None, seed: int
 ) -> Int64[np.ndarray, " sentences"]:
     """Return the place among the depths that stands in for the last one, by sentence."""
-    if dev is not None:
-        place = best_place(dev, np.ones((1, dev.n_sentences)))
-        return np.full(reported.n_sentences, place)
     places = np.zeros(reported.n_sentences, np.int64)
-    one, two = halves(reported.n_sentences, seed)
-    for judged, choosing in ((one, two), (two, one)):
-        places[judged] = best_place(reported, choosing[None].astype(np.float64))
+    for one in choosers(reported, dev, seed):
+        places[one.judged] = best_place(one.on, one.choosing)
     return places
 
 

@@ -61,6 +61,25 @@ class DepthCurve:
         return [record for run in self.runs for record in run.records]
 
 
+@dataclass(frozen=True, kw_only=True)
+class CurveReport:
+    """What is reported of one curve begins with whose it is.
+
+    Attributes:
+        name: of the curve: the head, and what else tells it from the others.
+        model: name of the backbone.
+        task: name of the task.
+        label: label column.
+        split: the split that is reported.
+    """
+
+    name: str
+    model: str
+    task: str
+    label: str
+    split: str
+
+
 def resample_of(depth: int) -> int:
     """Return the number of the resample on which the probe of an earlier depth is fitted.
 
@@ -90,34 +109,39 @@ def depth_curves(
             "no record is of a probe at a truncated depth; run `probekit depth MODEL TASK` first."
         )
     fitted = [one for one in truncated if one.resample is not None]
+    tasks = grouped(probes, _TASK)
     return [
-        _curve(name, own, fitted if refits else None, path)
-        for task in grouped(probes, _TASK).values()
+        _curve(name, f" ({', '.join(map(str, of))})" * (len(tasks) > 1), own,
+               fitted if refits else None, path)
+        for of, task in tasks.items()
         for name, own in series(task, given=["depth"]).items()
-    ]
+    ]  # fmt: skip
 
 
 def _curve(
     name: str,
+    of: str,
     probes: Sequence[Record],
     refits: Sequence[Record] | None,
     path: str | Path | None,
 ) -> DepthCurve:
-    by_depth = {depth: _run(name, depth, own, path) for depth, own in _by_depth(probes).items()}
-    _check_depths(name, by_depth)
+    """Return a curve; messages say which task it is ``of`` where there are several."""
+    said = name + of
+    by_depth = {depth: _run(said, depth, own, path) for depth, own in _by_depth(probes).items()}
+    _check_depths(said, by_depth)
     if refits is None:
         return DepthCurve(name=name, probes=by_depth)
     *earlier, last = by_depth
     found = {_key(one): one for one in refits}
     wanted = {
-        (at, of): [_key_of_refit(one, resample_of(of)) for one in by_depth[at].records]
-        for of in earlier
-        for at in (of, last)
+        (at, own): [_key_of_refit(one, resample_of(own)) for one in by_depth[at].records]
+        for own in earlier
+        for at in (own, last)
     }
-    _check_refits(name, by_depth, wanted, found)
+    _check_refits(said, by_depth, wanted, found)
     runs = {
-        (at, of): _run(f"{name}, resample {resample_of(of)}", at, [found[k] for k in keys], path)
-        for (at, of), keys in wanted.items()
+        (at, own): _run(f"{said}, resample {resample_of(own)}", at, [found[k] for k in keys], path)
+        for (at, own), keys in wanted.items()
     }
     return DepthCurve(
         name=name,
@@ -132,10 +156,9 @@ def _by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
 
 
 def _run(name: str, depth: int, records: Sequence[Record], path: str | Path | None) -> RecordedRun:
-    check_seeds(records, f"{name}, depth {depth}")
-    ordered = tuple(sorted(records, key=lambda record: record.seed))
-    file = Path(ordered[0].predictions or "") if path is None else Path(path)
-    return RecordedRun(text=f"{name}, depth {depth}", path=file, records=ordered)
+    text = f"{name}, depth {depth}"
+    check_seeds(records, text)
+    return RecordedRun.of(text, records, None if path is None else Path(path))
 
 
 def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:
@@ -188,9 +211,10 @@ def _check_refits(
     missing = [at for at, keys in wanted.items() if not all(key in found for key in keys)]
     if missing:
         depth, of = missing[0]
+        seeds = len(by_depth[depth].seeds)
         raise RecordError(
             f"{name}: {len(missing)} of {len(wanted)} refits on bootstrap resamples are missing, "
             f"the first of depth {depth} on resample {resample_of(of)}: the level of chance is "
             "measured with them. Run `probekit overthinking MODEL TASK` with the options of these "
-            f"runs ({len(by_depth)} depths, {len(by_depth[depth].seeds)} seeds)."
+            f"runs ({len(by_depth)} depths, {seeds} seed{'s' * (seeds > 1)})."
         )

@@ -90,12 +90,10 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
             split, other sentences or labels, or do not give the scores of their records.
         MissingFileError: a side file does not exist.
     """
-    metric = METRICS[curve.records[0].metric]
-    if not issubclass(metric, ClassMetric):
-        raise RecordError(
-            f"{curve.name}: a prediction is right or wrong where labels are classes, and "
-            f"{metric.name} scores {metric.consumes}; choose a task with classes."
-        )
+    record = curve.records[0]
+    metric = metric_of_classes(
+        record.metric, f"{curve.name} ({record.model}, {record.task}, {record.label})"
+    )
     runs = curve.runs
     sides = dict(zip((run.text for run in runs), read_alike(runs, split), strict=True))
     probes, refits, chance = (
@@ -117,15 +115,29 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
     )
 
 
+def metric_of_classes(name: str, what: str) -> type[ClassMetric]:
+    """Return a metric by which a prediction is right or wrong.
+
+    Args:
+        name: name of the metric.
+        what: whose it is, for the message.
+
+    Raises:
+        RecordError: it scores values or losses.
+    """
+    metric = METRICS[name]
+    if not issubclass(metric, ClassMetric):
+        raise RecordError(
+            f"{what}: a prediction is right or wrong where labels are classes, and {metric.name} "
+            f"scores {metric.consumes}; choose a task with classes, of a records file with --where "
+            "task=TASK."
+        )
+    return metric
+
+
 def _stacked(groups: Sequence[Sequence[Predicted]]) -> Classes:
     """Return predictions by depth and seed as one array."""
     return np.stack([[one.predicted for one in group] for group in groups], axis=1)
-
-
-def reported_split(curve: DepthCurve, split: str | None = None) -> str:
-    """Return the split that is reported: test, which chose nothing, where all have it, else dev."""
-    tested = all(record.test_score is not None for record in curve.records)
-    return split or ("test" if tested else "dev")
 
 
 def probabilities_of(

@@ -11,12 +11,13 @@ from jaxtyping import Float64
 
 from probekit.errors import OptionError
 from probekit.metrics.contract import Counts
+from probekit.results.overthinking.choosers import choosers, chosen_on
+from probekit.results.overthinking.depth_curves import CurveReport
 from probekit.results.overthinking.depth_predictions import DepthPredictions
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.exit_rules import RULES, Exits, oracle
 from probekit.results.overthinking.exit_thresholds import (
     FittedRule,
-    judged_parts,
     layers_of,
     score_of,
 )
@@ -60,15 +61,10 @@ class ExitCurve:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlyExit:
+class EarlyExit(CurveReport):
     """Early exit of one curve.
 
     Attributes:
-        name: of the curve.
-        model: name of the backbone.
-        task: name of the task.
-        label: label column.
-        split: the split that is reported.
         metric: the metric.
         chosen_on: the split that chose thresholds, or ``halves``: each half of the reported split
             has those of the other.
@@ -80,11 +76,6 @@ class EarlyExit:
         curves: each rule over all of its thresholds.
     """
 
-    name: str
-    model: str
-    task: str
-    label: str
-    split: str
     metric: str
     chosen_on: str
     tolerance: float
@@ -115,17 +106,18 @@ def measure_exits(
         tolerance: loss of score that is allowed, in the metric: 0.01 is one point of a percentage.
 
     Raises:
-        OptionError: the tolerance is negative.
+        OptionError: the tolerance is below 0 or above 1.
         RecordError: the side files hold no probabilities.
     """
-    if not tolerance >= 0:
-        raise OptionError(f"--tolerance {tolerance}: a loss of score is 0 or more; 0.01 is usual.")
-    parts = judged_parts(reported, dev, bootstrap.seed)
+    check_tolerance(tolerance)
+    choosing = choosers(reported, dev, bootstrap.seed)
     chosen: dict[str, list[Exits]] = {}
     words: dict[str, tuple[str, ...]] = {}
     curves = []
     for name, rule in RULES.items():
-        found = [FittedRule.of(rule, reported, parts, seed) for seed in range(len(reported.seeds))]
+        found = [
+            FittedRule.of(rule, reported, choosing, seed) for seed in range(len(reported.seeds))
+        ]
         picks = [one.choose(tolerance) for one in found]
         chosen[name] = [one.exits(pick) for one, pick in zip(found, picks, strict=True)]
         said = [w for one, pick in zip(found, picks, strict=True) for w in one.words(pick)]
@@ -143,7 +135,7 @@ def measure_exits(
         label=record.label,
         split=reported.split,
         metric=reported.scorer.name,
-        chosen_on="halves" if dev is None else dev.split,
+        chosen_on=chosen_on(dev),
         tolerance=tolerance,
         depths=reported.depths,
         n_sentences=reported.n_sentences,
@@ -153,11 +145,24 @@ def measure_exits(
     )
 
 
+def check_tolerance(tolerance: float) -> None:
+    """Refuse a loss that no score can have.
+
+    Raises:
+        OptionError: it is below 0 or above 1, as one in percent is.
+    """
+    if not 0 <= tolerance <= 1:
+        raise OptionError(
+            f"--tolerance {tolerance}: a loss of score is from 0 to 1, where 0.01 is one point of "
+            "a percentage, and usual."
+        )
+
+
 def _curve(name: str, reported: DepthPredictions, found: Sequence[FittedRule]) -> ExitCurve:
     every = np.ones((1, reported.n_sentences))
     layers, scores = [], []
     for level in range(len(found[0].thresholds[0])):
-        places = [one.exits([level] * len(one.parts)) for one in found]
+        places = [one.exits([level] * len(one.choosers)) for one in found]
         layers.append(np.mean([layers_of(reported, one, every)[0] for one in places]))
         score = [score_of(reported, s, one, every)[0] for s, one in enumerate(places)]
         scores.append(np.mean(score))

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from probekit.errors import OptionError
 from probekit.metrics.contract import Counts
-from probekit.results.comparison.bootstrap import counts, draws
-from probekit.results.summaries.interval import CONFIDENCE
+from probekit.results.comparison.bootstrap import check_samples, percentiles, scored_samples
 
 Statistics = Callable[[Counts], Float64[np.ndarray, "samples k"]]
 """How often each sentence occurs in each sample, to k numbers of each sample."""
@@ -57,21 +55,12 @@ class Bootstrap:
 
     def __post_init__(self) -> None:
         """Refuse too few samples for an interval."""
-        if self.samples < 100:
-            raise OptionError(
-                f"--samples {self.samples}: an interval needs at least 100; 10000 is usual."
-            )
+        check_samples(self.samples)
 
     def estimates(self, n_sentences: int, statistics: Statistics) -> list[Estimate]:
         """Return each of some statistics with its interval."""
         point = statistics(np.ones((1, n_sentences)))[0]
-        found = np.concatenate(
-            [
-                statistics(counts(block, n_sentences))
-                for block in draws(n_sentences, self.samples, self.seed)
-            ]
-        )
-        tail = (1 - CONFIDENCE) / 2
-        low, high = np.quantile(found, [tail, 1 - tail], axis=0)
+        found = scored_samples(n_sentences, statistics, samples=self.samples, seed=self.seed)
+        low, high = percentiles(found)
         each = zip(point.tolist(), low.tolist(), high.tolist(), strict=True)
         return [Estimate(*one) for one in each]

@@ -31,7 +31,7 @@ class ShownRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example:
+class ShownExample:
     """One sentence, as the first seed's probes see it.
 
     Attributes:
@@ -57,7 +57,7 @@ class Example:
         return tuple(first or [row for row in self.rows if len(set(row.predicted)) > 1])
 
 
-def choose_examples(found: DepthPredictions, count: int, seed: int = 0) -> list[Example]:
+def choose_examples(found: DepthPredictions, count: int, seed: int = 0) -> list[ShownExample]:
     """Return some sentences in an order that the seed decides, destructive ones first.
 
     Args:
@@ -69,8 +69,7 @@ def choose_examples(found: DepthPredictions, count: int, seed: int = 0) -> list[
         OptionError: a negative number.
         RecordError: the side files hold no texts or no probabilities.
     """
-    if count < 0:
-        raise OptionError(f"--examples {count}: give the number of sentences, 0 or more.")
+    check_count(count)
     if count == 0:
         return []
     reference = found.found[0][0]
@@ -90,6 +89,16 @@ def choose_examples(found: DepthPredictions, count: int, seed: int = 0) -> list[
     return [_example(found, place, right, probability) for place in ordered]
 
 
+def check_count(count: int) -> None:
+    """Refuse a negative number of examples.
+
+    Raises:
+        OptionError: it is one.
+    """
+    if count < 0:
+        raise OptionError(f"--examples {count}: give the number of sentences, 0 or more.")
+
+
 def _of_predicted(found: DepthPredictions) -> Float[np.ndarray, "depths rows"]:
     """Return the probability of what each depth predicts; NaN where it was not kept."""
     values = []
@@ -106,7 +115,7 @@ def _example(
     place: int,
     right: np.ndarray,
     probability: Float[np.ndarray, "depths rows"],
-) -> Example:
+) -> ShownExample:
     reference, gold = found.found[0][0], found.scorer.gold
     text = reference.texts[place]
     start, stop = gold.offsets[place : place + 2].tolist()
@@ -123,7 +132,7 @@ def _example(
         )
         for row in range(start, stop)
     )
-    return Example(
+    return ShownExample(
         id=reference.ids[place],
         text=text if isinstance(text, str) else text[0] if paired else " ".join(text),
         text_pair=text[1] if paired else None,

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.contract import Counts
+from probekit.results.overthinking.depth_curves import CurveReport
 from probekit.results.overthinking.depth_predictions import DepthPredictions
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 
@@ -20,15 +21,10 @@ HEAD = "scalar-mix"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpectedLayer:
+class ExpectedLayer(CurveReport):
     """Where the score of scalar mixes up to a depth is gained; means over the seeds.
 
     Attributes:
-        name: of the curve.
-        model: name of the backbone.
-        task: name of the task.
-        label: label column.
-        split: the split that was scored.
         metric: the metric.
         depths: ascending.
         scores: score of the mix up to each depth.
@@ -38,11 +34,6 @@ class ExpectedLayer:
             weighted by differences that add up to nothing has no meaning.
     """
 
-    name: str
-    model: str
-    task: str
-    label: str
-    split: str
     metric: str
     depths: tuple[int, ...]
     scores: Sequence[float]

@@ -6,31 +6,22 @@ from pathlib import Path
 
 from probekit.base.registry import choose
 from probekit.results.overthinking.chosen_depth import ChosenDepth, choose_depth
-from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
-from probekit.results.overthinking.depth_predictions import (
-    DepthPredictions,
-    read_depths,
-    reported_split,
-)
+from probekit.results.overthinking.depth_curves import CurveReport, DepthCurve, depth_curves
+from probekit.results.overthinking.depth_predictions import DepthPredictions, read_depths
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
-from probekit.results.overthinking.examples import Example, choose_examples
+from probekit.results.overthinking.examples import ShownExample, choose_examples
 from probekit.results.overthinking.expected_layer import HEAD, ExpectedLayer, expected_layer
 from probekit.results.overthinking.shares import Share, mean_of_rows, shares
 from probekit.results.record import Record
-from probekit.results.summaries.scored import SCORE_OF
+from probekit.results.summaries.scored import SCORE_OF, reported_split
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overthinking:
+class Overthinking(CurveReport):
     """Overthinking of one head on one task; shares are of all rows, means over the seeds.
 
     Attributes:
-        name: of the curve: the head, and what else tells it from the others.
-        model: name of the backbone.
-        task: name of the task.
-        label: label column.
-        split: the split that is reported.
         depths: ascending; the last is that of the whole model.
         n_sentences: sentences of the split, which the intervals are over.
         n_rows: what has a label in them.
@@ -42,11 +33,6 @@ class Overthinking:
         examples: sentences to look at.
     """
 
-    name: str
-    model: str
-    task: str
-    label: str
-    split: str
     depths: tuple[int, ...]
     n_sentences: int
     n_rows: int
@@ -55,7 +41,7 @@ class Overthinking:
     right: Estimate
     shares: tuple[Share, ...]
     chosen: ChosenDepth
-    examples: tuple[Example, ...] = ()
+    examples: tuple[ShownExample, ...] = ()
 
 
 def overthinking(
@@ -132,7 +118,7 @@ def early_exit(
         seed: of the bootstrap, and of the halves of a split.
 
     Raises:
-        OptionError: too few samples, or a negative tolerance.
+        OptionError: too few samples, or a tolerance below 0 or above 1.
         UnknownNameError: no such split.
         RecordError: depths, predictions, probabilities or classes are missing.
         MissingFileError: a side file of predictions does not exist.
@@ -166,7 +152,7 @@ def expected_layers(
     bootstrap = Bootstrap(samples=samples, seed=seed)
     curves = depth_curves([record for record in records if record.head == HEAD], path=path)
     return [
-        expected_layer(read_depths(curve, reported_split(curve, split)), bootstrap)
+        expected_layer(read_depths(curve, split or reported_split(curve.records)), bootstrap)
         for curve in curves
     ]
 
@@ -177,7 +163,7 @@ def read_reported(
     """Return the predictions for the split that is reported, and for dev where that chooses."""
     if split is not None:
         choose("split", split, SCORE_OF)
-    reported = read_depths(curve, reported_split(curve, split))
+    reported = read_depths(curve, split or reported_split(curve.records))
     if reported.split == "dev":
         return reported, None
     probes_alone = DepthCurve(name=curve.name, probes=curve.probes)

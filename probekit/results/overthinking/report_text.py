@@ -5,9 +5,10 @@ from itertools import groupby
 
 from probekit.metrics import scale_of
 from probekit.results.overthinking.chosen_depth import ChosenDepth
+from probekit.results.overthinking.depth_curves import CurveReport
 from probekit.results.overthinking.early_exit import EarlyExit, ExitPoint
 from probekit.results.overthinking.estimates import Estimate
-from probekit.results.overthinking.examples import Example, ShownRow
+from probekit.results.overthinking.examples import ShownExample, ShownRow
 from probekit.results.overthinking.exit_rules import TEXTS
 from probekit.results.overthinking.expected_layer import ExpectedLayer
 from probekit.results.overthinking.measure import Overthinking
@@ -60,7 +61,7 @@ def _title_text(found: Overthinking | EarlyExit) -> str:
     )
 
 
-def _said(found: Overthinking | EarlyExit | ExpectedLayer) -> str:
+def _said(found: CurveReport) -> str:
     return ", ".join([model_text(found.model), found.task, found.label, found.split])
 
 
@@ -133,14 +134,14 @@ def _expected_text(found: ExpectedLayer) -> str:
     )
 
 
-def _example_text(example: Example) -> str:
+def _example_text(example: ShownExample) -> str:
     pair = [f"  {example.text_pair}"] if example.text_pair is not None else []
     head = [f"\n{example.id} (seed {example.seed})", f"  {example.text}", *pair]
     told = example.told or example.rows[:1]
     return "\n".join([*head, *(_row_text(example, row) for row in told)])
 
 
-def _row_text(example: Example, row: ShownRow) -> str:
+def _row_text(example: ShownExample, row: ShownRow) -> str:
     """Return what is predicted from depth to depth; equal neighbours are told together."""
     # Predictions A A B of the depths 0, 1, 2 with 0.6, 0.7 and 0.9: "0-1 A (0.60-0.70), 2 B (0.90)"
     places = groupby(range(len(row.predicted)), key=lambda place: row.predicted[place])
@@ -170,7 +171,7 @@ def _exit_text(found: EarlyExit) -> str:
         Column("leaves at", [_thresholds(point) for point in points], words=True),
         Column(f"{found.split} {metric_text(found.metric)}",
                [point.score.text(scale.factor) for point in points]),
-        Column("loss", [point.loss.text(scale.factor, signed=True) for point in points]),
+        Column("lost", [point.loss.text(scale.factor, signed=True) for point in points]),
         Column("mean layers", [point.layers.text(decimals=2) for point in points]),
         Column("% saved", [point.saved.text(100) for point in points]),
     ]  # fmt: skip
@@ -180,7 +181,7 @@ def _exit_text(found: EarlyExit) -> str:
         else f"thresholds are chosen on {found.chosen_on}"
     )
     note = (
-        f"{how}: the fewest layers for a loss of at most {found.tolerance * scale.factor:g} there; "
+        f"{how}: the fewest layers that lose at most {found.tolerance * scale.factor:g} there; "
         f"{_INTERVALS}"
     )
     return f"{_title_text(found)}\n\n{text_table(columns)}\n{note}\n"

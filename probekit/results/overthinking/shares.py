@@ -31,7 +31,7 @@ from probekit.results.overthinking.estimates import Bootstrap, Estimate, Statist
 
 Rows = Float64[np.ndarray, "seeds rows"]
 
-MEASURES = ("wasteful", "destructive", "cumulative")
+NAMES = ("wasteful", "destructive", "cumulative", "layers wasted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class Share:
     """One kind of overthinking, as shares of all rows, means over the seeds.
 
     Attributes:
-        name: of `MEASURES`, or ``layers wasted``, whose unit are layers: the last depth less the
-            earliest that is right, mean over the wasteful rows.
+        name: of `NAMES`. The unit of ``layers wasted`` are layers: the last depth less the earliest
+            that is right, mean over the wasteful rows.
         share: by the probes themselves.
         refitted: by the earlier depths' refits.
         chance: by refits of the last depth in their place.
@@ -92,7 +92,7 @@ class SharesByDepth:
 
 
 def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
-    """Return the shares of `MEASURES` and the layers wasted, with what they exceed chance by."""
+    """Return the shares of `NAMES`, with what they exceed chance by."""
     assert found.refits is not None and found.chance is not None, "read without refits"
     sides = [found.predicted[:, :-1], found.refits, found.chance]
     sums = [_sums(found, *_earlier(found, found.hits(side))) for side in sides]
@@ -104,8 +104,7 @@ def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
         return np.hstack([own, refitted, *levels])
 
     estimates = bootstrap.estimates(found.n_sentences, statistics)
-    names = (*MEASURES, "layers wasted")
-    columns = [estimates[n : n + len(names)] for n in range(0, len(estimates), len(names))]
+    columns = [estimates[n : n + len(NAMES)] for n in range(0, len(estimates), len(NAMES))]
     return [
         Share(
             name=name,
@@ -117,7 +116,7 @@ def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
             beyond_guessing=beyond,
         )
         for name, own, refitted, chance, excess, guessing, beyond in zip(
-            names, *columns, strict=True
+            NAMES, *columns, strict=True
         )
     ]
 

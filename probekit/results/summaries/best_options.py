@@ -10,7 +10,7 @@ from probekit.errors import OptionError, RecordError
 from probekit.metrics import scale_of
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK
-from probekit.results.summaries.grouping import Key, grouped, series, varying
+from probekit.results.summaries.grouping import Key, grouped, names_by_key, varying
 from probekit.results.summaries.interval import interval
 from probekit.results.summaries.wording import OPTIONS, range_text
 
@@ -97,7 +97,7 @@ def _check_seeds(settings: dict[Key, list[Record]], group: Sequence[Record]) -> 
     texts = [", ".join(map(str, own)) for own in seeds.values()]
     if len(set(texts)) < 2:
         return
-    names = {record.key: name for name, own in series(group).items() for record in own}
+    names = names_by_key(group)
     named = [names[own[0].key] for own in settings.values()]
     other = next(place for place, text in enumerate(texts) if text != texts[0])
     raise RecordError(

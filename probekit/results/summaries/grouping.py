@@ -147,6 +147,11 @@ def series(
     return dict(zip(texts, groups.values(), strict=True))
 
 
+def names_by_key(records: Sequence[Record]) -> dict[str, str]:
+    """Return what tells each record from others of another setting, by its key."""
+    return {record.key: name for name, own in series(records).items() for record in own}
+
+
 def full_depth(records: Sequence[Record]) -> list[Record]:
     """Return the records that are not of a truncated depth; all where there are no others."""
     return [record for record in records if record.depth is None] or list(records)

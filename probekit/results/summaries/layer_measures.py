@@ -178,4 +178,4 @@ def one_ablation(records: Sequence[Record]) -> str:
             "some records leave a layer out by its mean and others by fitting again, which are two "
             "measures; choose one: --where ablated=mean or --where ablated=refit."
         )
-    return "its rows set to their mean" if ways == {BY_MEAN} else "the head fitted again"
+    return "the layer's rows at their mean" if ways == {BY_MEAN} else "the head fitted again"

@@ -71,10 +71,10 @@ def _distances(members: Sequence[Record]) -> str:
     if moved:
         mean = interval(moved)
         half = "" if mean.half is None else f" ± {mean.half:.3f}"
-        parts.append(f"weights {mean.mean:.3f}{half} from those before training")
+        parts.append(f"training moved weights by {mean.mean:.3f}{half}")
     if apart:  # neither a single seed, nor seeds that decide nothing
         earlier = "" if before is None else f" (before training {before:.3f})"
-        parts.append(f"seeds {apart:.3f} from each other{earlier}")
+        parts.append(f"seeds are {apart:.3f} apart{earlier}")
     return ", ".join(parts)
 
 

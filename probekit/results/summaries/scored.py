@@ -42,13 +42,15 @@ def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
     return found
 
 
-def shown(records: Sequence[Record], split: Scored | None) -> tuple[list[Record], Scored]:
-    """Return the records with a score on a split, and the split.
-
-    Unset it is test, which chose nothing, where all of them have a score there, else dev.
-    """
+def reported_split(records: Sequence[Record]) -> Scored:
+    """Return test, which chose nothing, where all of some records have a score there, else dev."""
     tested = [record.test_score is not None for record in records]
-    split = split or ("test" if tested and all(tested) else "dev")
+    return "test" if tested and all(tested) else "dev"
+
+
+def shown(records: Sequence[Record], split: Scored | None) -> tuple[list[Record], Scored]:
+    """Return the records with a score on a split, and the split: unset the reported one."""
+    split = split or reported_split(records)
     return scored_on(records, split), split
 
 

@@ -1,25 +1,9 @@
-"""Columns of text, laid out for a terminal, a page or a program."""
+"""Columns of text, laid out for a terminal or a page."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
-from probekit.base.registry import choose
 from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.typeset import csv_table, latex_table
-
-Style = Literal["text", "markdown", "latex", "csv", "jsonl"]
-STYLES: dict[str, Style] = {
-    "text": "text",
-    "markdown": "markdown",
-    "latex": "latex",
-    "csv": "csv",
-    "jsonl": "jsonl",
-}
-
-BARE = ("csv", "jsonl")
-"""Styles that programs read: nothing stands below the table."""
 
 NOTHING = "-"
 
@@ -50,18 +34,6 @@ class Column:
         return [row.ljust(width) if self.words else row.rjust(width) for row in rows]
 
 
-def laid_out(columns: Sequence[Column], objects: Iterable[Mapping[str, Any]], style: Style) -> str:
-    """Return a table of columns in a style, or its objects as JSON lines.
-
-    Raises:
-        UnknownNameError: there is no such style.
-    """
-    choose("table style", style, STYLES)
-    if style == "jsonl":
-        return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects)
-    return _LAYOUTS[style](columns)
-
-
 def text_table(columns: Sequence[Column]) -> str:
     """Return aligned columns, two spaces apart, with a rule under the headings."""
     lines = zip(*(column.padded() for column in columns), strict=True)
@@ -74,14 +46,6 @@ def markdown_table(columns: Sequence[Column]) -> str:
     cells = zip(*(column.cells for column in columns), strict=True)
     lines = [[column.heading for column in columns], rules, *cells]
     return "".join(_markdown_line(line) for line in lines)
-
-
-_LAYOUTS: Mapping[str, Callable[[Sequence[Column]], str]] = {
-    "text": text_table,
-    "markdown": markdown_table,
-    "latex": latex_table,
-    "csv": csv_table,
-}
 
 
 def _markdown_line(cells: Sequence[str]) -> str:

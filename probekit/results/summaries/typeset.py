@@ -1,14 +1,26 @@
-"""Columns of a table as LaTeX for a paper, and as CSV for a spreadsheet."""
+"""A table in every style: as text, as LaTeX for a paper, as CSV for a spreadsheet, as objects."""
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
+from probekit.base.registry import choose
 from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.text_layout import Column, markdown_table, text_table
 
-if TYPE_CHECKING:
-    from probekit.results.summaries.text_layout import Column
+Style = Literal["text", "markdown", "latex", "csv", "jsonl"]
+STYLES: dict[str, Style] = {
+    "text": "text",
+    "markdown": "markdown",
+    "latex": "latex",
+    "csv": "csv",
+    "jsonl": "jsonl",
+}
+
+BARE = ("csv", "jsonl")
+"""Styles that programs read: nothing stands below the table."""
 
 _ESCAPED = str.maketrans(
     {
@@ -29,12 +41,24 @@ _ESCAPED = str.maketrans(
 _DIGITS = 12  # significant ones in CSV: what a score times 100 has, without its last bits
 
 
+def laid_out(columns: Sequence[Column], objects: Iterable[Mapping[str, Any]], style: Style) -> str:
+    """Return a table of columns in a style, or its objects as JSON lines.
+
+    Raises:
+        UnknownNameError: there is no such style.
+    """
+    choose("table style", style, STYLES)
+    if style == "jsonl":
+        return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects)
+    return _LAYOUTS[style](columns)
+
+
 def latex_text(text: str) -> str:
     """Return text with everything escaped that LaTeX would obey."""
     return text.translate(_ESCAPED)
 
 
-def latex_table(columns: "Sequence[Column]") -> str:
+def latex_table(columns: Sequence[Column]) -> str:
     """Return a ``tabular`` with the rules of booktabs; words stand left, numbers right."""
     places = "".join("l" if column.words else "r" for column in columns)
     cells = zip(*(column.cells for column in columns), strict=True)
@@ -80,7 +104,7 @@ def latex_float(table: str, notes: str, caption: str) -> str:
     )
 
 
-def csv_table(columns: "Sequence[Column]") -> str:
+def csv_table(columns: Sequence[Column]) -> str:
     """Return the columns as RFC 4180 has them: plain numbers, and a column for half widths."""
     plain = [one for column in columns for one in _plain(column)]
     buffer = io.StringIO()
@@ -90,7 +114,7 @@ def csv_table(columns: "Sequence[Column]") -> str:
     return buffer.getvalue()
 
 
-def _plain(column: "Column") -> Iterator[tuple[str, list[Any]]]:
+def _plain(column: Column) -> Iterator[tuple[str, list[Any]]]:
     """Yield the columns that one becomes, each with its heading."""
     if column.values is None:
         yield column.heading, [cell.strip() for cell in column.cells]
@@ -108,3 +132,11 @@ def _number(value: Any) -> Any:
     if value is None:
         return ""
     return f"{value:.{_DIGITS}g}" if isinstance(value, float) else value
+
+
+_LAYOUTS: Mapping[str, Callable[[Sequence[Column]], str]] = {
+    "text": text_table,
+    "markdown": markdown_table,
+    "latex": latex_table,
+    "csv": csv_table,
+}

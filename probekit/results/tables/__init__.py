@@ -1,7 +1,7 @@
 """Tables of results: records grouped over seeds, in the styles of `STYLES`."""
 
 from probekit.results.summaries.scored import Score
-from probekit.results.summaries.text_layout import STYLES, Style
+from probekit.results.summaries.typeset import STYLES, Style
 from probekit.results.tables.by_layer import (
     ablation_table,
     depth_table,

@@ -19,13 +19,8 @@ from probekit.results.summaries.layer_measures import (
     LayerMeasure,
 )
 from probekit.results.summaries.scored import SCORE_TEXT, Score, has_two_scores, score_curve
-from probekit.results.summaries.text_layout import (
-    Column,
-    Style,
-    interval_cells,
-    laid_out,
-    marked,
-)
+from probekit.results.summaries.text_layout import Column, interval_cells, marked
+from probekit.results.summaries.typeset import Style, laid_out
 from probekit.results.summaries.wording import layer_text
 
 NEAR = "~"

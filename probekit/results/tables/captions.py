@@ -7,7 +7,7 @@ from probekit.results.comparison import BestDepth
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import notes
 from probekit.results.summaries.layer_measures import RAW_WEIGHTS, WEIGHTS, LayerMeasure
-from probekit.results.summaries.text_layout import Style
+from probekit.results.summaries.typeset import Style
 from probekit.results.summaries.wording import metric_text, option_text
 from probekit.results.tables.scores import ScoreRow, summarise
 

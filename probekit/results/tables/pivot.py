@@ -15,7 +15,8 @@ from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import distinguishing, grouped, key_of, varying
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import SCORE_OF, Scored, mean_score
-from probekit.results.summaries.text_layout import Column, Style, interval_cells, laid_out, marked
+from probekit.results.summaries.text_layout import Column, interval_cells, marked
+from probekit.results.summaries.typeset import Style, laid_out
 from probekit.results.summaries.wording import OPTIONS, option_text, options_text, value_text
 
 

@@ -16,14 +16,8 @@ from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import Key, check_seeds, grouped, naming
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import has_two_scores
-from probekit.results.summaries.text_layout import (
-    NOTHING,
-    Column,
-    Style,
-    interval_cells,
-    laid_out,
-    marked,
-)
+from probekit.results.summaries.text_layout import NOTHING, Column, interval_cells, marked
+from probekit.results.summaries.typeset import Style, laid_out
 from probekit.results.summaries.wording import OPTIONS, options_text, value_text
 from probekit.results.tables.other_scores import check_also, other_columns, other_scores
 

@@ -111,13 +111,10 @@ class TrainedHead:
         Raises:
             OptionError: states of other layers or another width.
         """
-        n_rows = z.n_rows if isinstance(z, TokenStates) else len(z)
-        treated = self._treat(z)
-        if not n_rows:
+        treated, bounds = self._treat(z), _bounds(z, offsets)
+        if bounds is None:
             return []
-        if offsets is None:
-            offsets = torch.tensor([0, n_rows])
-        found = self._probe.predict(treated, offsets)
+        found = self._probe.predict(treated, bounds)
         if found.is_floating_point():
             return [float(value) for value in found]
         return [self.labels[number] for number in found.tolist()]
@@ -141,14 +138,11 @@ class TrainedHead:
         """
         if not self.labels:
             raise OptionError(NO_PROBABILITIES)
-        n_rows = z.n_rows if isinstance(z, TokenStates) else len(z)
-        treated = self._treat(z)
-        if not n_rows:
+        treated, bounds = self._treat(z), _bounds(z, offsets)
+        if bounds is None:
             return [], []
-        if offsets is None:
-            offsets = torch.tensor([0, n_rows])
         logits, decoder = self._probe.evaluated(treated), self._probe.decoder
-        log_p = decoder.log_probabilities(logits, offsets)
+        log_p = decoder.log_probabilities(logits, bounds)
         assert log_p is not None, "a decoder of classes has probabilities"
         kept = keep(log_p).ordered()
         assert kept.classes is not None
@@ -157,7 +151,7 @@ class TrainedHead:
             {self.labels[number]: value for number, value in zip(*row, strict=True)}
             for row in pairs
         ]
-        return [self.labels[number] for number in decoder.predict(logits, offsets).tolist()], found
+        return [self.labels[number] for number in decoder.predict(logits, bounds).tolist()], found
 
     def _treat(self, z: HeadInput) -> HeadInput:
         """Return the states in float32, each layer treated as in training."""
@@ -171,3 +165,13 @@ class TrainedHead:
             hidden = self._normalization(z.hidden.float().unsqueeze(1)).squeeze(1)
             return replace(z, hidden=hidden)
         return self._normalization(z.transpose(0, 1).float().contiguous().transpose(0, 1))
+
+
+def _bounds(
+    z: HeadInput, offsets: Int64[Tensor, " bounds"] | None
+) -> Int64[Tensor, " bounds"] | None:
+    """Return the bounds of the sentences, one if none are given; None where there are no rows."""
+    n_rows = z.n_rows if isinstance(z, TokenStates) else len(z)
+    if not n_rows:
+        return None
+    return torch.tensor([0, n_rows]) if offsets is None else offsets

@@ -11,6 +11,7 @@ from probekit.features import Location
 from probekit.probe.fitters import SOLVERS
 from probekit.results import Record
 from probekit.results.overthinking.depth_curves import resample_of, strength_of
+from probekit.results.overthinking.depth_predictions import metric_of_classes
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_groups import grouped
@@ -52,14 +53,17 @@ def sweep_depths(
         The records of the probes, then those of the refits.
 
     Raises:
-        OptionError: an option cannot be used, such as a rate that is to be searched; and whatever
-            `sweep` raises.
+        OptionError: an option cannot be used, such as a rate that is to be searched.
+        RecordError: labels are no classes; and whatever `sweep` raises.
     """
     if searched := [name for spec in plan for name in spec.searched]:
         raise OptionError(
             f"{flag(searched[0])} search: probes of every depth are refitted with the options that "
             "they have; search with `probekit depth` first, and give what was found."
         )
+    for specs in grouped(plan, opened_by).values():
+        spec = specs[0]
+        metric_of_classes(open_splits(spec, location).metric, f"{spec.model} {spec.task or ''}")
     train = partial(
         sweep,
         out=out,

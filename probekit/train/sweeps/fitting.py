@@ -106,7 +106,12 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
         return "adam"
     if spec.descending:
         names = " and ".join(spec.descending)
-        warn_once(logger, "%s given: fitted by adam, not solved (--fit).", names)
+        warn_once(
+            logger,
+            "%s given: heads that are solved otherwise take steps too (adam). To solve them, run "
+            "them without it.",
+            names,
+        )
         return "adam"
     if values > MOST_SOLVED:
         warn_once(

@@ -23,8 +23,8 @@ from probekit.results.claims import owners, wait_for_change
 from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
-from probekit.train.sweeps.outputs import Outputs, Wanted
-from probekit.train.sweeps.refits import check_ablation, with_refits, without_each
+from probekit.train.sweeps.left_out_layers import check_ablation, with_ablation, without_each
+from probekit.train.sweeps.outputs import OutputOptions, Outputs
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import grouped, make_groups, member_bytes
 from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
@@ -113,7 +113,7 @@ def sweep(
     settled = [found[spec] for spec in plan]
     if ablate is not None:
         sweeping.check(settled, ablate)
-    wanted = Wanted(
+    wanted = OutputOptions(
         save=None if save is None else Path(save),
         predictions=predictions,
         ablate=ablate == BY_MEAN,
@@ -121,7 +121,7 @@ def sweep(
     )
     records = sweeping.train(settled, trails, wanted)
     if ablate == BY_REFIT:
-        records = sweeping.refit(records)
+        records = sweeping.fit_without(records)
     return list({record.key: record for record in records.values()}.values())
 
 
@@ -185,7 +185,7 @@ class _Sweep:
         self,
         plan: Sequence[TrainSpec],
         trails: Mapping[TrainSpec, Trail] | None = None,
-        wanted: Wanted | None = None,
+        wanted: OutputOptions | None = None,
     ) -> dict[TrainSpec, Record]:
         """Train what is not recorded, and return the record of every spec, in their order.
 
@@ -199,7 +199,7 @@ class _Sweep:
         runs: dict[str, Run] = {}
         for run in found.values():  # two specs may be one run
             runs.setdefault(run.options.key, run)
-        outputs = Outputs.of(list(runs.values()), out, wanted or Wanted())
+        outputs = Outputs.of(list(runs.values()), out, wanted or OutputOptions())
         notes = {
             found[spec].options.key: Note(found[spec].spec.rate_from, trail)
             for spec, trail in (trails or {}).items()
@@ -243,18 +243,18 @@ class _Sweep:
         if whole:
             logger.info("--ablate: %s: one layer is read, and none left out.", ", ".join(whole))
 
-    def refit(self, records: Mapping[TrainSpec, Record]) -> dict[TrainSpec, Record]:
+    def fit_without(self, records: Mapping[TrainSpec, Record]) -> dict[TrainSpec, Record]:
         """Fit all runs again without each of their layers; return their records with the losses."""
         runs = self._resolved(records)
         refits = {
             spec: without_each(run) for spec, run in runs.items() if len(run.options.layers) > 1
         }
         plan = [one for own in refits.values() for one in own.values()]
-        refitted = self.train(plan, wanted=Wanted(losses=True))
+        refitted = self.train(plan, wanted=OutputOptions(losses=True))
         found = dict(records)
         for spec, own in refits.items():
             without = {layer: refitted[one] for layer, one in own.items()}
-            found[spec] = with_refits(records[spec], without)
+            found[spec] = with_ablation(records[spec], without)
             if found[spec] != records[spec]:
                 append_record(self.job.out, found[spec])
         return found

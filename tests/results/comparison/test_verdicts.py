@@ -204,6 +204,8 @@ def test_what_cannot_be_a_reference(against, message):
 
 
 def test_settings_that_share_no_data_are_no_pairs():
+    with pytest.raises(RecordError, match=r"^one setting, and a pair needs two: pairs share model"):
+        compare_all(records_of(("p32", {})))
     with pytest.raises(RecordError, match="2 settings, no two of which were run on the same data"):
         compare_all(records_of(("p32", {"shots": 8}), ("last", {"shots": 16})))
     with pytest.raises(RecordError, match="none of 4 records has a score on dev-mm; choose anoth"):
@@ -233,6 +235,12 @@ def test_pairs_as_a_table(file):
     ]  # fmt: skip
     assert lines[3].endswith("lower") and lines[2].endswith("open")
     assert lines[9] == "test span F1 (%), means over the seeds of both; all 6 pairs"
+
+
+def test_a_pair_says_where_smaller_is_better():
+    options = {"metric": "perplexity", "scores": {}}
+    found = compare_all(records_of(("p32", options), ("last", options)))
+    assert "perplexity, smaller is better, means over" in pairs_table(found)
 
 
 def test_seeds_that_only_one_has_are_left_out(tmp_path):

@@ -95,6 +95,15 @@ def test_numbers_are_said_to_be_the_matter():
         early_exit(found)
 
 
+def test_messages_name_the_task_where_there_are_several():
+    values = [make_record(depth=depth, metric="spearman", seen={"blocks": 1}) for depth in (0, 1)]
+    with pytest.raises(RecordError, match=r"last \(org/tiny-model, conll, ner\): a prediction is"):
+        early_exit([replace(one, head="last") for one in values])
+    two = [*records(), *(replace(one, task="other") for one in records()[:1])]
+    with pytest.raises(RecordError, match=r"last \(org/tiny-model, other, label\): there is a"):
+        early_exit(two)
+
+
 def test_missing_refits_are_counted():
     found = records()
     lost = [one for one in found if not (one.resample == 2 and one.depth == 2)]

@@ -9,7 +9,8 @@ from scipy.stats import binomtest
 
 from probekit import overthinking
 from probekit.results.comparison.bootstrap import draws
-from probekit.results.overthinking.chosen_depth import halves, mcnemar
+from probekit.results.overthinking.choosers import halves
+from probekit.results.overthinking.chosen_depth import mcnemar
 from probekit.results.overthinking.depth_curves import depth_curves
 from probekit.results.overthinking.estimates import Bootstrap
 from probekit.results.overthinking.measure import read_reported

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from probekit.cli.output import depths_text, scores_text, weights_text
+from probekit.cli.record_tables import depths_text, scores_text, weights_text
 from probekit.results.tables import (
     depth_table,
     footnotes,

@@ -10,8 +10,8 @@ import pytest
 from probekit.errors import OptionError, RecordError, UnknownNameError
 from probekit.results.comparison import verdicts
 from probekit.results.summaries.best_options import CHOSE, best_options
-from probekit.results.summaries.text_layout import Column, laid_out
-from probekit.results.summaries.typeset import latex_text
+from probekit.results.summaries.text_layout import Column
+from probekit.results.summaries.typeset import laid_out, latex_text
 from probekit.results.tables import pivot, summarise, table, with_chosen, with_verdicts
 from tests.results.samples import make_record
 

@@ -325,7 +325,7 @@ def test_how_far_weights_moved_and_seeds_lie_apart():
     ]
     records[1] = replace(records[1], weights={1: 0.25, 2: 0.75})
     assert WEIGHTS.distances(WEIGHTS.columns(records)) == [
-        "dwatt: weights 0.375 ± 1.588 from those before training, seeds 0.250 from each other "
+        "dwatt: training moved weights by 0.375 ± 1.588, seeds are 0.250 apart "
         "(before training 1.000)",
         "(distances are half the sum of absolute differences: 0 the same, 1 disjoint)",
     ]

@@ -12,7 +12,7 @@ from probekit.features import Location, open_features
 from probekit.results.predictions import read_predicted
 from probekit.train.saved.head import TrainedHead
 from probekit.train.saved.items import read_sentences
-from probekit.train.saved.predict import predict
+from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.tiny import SENTENCES, build

@@ -15,7 +15,7 @@ from probekit.results.predictions import read_predicted
 from probekit.tasks import Example
 from probekit.train.saved.head import TrainedHead
 from probekit.train.saved.items import as_examples, read_items
-from probekit.train.saved.predict import predict
+from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.tiny import SENTENCES, build

@@ -48,6 +48,14 @@ def trained(monkeypatch):
     return names
 
 
+def test_runs_beside_others_that_read_more_layers(location, tmp_path):
+    plan = [stepped("p32", seed=0), stepped("attention-fusion", seed=1)]  # layers 1 to 3, 0 to 3
+    together = sweep(plan, out=tmp_path / "r.jsonl", location=location, ablate="mean")
+    alone = [fit(one, location=location, ablate=True) for one in plan]
+    assert [one.ablation for one in together] == [one.ablation for one in alone]
+    assert list(together[0].ablation) == [1, 2, 3]
+
+
 RATES = {
     "mean": 0.1,
     "p32": 0.1,

@@ -143,7 +143,7 @@ def test_layers_from_the_planted_one_on_are_wasted(trained):
 def test_a_planted_layer_that_the_last_forgets(tmp_path):
     location = Location(cache=plant_all(tmp_path / "cache", signal=(2,), noise=0.05))
     out = tmp_path / "conll.jsonl"
-    records = sweep_depths(product(BASE, {"depth": LAYERS}), out=out, location=location)
+    records = sweep_depths(product(BASE, {"depth": LAYERS[1:]}), out=out, location=location)
     (found,) = overthinking(records, samples=500)
     shares = {share.name: share for share in found.shares}
     assert shares["cumulative"].share.value > 0.99
@@ -169,7 +169,7 @@ def test_layers_that_are_alike_do_not_exceed_chance(tmp_path):
         plant(tmp_path / "cache", split, seed=seed, noise=0.6, signal=LAYERS, same=True)
     out = tmp_path / "conll.jsonl"
     location = Location(cache=tmp_path / "cache")
-    records = sweep_depths(product(BASE, {"depth": LAYERS}), out=out, location=location)
+    records = sweep_depths(product(BASE, {"depth": LAYERS[1:]}), out=out, location=location)
     (found,) = overthinking(records, samples=200)
     assert all(share.excess.value == 0 for share in found.shares)
     (destructive,) = (share for share in found.shares if share.name == "destructive")

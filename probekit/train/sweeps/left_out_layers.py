@@ -55,7 +55,7 @@ def without_each(run: Run) -> dict[int, TrainSpec]:
     }
 
 
-def with_refits(record: Record, refitted: Mapping[int, Record]) -> Record:
+def with_ablation(record: Record, refitted: Mapping[int, Record]) -> Record:
     """Return a record with the dev loss without each layer less its own.
 
     Args:

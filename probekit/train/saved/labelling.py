@@ -22,7 +22,7 @@ from probekit.train.saved.text_rows import HeadReader
 
 T = TypeVar("T")
 
-Block = tuple[HeadInput, Int64[Tensor, " bounds"]]
+TextRows = tuple[HeadInput, Int64[Tensor, " bounds"]]
 """What a head reads of some texts, and where each of them begins."""
 
 _EXAMPLES = 256
@@ -123,7 +123,7 @@ def predict(
 
 
 def _label(
-    trained: TrainedHead, blocks: Iterable[Block], probabilities: bool
+    trained: TrainedHead, blocks: Iterable[TextRows], probabilities: bool
 ) -> tuple[list[Any], list[Any], list[int]]:
     """Return the label of every row, its probabilities if asked for, and the rows of each text."""
     labels: list[Any] = []
@@ -147,7 +147,7 @@ def _read(
     model: str | None,
     device: str,
     progress: bool,
-) -> Iterator[Block]:
+) -> Iterator[TextRows]:
     """Yield what the head reads of some texts after others."""
     saved = trained.saved
     backbone = load_again(

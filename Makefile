@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit test-slow bench house clean
+.PHONY: help install demo test lint types unit test-slow bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ test-slow: $(STAMP)  ## the long tests: 20 kills per backend, real models and da
 
 bench: $(STAMP)  ## measure every speed claim; MODELS and DATA are folders (hours)
 	$(BIN)/python benchmarks/run_all.py --models $(or $(MODELS),models) --data $(or $(DATA),data)
+
+analyses: $(STAMP)  ## run every analysis again, from where it was; MODELS and DATA are folders (days)
+	$(BIN)/python analyses/run_all.py --models $(or $(MODELS),models) --data $(or $(DATA),data)
 
 house: $(STAMP)  ## measure how the package is built: rooms, arrows, lines, walks
 	$(BIN)/python tools/measure_house.py

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probekit.results.comparison.bootstrap import resampled
+from probekit.results.comparison.bootstrap import check_samples, resampled
 from probekit.results.comparison.crossed import crossed
 from probekit.results.comparison.evidence import Evidence, gather
 from probekit.results.comparison.families import LEVEL, SAMPLES_EACH, holm, least_p, sign_flip_p
@@ -89,6 +89,7 @@ def judge(
     Raises:
         OptionError: too few samples.
     """
+    check_samples(samples)
     size = sum(map(len, pairs.values()))
     found = [
         one

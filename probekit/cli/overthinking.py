@@ -103,14 +103,12 @@ def overthinking(
     check_count(examples)
     given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
                    own=own, shared=shared)  # fmt: skip
-    records, path = _records(given, workers, refits=True)
-    found = results.overthinking(
-        records, path=path, split=split, examples=examples, samples=samples
-    )
+    records = _records(given, workers, refits=True)
+    found = results.overthinking(records, split=split, examples=examples, samples=samples)
     layers = []
     if expected_layer:
-        mixes, path = _records(_mixes(given), workers, refits=False)
-        layers = results.expected_layers(mixes, path=path, split=split, samples=samples)
+        mixes = _records(_mixes(given), workers, refits=False)
+        layers = results.expected_layers(mixes, split=split, samples=samples)
     if output is not None:
         _draw("overthinking", records, output, split=split, look=look.parse())
     if shared.json:
@@ -158,8 +156,8 @@ def exit_early(
     check_tolerance(tolerance)
     given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
                    own=own, shared=shared)  # fmt: skip
-    records, path = _records(given, workers, refits=False)
-    found = early_exit(records, path=path, split=split, tolerance=tolerance, samples=samples)
+    records = _records(given, workers, refits=False)
+    found = early_exit(records, split=split, tolerance=tolerance, samples=samples)
     if output is not None:
         options = {"split": split, "tolerance": tolerance, "look": look.parse()}
         _draw("exit", records, output, **options)
@@ -183,11 +181,11 @@ def _mixes(given: _Asked) -> _Asked:
     return replace(given, head=HEAD)
 
 
-def _records(given: _Asked, workers: int, *, refits: bool) -> "tuple[list[Record], Path]":
+def _records(given: _Asked, workers: int, *, refits: bool) -> "list[Record]":
     """Return the records of a file, or of probes that are trained where they are missing."""
     path = Path(given.source)
     if given.task is None and (path.suffix == ".jsonl" or path.is_file()):
-        return _read(path, given), path
+        return _read(path, given)
     if given.where:
         raise OptionError(
             f"--where chooses among the records of a file, and {given.source} is a model; give "
@@ -212,7 +210,7 @@ def _records(given: _Asked, workers: int, *, refits: bool) -> "tuple[list[Record
         progress=progress_wanted(),
     )
     say_where(out)
-    return records, out
+    return records
 
 
 def _read(path: Path, given: _Asked) -> "list[Record]":

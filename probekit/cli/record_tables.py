@@ -66,7 +66,7 @@ def asked_text(records: "Records", style: "Style", asked: TableOptions) -> str:
     judged = None
     if asked.verdicts or asked.against:
         family = without_baselines(shown) if heads_named else shown
-        judged = verdicts(family, asked.against, split=asked.split, origins=records.origins)
+        judged = verdicts(family, asked.against, split=asked.split)
         _check_chosen(best, judged)
     if asked.columns is None:
         return scores_text(shown, style, asked.also, best=best, judged=judged)

@@ -120,6 +120,8 @@ def _is_object(line: bytes) -> bool:
 def recorded(path: Path) -> dict[str, Record]:
     """Return the records of a results file by key; none if there is no file yet.
 
+    Predictions that were moved together with the file are found beside it.
+
     Raises:
         RecordError: a line is no record.
     """
@@ -146,7 +148,7 @@ def load_records(paths: str | Path | Iterable[str | Path]) -> Records:
     total = 0
     for file in [file for path in given for file in _files(Path(path))]:
         for record in _read_file(file):
-            by_key[record.key] = _beside(record, file)
+            by_key[record.key] = record
             origins[record.key] = file
             total += 1
     if total > len(by_key):
@@ -158,20 +160,10 @@ def _beside(record: Record, file: Path) -> Record:
     """Return a record whose predictions lie where its results file does now."""
     if record.predictions is None:
         return record
-    found = str(side_file(record.predictions, file))
-    return record if found == record.predictions else replace(record, predictions=found)
-
-
-def side_file(recorded: str, file: Path) -> Path:
-    """Return where predictions lie: as recorded, or still beside a results file that was moved.
-
-    Args:
-        recorded: the path in the record.
-        file: the results file.
-    """
-    path = Path(recorded)
+    path = Path(record.predictions)
     beside = file.parent / path.parent.name / path.name
-    return beside if beside.is_file() and not path.is_file() else path
+    moved = beside.is_file() and not path.is_file()
+    return replace(record, predictions=str(beside)) if moved else record
 
 
 def _files(path: Path) -> list[Path]:
@@ -211,7 +203,7 @@ def _read_file(path: Path) -> list[Record]:
                 f"{type(data).__name__}; delete or repair the line."
             )
         try:
-            records.append(Record.from_known(data))
+            records.append(_beside(Record.from_known(data), path))
         except RecordError as error:
             raise RecordError(f"{path}, line {number}: {error}") from None
         unknown |= data.keys() - FIELDS

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from probekit.results.comparison.evidence import score_on
 from probekit.results.comparison.judging import SAMPLES, Judged, judge, method_text
@@ -35,7 +34,6 @@ def verdicts(
     split: str | None = None,
     samples: int = SAMPLES,
     seed: int = 0,
-    origins: Mapping[str, Path] | None = None,
 ) -> Verdicts:
     """Compare every setting with its reference, all of them as one family.
 
@@ -46,7 +44,6 @@ def verdicts(
         split: ``test`` or ``dev``; unset it is test where all records have a score there.
         samples: bootstrap samples; of a large family more are drawn.
         seed: of the samples.
-        origins: the file of each record, by key, which helps to find its predictions.
 
     Raises:
         OptionError: a condition is malformed, several references are as near, or too few samples.
@@ -54,7 +51,7 @@ def verdicts(
     """
     split = split or reported_split(records)
     scored = [record for record in records if score_on(record, split) is not None]
-    runs = settings(scored, origins)
+    runs = settings(scored)
     pairs = with_reference(scored, runs, against)
     found = judge(pairs, split, samples=samples, seed=seed)
     keys = {run.text: key for key, run in runs.items()}

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from probekit.metrics.contract import Counts
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import Differences
 from probekit.results.comparison.runs import RecordedRun
-from probekit.results.log import side_file
 from probekit.results.predictions import Content, Predicted, read_predicted
 
 _TOLERANCE = 1e-6  # relative; of a score against the one in its record
@@ -202,7 +202,7 @@ def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
     again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
     if record.predictions is None:
         raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {again}")
-    path = side_file(record.predictions, run.path)
+    path = Path(record.predictions)
     about, splits = read_predicted(path)
     if about is not None and about.key != record.key:
         raise RecordError(

@@ -1,7 +1,6 @@
 """Every pair of settings of a file, with its difference and a verdict corrected for all of them."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
@@ -28,7 +27,6 @@ def compare_all(
     metric: str | None = None,
     samples: int = SAMPLES,
     seed: int = 0,
-    origins: Mapping[str, Path] | None = None,
 ) -> list[Judged]:
     """Compare every two settings that were run on the same data, as one family.
 
@@ -40,7 +38,6 @@ def compare_all(
         metric: how they are scored, such as ``loss``; None is the metric of the records.
         samples: bootstrap samples; of a large family more are drawn.
         seed: of the samples.
-        origins: the file of each record, by key, which helps to find its predictions.
 
     Raises:
         OptionError: too few samples.
@@ -57,7 +54,7 @@ def compare_all(
         raise RecordError(
             f"none of {len(heads)} records has {what} on {split}; choose another --split."
         )
-    return judge(all_pairs(settings(scored, origins)), split, metric, samples=samples, seed=seed)
+    return judge(all_pairs(settings(scored)), split, metric, samples=samples, seed=seed)
 
 
 def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = SAMPLES) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 from probekit.errors import OptionError, RecordError
@@ -29,19 +28,15 @@ _SAID = {
 """What differs as well where a reference of another model or task is asked for."""
 
 
-def settings(
-    records: Sequence[Record], origins: Mapping[str, Path] | None = None
-) -> dict[Key, RecordedRun]:
+def settings(records: Sequence[Record]) -> dict[Key, RecordedRun]:
     """Return the runs of some records, named by what tells them apart, by their options.
 
     Args:
         records: any records.
-        origins: the file of each record, by key, which helps to find its predictions.
     """
-    origins = origins or {}
     names = names_by_key(records)
     return {
-        key: RecordedRun.of(names[own[0].key], own, origins.get(own[0].key))
+        key: RecordedRun.of(names[own[0].key], own)
         for key, own in grouped(records, tuple(OPTIONS)).items()
     }
 

@@ -28,25 +28,21 @@ class RecordedRun:
 
     Attributes:
         text: what the user typed.
-        path: the results file.
         records: by seed, ascending.
     """
 
     text: str
-    path: Path
     records: tuple[Record, ...]
 
     @classmethod
-    def of(cls, text: str, records: Sequence[Record], path: Path | None = None) -> Self:
+    def of(cls, text: str, records: Sequence[Record]) -> Self:
         """Return the run of some records, one per seed in any order.
 
         Args:
             text: what messages call it.
             records: of one setting.
-            path: the results file; where it is not known, predictions lie where they were written.
         """
-        ordered = tuple(sorted(records, key=lambda record: record.seed))
-        return cls(text=text, path=path or Path(ordered[0].predictions or ""), records=ordered)
+        return cls(text=text, records=tuple(sorted(records, key=lambda record: record.seed)))
 
     @property
     def seeds(self) -> list[int]:
@@ -76,7 +72,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
             raise RecordError(f"{text}: no record has a key that starts with {key!r}.")
     _check_one_setting(records, text, parts)
     check_seeds(records, text)
-    return RecordedRun.of(text, records, Path(file))
+    return RecordedRun.of(text, records)
 
 
 def _split(text: str) -> tuple[str, list[str]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from probekit.errors import RecordError
 from probekit.results.comparison.runs import RecordedRun
@@ -88,14 +87,11 @@ def resample_of(depth: int) -> int:
     return depth + 1
 
 
-def depth_curves(
-    records: Sequence[Record], *, path: str | Path | None = None, refits: bool = False
-) -> list[DepthCurve]:
+def depth_curves(records: Sequence[Record], *, refits: bool = False) -> list[DepthCurve]:
     """Return every setting of some records that was probed at several depths.
 
     Args:
         records: any; those without a depth, and trials, are left out.
-        path: the results file, beside which side files lie if it was moved.
         refits: look for the refits as well.
 
     Raises:
@@ -112,7 +108,7 @@ def depth_curves(
     tasks = grouped(probes, _TASK)
     return [
         _curve(name, f" ({', '.join(map(str, of))})" * (len(tasks) > 1), own,
-               fitted if refits else None, path)
+               fitted if refits else None)
         for of, task in tasks.items()
         for name, own in series(task, given=["depth"]).items()
     ]  # fmt: skip
@@ -123,11 +119,10 @@ def _curve(
     of: str,
     probes: Sequence[Record],
     refits: Sequence[Record] | None,
-    path: str | Path | None,
 ) -> DepthCurve:
     """Return a curve; messages say which task it is ``of`` where there are several."""
     said = name + of
-    by_depth = {depth: _run(said, depth, own, path) for depth, own in _by_depth(probes).items()}
+    by_depth = {depth: _run(said, depth, own) for depth, own in _by_depth(probes).items()}
     _check_depths(said, by_depth)
     if refits is None:
         return DepthCurve(name=name, probes=by_depth)
@@ -140,7 +135,7 @@ def _curve(
     }
     _check_refits(said, by_depth, wanted, found)
     runs = {
-        (at, own): _run(f"{said}, resample {resample_of(own)}", at, [found[k] for k in keys], path)
+        (at, own): _run(f"{said}, resample {resample_of(own)}", at, [found[k] for k in keys])
         for (at, own), keys in wanted.items()
     }
     return DepthCurve(
@@ -155,10 +150,10 @@ def _by_depth(records: Iterable[Record]) -> dict[int, list[Record]]:
     return {depth: own for (depth,), own in grouped(records, ["depth"]).items()}
 
 
-def _run(name: str, depth: int, records: Sequence[Record], path: str | Path | None) -> RecordedRun:
+def _run(name: str, depth: int, records: Sequence[Record]) -> RecordedRun:
     text = f"{name}, depth {depth}"
     check_seeds(records, text)
-    return RecordedRun.of(text, records, None if path is None else Path(path))
+    return RecordedRun.of(text, records)
 
 
 def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from probekit.base.registry import choose
 from probekit.results.overthinking.chosen_depth import ChosenDepth, choose_depth
@@ -47,7 +46,6 @@ class Overthinking(CurveReport):
 def overthinking(
     records: Sequence[Record],
     *,
-    path: str | Path | None = None,
     split: str | None = None,
     examples: int = 0,
     samples: int = 10_000,
@@ -57,7 +55,6 @@ def overthinking(
 
     Args:
         records: of ``probekit overthinking``, or of `sweep_depths`, with those of the refits.
-        path: the results file, beside which side files lie if it was moved.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
         examples: how many sentences to show, destructive ones first.
         samples: bootstrap samples.
@@ -71,7 +68,7 @@ def overthinking(
     """
     bootstrap = Bootstrap(samples=samples, seed=seed)
     found = []
-    for curve in depth_curves(records, path=path, refits=True):
+    for curve in depth_curves(records, refits=True):
         reported, dev = read_reported(curve, split)
         record = curve.records[0]
         (right,) = bootstrap.estimates(
@@ -101,7 +98,6 @@ def overthinking(
 def early_exit(
     records: Sequence[Record],
     *,
-    path: str | Path | None = None,
     split: str | None = None,
     tolerance: float = 0.01,
     samples: int = 10_000,
@@ -111,7 +107,6 @@ def early_exit(
 
     Args:
         records: of ``probekit depth`` or ``exit``.
-        path: the results file, beside which side files lie if it was moved.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
         tolerance: loss of score that is allowed where thresholds are chosen.
         samples: bootstrap samples.
@@ -124,14 +119,13 @@ def early_exit(
         MissingFileError: a side file of predictions does not exist.
     """
     bootstrap = Bootstrap(samples=samples, seed=seed)
-    pairs = [read_reported(curve, split) for curve in depth_curves(records, path=path)]
+    pairs = [read_reported(curve, split) for curve in depth_curves(records)]
     return [measure_exits(*pair, bootstrap, tolerance=tolerance) for pair in pairs]
 
 
 def expected_layers(
     records: Sequence[Record],
     *,
-    path: str | Path | None = None,
     split: str | None = None,
     samples: int = 10_000,
     seed: int = 0,
@@ -140,7 +134,6 @@ def expected_layers(
 
     Args:
         records: those of other heads are left out.
-        path: the results file, beside which side files lie if it was moved.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
         samples: bootstrap samples.
         seed: of the bootstrap.
@@ -150,7 +143,7 @@ def expected_layers(
         MissingFileError: a side file of predictions does not exist.
     """
     bootstrap = Bootstrap(samples=samples, seed=seed)
-    curves = depth_curves([record for record in records if record.head == HEAD], path=path)
+    curves = depth_curves([record for record in records if record.head == HEAD])
     return [
         expected_layer(read_depths(curve, split or reported_split(curve.records)), bootstrap)
         for curve in curves

@@ -75,7 +75,7 @@ def null_family(random, n_heads=6, n_seeds=5, n=200, samples=1000, better=0.0, s
         for head in range(n_heads)
     ]
     known = [Evidence({}, one) for one in over_sentences(heads, samples=samples)]
-    run = RecordedRun(text="x", path=None, records=(make_record(),))
+    run = RecordedRun(text="x", records=(make_record(),))
     first, *others = (
         Evidence({s: o.score for s, o in e.predicted.items()}, e.predicted) for e in known
     )

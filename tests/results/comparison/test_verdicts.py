@@ -127,7 +127,7 @@ def test_files_that_were_moved_keep_their_predictions(file, tmp_path):
     (moved / file.name).write_text(file.read_text().replace(str(file.parent), "/nowhere"))
     (moved / "runs-predictions").symlink_to(file.parent / "runs-predictions")
     records = load_records(moved)
-    found = verdicts(records, samples=500, origins=records.origins)
+    found = verdicts(records, samples=500)
     assert [one.over for one in found.rows.values()].count("seeds and sentences") == 4
 
 

@@ -256,9 +256,9 @@ class _Group:
             if member.best is not None:  # a solver leaves nothing but its solution
                 member.probe.load_state_dict(member.best.state)
             member.probe.eval()
-        assessed = self._dev.assess(members, keep=keep)
-        said = [pooled.get(one) or own for one, own in zip(members, assessed, strict=True)]
-        dev = self._dev
+        dev, others = self._dev, [member for member in members if member not in pooled]
+        by_member = pooled | dict(zip(others, dev.assess(others, keep=keep), strict=True))
+        said = [by_member[member] for member in members]
         for (spec, member), found in zip(finished, said, strict=True):
             if spec.solved or spec.judge is not None or member in pooled:
                 member.settle(dev.scorer.score(found.predicted), dev.metric, found.predicted)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
@@ -43,6 +44,13 @@ class DepthPredictions:
     refits: Classes | None = None
     chance: Classes | None = None
     found: Sequence[Sequence[Predicted]] = field(repr=False)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a `CurveReport` begins with, by field, and the depths."""
+        record = self.curve.records[0]
+        whose = {name: getattr(record, name) for name in ("model", "task", "label")}
+        return {"name": self.curve.name, **whose, "split": self.split, "depths": self.depths}
 
     @property
     def n_sentences(self) -> int:

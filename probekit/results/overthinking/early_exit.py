@@ -127,17 +127,11 @@ def measure_exits(
     seeds = range(len(reported.seeds))
     whole = [np.full(reported.n_sentences, last) for _ in seeds]
     chosen = {"last": whole, **chosen, "oracle": [oracle(reported, seed) for seed in seeds]}
-    record = reported.curve.records[0]
     return EarlyExit(
-        name=reported.curve.name,
-        model=record.model,
-        task=record.task,
-        label=record.label,
-        split=reported.split,
+        **reported.about,
         metric=reported.scorer.name,
         chosen_on=chosen_on(dev),
         tolerance=tolerance,
-        depths=reported.depths,
         n_sentences=reported.n_sentences,
         n_seeds=len(reported.seeds),
         points=_points(reported, chosen, words, bootstrap),

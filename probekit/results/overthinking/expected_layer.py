@@ -58,15 +58,9 @@ def expected_layer(found: DepthPredictions, bootstrap: Bootstrap) -> ExpectedLay
         return np.column_stack([gains, np.nan_to_num(mean)])
 
     *gains, layer = bootstrap.estimates(found.n_sentences, statistics)
-    record = found.curve.records[0]
     return ExpectedLayer(
-        name=found.curve.name,
-        model=record.model,
-        task=record.task,
-        label=record.label,
-        split=found.split,
+        **found.about,
         metric=found.scorer.name,
-        depths=found.depths,
         scores=found.scores(np.ones((1, found.n_sentences)))[0].tolist(),
         gains=[Estimate(0.0, 0.0, 0.0), *gains],
         total=gains[-1],

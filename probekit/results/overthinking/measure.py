@@ -70,18 +70,12 @@ def overthinking(
     found = []
     for curve in depth_curves(records, refits=True):
         reported, dev = read_reported(curve, split)
-        record = curve.records[0]
         (right,) = bootstrap.estimates(
             reported.n_sentences, mean_of_rows(reported, reported.right[:, -1].mean(0)[:, None])
         )
         found.append(
             Overthinking(
-                name=curve.name,
-                model=record.model,
-                task=record.task,
-                label=record.label,
-                split=reported.split,
-                depths=reported.depths,
+                **reported.about,
                 n_sentences=reported.n_sentences,
                 n_rows=len(reported.scorer.gold.ids),
                 unit=reported.unit,

@@ -27,27 +27,45 @@ Source = Annotated[
         "records file, from which nothing is trained.",
     ),
 ]
-Head = Annotated[
-    str, typer.Option("--head", help="Heads, separated by commas; of a records file likewise.")
-]
-Every = Annotated[int, typer.Option("--every", help="Distance between depths.")]
-Split = Annotated[
-    str | None,
-    typer.Option(
-        "--split", help="test or dev.", show_default="test where there are labels, else dev"
-    ),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option("--where", help="Of a records file, only this value, e.g. shots=128. Repeatable."),
-]
-Samples = Annotated[int, typer.Option("--samples", help="Bootstrap samples.")]
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Draw the figure as well: FILE.png, .svg, .pdf."),
-]
 _KEPT = ("cache", "json", "log_file")
 """Options that mean something, or nothing wrong, where records are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probes:
+    """Which probes are looked at, on which split, and the figure of what is found."""
+
+    head: Annotated[
+        str, typer.Option("--head", help="Heads, separated by commas; of a records file likewise.")
+    ] = "last"
+    every: Annotated[int, typer.Option("--every", help="Distance between depths.")] = 1
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where", help="Of a records file, only this value, e.g. shots=128. Repeatable."
+        ),
+    ] = None
+    workers: Annotated[int, typer.Option("--workers", help="Worker processes.")] = 1
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split", help="test or dev.", show_default="test where there are labels, else dev"
+        ),
+    ] = None
+    samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 10_000
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Draw the figure as well: FILE.png, .svg, .pdf."),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse what cannot be asked of records, before any probe is trained for them."""
+        from probekit.results.overthinking.estimates import Bootstrap
+        from probekit.results.summaries.scored import SCORE_OF
+
+        Bootstrap(samples=self.samples)
+        if self.split is not None:
+            choose("split", self.split, SCORE_OF)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +74,7 @@ class _Asked:
 
     source: str
     task: str | None
-    head: str
-    every: int
-    where: list[str]
+    probes: Probes
     asked: Mapping[str, Any]
     own: arguments.OwnData
     shared: TrainingOptions
@@ -69,9 +85,7 @@ def overthinking(
     model: Source,
     task: arguments.OptionalTask = None,
     *,
-    head: Head = "last",
-    every: Every = 1,
-    split: Split = None,
+    probes: Probes,
     expected_layer: Annotated[
         bool,
         typer.Option(
@@ -81,12 +95,8 @@ def overthinking(
     examples: Annotated[
         int, typer.Option("--examples", help="Show so many sentences, destructive ones first.")
     ] = 0,
-    samples: Samples = 10_000,
-    where: Where = None,
-    output: Output = None,
     look: arguments.FigureLook,
     asked: Asked,
-    workers: Annotated[int, typer.Option("--workers", help="Worker processes.")] = 1,
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> None:
@@ -98,19 +108,19 @@ def overthinking(
     from probekit.results.overthinking.examples import check_count
     from probekit.results.overthinking.report_text import overthinking_text
 
-    look.check(output)
-    _check_asked(split, samples)
+    look.check(probes.output)
+    probes.check()
     check_count(examples)
-    given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
-                   own=own, shared=shared)  # fmt: skip
-    records = _records(given, workers, refits=True)
+    given = _Asked(source=model, task=task, probes=probes, asked=asked, own=own, shared=shared)
+    records = _records(given, refits=True)
+    split, samples = probes.split, probes.samples
     found = results.overthinking(records, split=split, examples=examples, samples=samples)
     layers = []
     if expected_layer:
-        mixes = _records(_mixes(given), workers, refits=False)
+        mixes = _records(_mixes(given), refits=False)
         layers = results.expected_layers(mixes, split=split, samples=samples)
-    if output is not None:
-        _draw("overthinking", records, output, split=split, look=look.parse())
+    if probes.output is not None:
+        _draw("overthinking", records, probes.output, split=split, look=look.parse())
     if shared.json:
         rows = [{"kind": "overthinking", **asdict(one)} for one in found]
         rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
@@ -124,9 +134,7 @@ def exit_early(
     model: Source,
     task: arguments.OptionalTask = None,
     *,
-    head: Head = "last",
-    every: Every = 1,
-    split: Split = None,
+    probes: Probes,
     tolerance: Annotated[
         float,
         typer.Option(
@@ -134,12 +142,8 @@ def exit_early(
             help="Score that may be lost where thresholds are chosen; 0.01 is one point of 100.",
         ),
     ] = 0.01,
-    samples: Samples = 10_000,
-    where: Where = None,
-    output: Output = None,
     look: arguments.FigureLook,
     asked: Asked,
-    workers: Annotated[int, typer.Option("--workers", help="Worker processes.")] = 1,
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> None:
@@ -151,16 +155,16 @@ def exit_early(
     from probekit.results.overthinking.early_exit import check_tolerance
     from probekit.results.overthinking.report_text import exit_text
 
-    look.check(output)
-    _check_asked(split, samples)
+    look.check(probes.output)
+    probes.check()
     check_tolerance(tolerance)
-    given = _Asked(source=model, task=task, head=head, every=every, where=where or [], asked=asked,
-                   own=own, shared=shared)  # fmt: skip
-    records = _records(given, workers, refits=False)
+    given = _Asked(source=model, task=task, probes=probes, asked=asked, own=own, shared=shared)
+    records = _records(given, refits=False)
+    split, samples = probes.split, probes.samples
     found = early_exit(records, split=split, tolerance=tolerance, samples=samples)
-    if output is not None:
+    if probes.output is not None:
         options = {"split": split, "tolerance": tolerance, "look": look.parse()}
-        _draw("exit", records, output, **options)
+        _draw("exit", records, probes.output, **options)
     if shared.json:
         print_json([asdict(one) for one in found])
     else:
@@ -178,15 +182,15 @@ def _mixes(given: _Asked) -> _Asked:
     """Return what was asked for with scalar mixes in place of other heads."""
     from probekit.results.overthinking.expected_layer import HEAD
 
-    return replace(given, head=HEAD)
+    return replace(given, probes=replace(given.probes, head=HEAD))
 
 
-def _records(given: _Asked, workers: int, *, refits: bool) -> "list[Record]":
+def _records(given: _Asked, *, refits: bool) -> "list[Record]":
     """Return the records of a file, or of probes that are trained where they are missing."""
     path = Path(given.source)
     if given.task is None and (path.suffix == ".jsonl" or path.is_file()):
         return _read(path, given)
-    if given.where:
+    if given.probes.where:
         raise OptionError(
             f"--where chooses among the records of a file, and {given.source} is a model; give "
             "the options of the runs themselves, such as --shots 128."
@@ -196,15 +200,16 @@ def _records(given: _Asked, workers: int, *, refits: bool) -> "list[Record]":
 
     target = Target.of(given.source, given.task, given.own, given.shared)
     label, asked, shared = first_label(given.asked), given.asked, given.shared
-    every_depth = depths(target.n_blocks(label, asked["fit_on"]), given.every, asked["layers"])
-    plan = make_plan(target, shared, asked, head=given.head, depths=every_depth)
+    n_blocks, probes = target.n_blocks(label, asked["fit_on"]), given.probes
+    every_depth = depths(n_blocks, probes.every, asked["layers"])
+    plan = make_plan(target, shared, asked, head=probes.head, depths=every_depth)
     out = shared.out or target.default_out(label)
     records = sweep_depths(
         plan,
         out=out,
         location=target.location,
         refits=refits,
-        workers=workers,
+        workers=probes.workers,
         memory=parse_bytes(shared.memory),
         device=shared.device,
         progress=progress_wanted(),
@@ -218,8 +223,8 @@ def _read(path: Path, given: _Asked) -> "list[Record]":
     from probekit.results import load_records, select
 
     _check_nothing_to_train(path, given)
-    heads = f"head={','.join(arguments.split_list(given.head))}"
-    return select(load_records(path), [heads, *given.where], refits=True)
+    heads = f"head={','.join(arguments.split_list(given.probes.head))}"
+    return select(load_records(path), [heads, *(given.probes.where or [])], refits=True)
 
 
 def _check_nothing_to_train(path: Path, given: _Asked) -> None:
@@ -233,7 +238,7 @@ def _check_nothing_to_train(path: Path, given: _Asked) -> None:
             for name, value in vars(group).items()
             if name not in _KEPT and value is not None and value != own[name]
         ]
-    typed += ["every"] * (given.every != 1)
+    typed += ["every"] * (given.probes.every != 1)
     if typed:
         raise OptionError(
             f"{flag(typed[0])}: {path} is a records file, from which nothing is trained; choose "
@@ -245,16 +250,6 @@ def _print(text: str) -> None:
     """Print a text, in which examples may hold what a terminal would obey."""
     for line in text.splitlines():
         typer.echo(visible(line))
-
-
-def _check_asked(split: str | None, samples: int) -> None:
-    """Refuse what cannot be asked of records, before any probe is trained for them."""
-    from probekit.results.overthinking.estimates import Bootstrap
-    from probekit.results.summaries.scored import SCORE_OF
-
-    Bootstrap(samples=samples)
-    if split is not None:
-        choose("split", split, SCORE_OF)
 
 
 def _draw(kind: str, records: "list[Record]", output: Path, **options: Any) -> None:

@@ -9,20 +9,26 @@ strength, checkpoint and rate; test is reported; five seeds. Finished runs are s
     python analyses/crf.py MODEL [MODEL ...] --large MODEL --workers 2
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from shared import RESULTS, argument_parser, judged, runner, write
+from shared import (
+    LARGE,
+    PUBLISHED,
+    RESULTS,
+    SOLVED,
+    converged_plan,
+    judged,
+    models_and_large,
+    runner,
+    write,
+)
 
 from probekit import Record, TrainSpec, product
 
 NAME = "crf"
-LIGHT = ("last", "mean", "p32", "attention-fusion")
-LARGE = ("concat", "dwatt")
 DECODERS = ("linear", "crf")
 SHOTS = (8, 128)
 SEEDS = range(5)
-PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), **dict.fromkeys(LARGE, 5e-5)}
 
 INTRODUCTION = f"""\
 Test span F1 in percent, {len(SEEDS)} seeds. The last column is what the CRF adds to the linear
@@ -32,24 +38,22 @@ is sure after Holm's correction of all rows of the table at 5 %."""
 
 def main() -> None:
     """Train what is missing, then write the tables."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("models", nargs="+")
-    parser.add_argument("--large", nargs="*", default=[], metavar="MODEL")
-    args = parser.parse_args()
+    args = models_and_large(__doc__)
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     converged: list[Record] = []
     published: list[Record] = []
+    both = {"decoder": DECODERS, "seed": SEEDS}
     for model in args.models:
-        heads = (*LIGHT, *LARGE) if model in args.large else LIGHT
+        heads = (*SOLVED, *LARGE) if model in args.large else SOLVED
         for shots in SHOTS:
             base = TrainSpec(model=model, task="conll", head="last", shots=shots, select="dev")
-            converged += run(converged_plan(base, heads))
+            converged += run(converged_plan(base, heads, both, epochs=50, evals=5))
             steps = replace(base, fit="adam", epochs=50, evals=5, as_published=True)
             published += run(
                 [
                     replace(one, head=head, lr=PUBLISHED[head])
                     for head in heads
-                    for one in product(steps, {"decoder": DECODERS, "seed": SEEDS})
+                    for one in product(steps, both)
                 ]
             )
     write(
@@ -61,18 +65,6 @@ def main() -> None:
             judged("As published", published, "decoder=linear"),
         ],
     )
-
-
-def converged_plan(base: TrainSpec, heads: Sequence[str]) -> list[TrainSpec]:
-    """Return solved runs of light heads, and searched ones of large heads, with both decoders."""
-    both = {"decoder": DECODERS, "seed": SEEDS}
-    light = [head for head in heads if head in LIGHT]
-    steps = replace(base, fit="adam", epochs=50, evals=5, lr="search")
-    large = [head for head in heads if head in LARGE]
-    return [
-        *product(base, {"head": light, **both}),
-        *(product(steps, {"head": large, **both}) if large else []),
-    ]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from probekit.results.comparison import best_depth
 from probekit.results.comparison.bootstrap import Resampled, bootstrap
 from probekit.results.comparison.families import LEVEL, holm
 from probekit.results.overthinking import depth_curves
-from probekit.results.overthinking.choosers import halves
+from probekit.results.overthinking.choosers import choosers
 from probekit.results.overthinking.chosen_depth import best_place
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.summaries.grouping import grouped
@@ -102,11 +102,8 @@ def gain(records: Sequence[Record]) -> tuple[float, Resampled]:
     reported, dev = read_reported(curve, None)
     n = reported.n_sentences
     places = np.empty(n, np.int64)
-    if dev is not None:
-        places[:] = best_place(dev, np.ones((1, dev.n_sentences)))
-    else:
-        for judged, choosing in (one := halves(n, 0), one[::-1]):
-            places[judged] = best_place(reported, choosing[None].astype(float))
+    for one in choosers(reported, dev, seed=0):
+        places[one.judged] = best_place(one.on, one.choosing)
     right = reported.right.mean(0)
     owners = np.repeat(np.arange(n), reported.lengths)
     more = right[places[owners], np.arange(len(owners))] - right[-1]

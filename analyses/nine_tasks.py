@@ -14,18 +14,25 @@ are three seeds; a solver on all of train has none. Finished runs are skipped.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shared import RESULTS, argument_parser, judged, runner, write
+from shared import (
+    LARGE,
+    PUBLISHED,
+    RESULTS,
+    SOLVED,
+    converged_plan,
+    judged,
+    models_and_large,
+    runner,
+    write,
+)
 from subjects import SUBJECTS, subject
 
-from probekit import Record, TrainSpec, plot_weights, product, save_figure
+from probekit import Record, TrainSpec, plot_weights, save_figure
 
 NAME = "nine_tasks"
-LIGHT = ("last", "mean", "p32", "attention-fusion")
-LARGE = ("concat", "dwatt")
 WEIGHING = ("p32", "attention-fusion", *LARGE)
 SEEDS = range(3)
 EPOCHS = 20
-PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), **dict.fromkeys(LARGE, 5e-5)}
 
 INTRODUCTION = f"""\
 Scores in percent, each task's metric: test where it has labels, else dev, which chose nothing: five
@@ -38,17 +45,14 @@ the table at 5 %."""
 
 def main() -> None:
     """Train what is missing, then write the tables and a figure per head."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("models", nargs="+")
-    parser.add_argument("--large", nargs="*", default=[], metavar="MODEL")
-    args = parser.parse_args()
+    args = models_and_large(__doc__)
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     converged: list[Record] = []
     published: list[Record] = []
     for task in SUBJECTS:
         for model in args.models:
-            heads = (*LIGHT, *LARGE) if model in args.large else LIGHT
-            converged += run(converged_plan(model, task, heads))
+            heads = (*SOLVED, *LARGE) if model in args.large else SOLVED
+            converged += run(plan_of(model, task, heads))
             published += run(published_plan(model, task, heads))
     write(
         NAME,
@@ -66,14 +70,12 @@ def main() -> None:
             save_figure(plot_weights(own, of="shares"), RESULTS / f"{NAME}_{head}_shares.png")
 
 
-def converged_plan(model: str, task: str, heads: Sequence[str]) -> list[TrainSpec]:
-    """Return solved runs of light heads, and searched ones of large heads."""
+def plan_of(model: str, task: str, heads: Sequence[str]) -> list[TrainSpec]:
+    """Return converged runs; a solver on all of train has one seed."""
     base = subject(model, task)
-    light = [head for head in heads if head in LIGHT]
-    plan = product(base, {"head": light, "seed": SEEDS if base.fraction else [0]})
-    steps = replace(base, fit="adam", epochs=EPOCHS, lr="search")
     large = [head for head in heads if head in LARGE]
-    return [*plan, *(product(steps, {"head": large, "seed": SEEDS}) if large else [])]
+    light = converged_plan(base, SOLVED, {"seed": SEEDS if base.fraction else [0]})
+    return [*light, *converged_plan(base, large, {"seed": SEEDS}, epochs=EPOCHS)]
 
 
 def published_plan(model: str, task: str, heads: Sequence[str]) -> list[TrainSpec]:

@@ -16,7 +16,17 @@ run as well if the cache has one.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shared import RESULTS, arguments, interval_text, markdown, of_head, runner, write
+from shared import (
+    LARGE,
+    RESULTS,
+    SOLVED,
+    arguments,
+    interval_text,
+    markdown,
+    of_head,
+    runner,
+    write,
+)
 
 from probekit import Location, Record, TrainSpec, product
 from probekit.results.summaries.grouping import grouped
@@ -24,8 +34,6 @@ from probekit.results.summaries.interval import interval
 from probekit.train.baselines import run_baselines
 
 NAME = "selectivity"
-LIGHT = ("last", "mean", "p32", "attention-fusion")
-LARGE = ("concat", "dwatt")
 SHOTS = 8
 EPOCHS = 30
 SEEDS = range(3)
@@ -54,14 +62,14 @@ def main() -> None:
     )
     large = [replace(steps, head=one.head, lr=one.lr, seed=one.seed) for one in searched]
     found = run_baselines(
-        [*product(base, {"head": LIGHT, "seed": SEEDS}), *large],
+        [*product(base, {"head": SOLVED, "seed": SEEDS}), *large],
         out=RESULTS / f"{NAME}.jsonl",
         location=Location(cache=args.cache),
         workers=args.workers,
         device="cpu",
         progress=True,
     )
-    lines = [line(head, of_head(found.heads, head)) for head in (*LIGHT, *LARGE)]
+    lines = [line(head, of_head(found.heads, head)) for head in (*SOLVED, *LARGE)]
     lines += [
         line(f"{head} ({model})", [with_accuracy(record) for record in records])
         for (model, head), records in grouped(found.random, ["model", "head"]).items()

@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from probekit import Location, Record, TrainSpec, sweep
+from probekit import Location, Record, TrainSpec, product, sweep
 from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.references import settings, with_reference
@@ -21,6 +22,12 @@ Run = Callable[[Sequence[TrainSpec]], list[Record]]
 
 LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
 """Heads with at most d values in all."""
+
+SOLVED = ("last", "mean", "p32", "attention-fusion")
+"""Light heads of the analyses on converged fits, which solve them."""
+
+LARGE = ("concat", "dwatt")
+"""Large heads of these, whose rates are searched."""
 
 PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), "concat": 5e-5, "dwatt": 5e-5}
 """Learning rates of the papers: attention fusion's for light heads, DWAtt's for its own."""
@@ -63,6 +70,14 @@ def argument_parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def models_and_large(description: str | None) -> argparse.Namespace:
+    """Return ``models``, those of ``large`` that get the large heads too, and what runs need."""
+    parser = argument_parser(description)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--large", nargs="*", default=[], metavar="MODEL")
+    return parser.parse_args()
+
+
 def runner(records: Path, args: argparse.Namespace, *, predictions: bool = False) -> Run:
     """Return a function that runs a plan with the records in a file."""
 
@@ -77,6 +92,24 @@ def runner(records: Path, args: argparse.Namespace, *, predictions: bool = False
         )
 
     return run
+
+
+def converged_plan(
+    base: TrainSpec, heads: Iterable[str], choices: Mapping[str, Sequence[Any]], **steps: Any
+) -> list[TrainSpec]:
+    """Return every combination of choices for heads: light ones solved, large ones searched.
+
+    Args:
+        base: options of all runs.
+        heads: of `SOLVED` and `LARGE`.
+        choices: other options, each with its values.
+        steps: how the large heads are trained.
+    """
+    light = [head for head in heads if head in SOLVED]
+    large = [head for head in heads if head in LARGE]
+    searched = replace(base, fit="adam", lr="search", **steps)
+    plans = [(base, light), (searched, large)]
+    return [spec for one, own in plans if own for spec in product(one, {"head": own, **choices})]
 
 
 def with_rates(

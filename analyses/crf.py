@@ -3,7 +3,8 @@
 Converged: the linear decoder and the chain are both solved on light heads; on the large ones the
 rate is searched for each decoder, transitions at their default of 0.1. Published: AdamW at one rate
 for all parameters, transitions among them, which leaves these near their start. Dev chooses
-strength, checkpoint and rate; test is reported; five seeds. Finished runs are skipped.
+strength, checkpoint and rate; test is reported; five seeds. Runs with a linear decoder are those of
+``fewshot_heads.py``, whose records it shares. Finished runs are skipped.
 
     make analyses MODELS=models DATA=data
     python analyses/crf.py MODEL [MODEL ...] --large MODEL --workers 2
@@ -11,6 +12,7 @@ strength, checkpoint and rate; test is reported; five seeds. Finished runs are s
 
 from dataclasses import replace
 
+from fewshot_heads import NAME as FEWSHOT
 from shared import (
     LARGE,
     PUBLISHED,
@@ -39,7 +41,7 @@ is sure after Holm's correction of all rows of the table at 5 %."""
 def main() -> None:
     """Train what is missing, then write the tables."""
     args = models_and_large(__doc__)
-    run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
+    run = runner(RESULTS / f"{FEWSHOT}.jsonl", args, predictions=True)
     converged: list[Record] = []
     published: list[Record] = []
     both = {"decoder": DECODERS, "seed": SEEDS}

@@ -60,9 +60,10 @@ def main() -> None:
         base = TrainSpec(model=model, task="conll", head="last", select="dev")
         converged += run(product(base, {"head": SOLVED, "shots": SHOTS, "seed": SEEDS}))
         steps = replace(base, fit="adam", epochs=50, evals=5)
+        by_paper = replace(steps, as_published=True, decoder="linear")
         for shots in SHOTS:
             heads = (*SOLVED, *LARGE, NEW) if shots in ENDS else (*SOLVED, *LARGE)
-            published += run(with_rates(replace(steps, shots=shots), heads, SEEDS, RATES))
+            published += run(with_rates(replace(by_paper, shots=shots), heads, SEEDS, RATES))
         converged += searched(run, steps)
     fusion = [record for record in converged if record.head not in SOLVED]
     write(

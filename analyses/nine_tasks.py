@@ -4,8 +4,8 @@ Every head on every task is fitted in two ways on the same rows with the same de
 (light heads solved; large ones, of the smallest model alone, at rates that trials on other seeds
 chose) and as published (P-32's comparison as far as frozen features allow: AdamW at 2e-3 with
 linear decay, 20 epochs, for all parameters; DWAtt's 5e-5 for the large heads). Tasks are ordered by
-the number of sentences that are fitted, as in P-32's Figure 2. Of what takes steps or draws there
-are three seeds; a solver on all of train has none. Finished runs are skipped.
+the number of sentences that are fitted, as in P-32's Figure 2. Of what takes steps there are three
+seeds, and of draws that large heads have too; else a solver has one. Finished runs are skipped.
 
     make analyses MODELS=models DATA=data
     python analyses/nine_tasks.py MODEL [MODEL ...] --large MODEL --workers 2
@@ -71,10 +71,10 @@ def main() -> None:
 
 
 def plan_of(model: str, task: str, heads: Sequence[str]) -> list[TrainSpec]:
-    """Return converged runs; a solver on all of train has one seed."""
+    """Return converged runs; a solver has more than one seed where large heads draw as well."""
     base = subject(model, task)
     large = [head for head in heads if head in LARGE]
-    light = converged_plan(base, SOLVED, {"seed": SEEDS if base.fraction else [0]})
+    light = converged_plan(base, SOLVED, {"seed": SEEDS if large and base.fraction else [0]})
     return [*light, *converged_plan(base, large, {"seed": SEEDS}, epochs=EPOCHS)]
 
 

@@ -58,7 +58,7 @@ def extractions(models: Path, data: Path) -> Iterator[Command]:
                 str(data / subject.folder),
                 "--split",
                 subject.splits,
-                *subject.extract,
+                *subject.extracted(model),
             )
     for language in ("de", "fr"):
         task = f"wikiann/{language}"

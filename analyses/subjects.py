@@ -1,7 +1,8 @@
 """The models and tasks of the analyses, and how much of each is extracted and fitted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from probekit import TrainSpec
@@ -19,37 +20,44 @@ class Subject:
     Attributes:
         folder: of its files, in the folder of data.
         splits: that are extracted.
-        extract: other options of the extraction.
-        fitted: how much of train is fitted, where that is not all that is extracted.
+        limit: sentences of each split that are extracted; all if None.
+        fraction: of train that encoders fit; all if None.
+        first: sentences of each split that the decoder extracts, in place of ``limit``, and fits
+            all: about as many as encoders fit.
         label: the label column.
     """
 
     folder: str
     splits: str = "train,dev"
-    extract: tuple[str, ...] = ()
-    fitted: Mapping[str, Any] = field(default_factory=dict)
+    limit: int | None = None
+    fraction: float | None = None
+    first: int | None = None
     label: str | None = None
 
-    def spec(self, model: str, task: str) -> TrainSpec:
-        """Return the options of a run with head ``last``."""
-        return TrainSpec(model=model, task=task, label=self.label, head="last", **self.fitted)
+    def extracted(self, model: str) -> tuple[str, ...]:
+        """Return the options of the extraction that say how much."""
+        limit = self.first if self.first and model == DECODER else self.limit
+        return ("--limit", str(limit)) if limit else ()
 
 
 _ALL = "train,dev,test"
 SUBJECTS: Mapping[str, Subject] = {
-    "atis": Subject("atis", _ALL, fitted={"fraction": 0.2}, label="slots"),
-    "wikiann/en": Subject("wikiann/en", _ALL, ("--limit", "5000"), fitted={"fraction": 0.2}),
-    "ud/en_ewt": Subject("ud_english_ewt", _ALL, fitted={"fraction": 0.1}, label="upos"),
-    "conll": Subject("conll2003", _ALL, fitted={"fraction": 0.1}, label="ner"),
+    "atis": Subject("atis", _ALL, fraction=0.2, first=900, label="slots"),
+    "wikiann/en": Subject("wikiann/en", _ALL, limit=5000, fraction=0.2, first=1000),
+    "ud/en_ewt": Subject("ud_english_ewt", _ALL, fraction=0.1, first=1250, label="upos"),
+    "conll": Subject("conll2003", _ALL, fraction=0.1, first=1400, label="ner"),
     "glue/rte": Subject("glue/RTE"),
     "glue/mrpc": Subject("glue/MRPC"),
     "glue/stsb": Subject("glue/STS-B"),
     "glue/cola": Subject("glue/CoLA"),
-    "glue/sst2": Subject("glue/SST-2", extract=("--limit", "10000")),
+    "glue/sst2": Subject("glue/SST-2", limit=10_000),
 }
 """Nine tasks by the number of sentences that are fitted, smallest first."""
 
 
 def subject(model: str, task: str, **options: Any) -> TrainSpec:
-    """Return the options of a run on one of the tasks, with other options beside."""
-    return replace(SUBJECTS[task].spec(model, task), **options)
+    """Return the options of a run of head ``last`` on one of the tasks, with others beside."""
+    own = SUBJECTS[task]
+    fraction = None if Path(model).name == DECODER else own.fraction
+    spec = TrainSpec(model=model, task=task, label=own.label, head="last", fraction=fraction)
+    return replace(spec, **options)

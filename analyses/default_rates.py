@@ -4,8 +4,9 @@ Heads are trained by steps at every rate of a grid with 8 shots, light ones with
 seeds that no table reports. What a rate costs is the points of dev by which it lies below the
 head's best rate on the same subject; the default is the rate that costs least on average, rounded
 (of `dwatt` the one below it, at which no single run fails).
-The trials of ``fewshot_fits.py`` count too: they try the same rates of a head until the best lies
-inside. Finished runs are skipped, so the script can be stopped and resumed.
+Trials of ``--lr search`` with 8 and 128 shots count too: they try the same rates of a head
+until the best lies inside. Beside them in the records are five more seeds of `dwatt` at 1e-3 and
+3e-3. Finished runs are skipped, so the script can be stopped and resumed.
 
     probekit extract MODEL conll --data DATA --split train,dev
     probekit extract MODEL atis --data DATA --split train,dev
@@ -55,8 +56,7 @@ def main() -> None:
     for base in args.subjects:
         for name in args.plans:
             run(product(base, {**PLANS[name], **STEPS}))
-    searches = load_records(RESULTS / "fewshot_fits.jsonl")
-    tabulate([*load_records(file), *(record for record in searches if record.trial)])
+    tabulate(record for record in load_records(file) if record.seed in SEEDS)
 
 
 def tabulate(records: Iterable[Record]) -> None:

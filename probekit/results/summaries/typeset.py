@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from probekit.base.registry import choose
 from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.text_layout import Column, markdown_table, text_table
+from probekit.results.summaries.text_layout import NOTHING, Column, markdown_table, text_table
 
 Style = Literal["text", "markdown", "latex", "csv", "jsonl"]
 STYLES: dict[str, Style] = {
@@ -105,7 +105,10 @@ def latex_float(table: str, notes: str, caption: str) -> str:
 
 
 def csv_table(columns: Sequence[Column]) -> str:
-    """Return the columns as RFC 4180 has them: plain numbers, and a column for half widths."""
+    """Return the columns as RFC 4180 has them: plain numbers, half widths in columns of their own.
+
+    A cell with nothing in it is empty, as readers of CSV expect, and not a dash.
+    """
     plain = [one for column in columns for one in _plain(column)]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
@@ -117,7 +120,8 @@ def csv_table(columns: Sequence[Column]) -> str:
 def _plain(column: Column) -> Iterator[tuple[str, list[Any]]]:
     """Yield the columns that one becomes, each with its heading."""
     if column.values is None:
-        yield column.heading, [cell.strip() for cell in column.cells]
+        texts = (cell.strip() for cell in column.cells)
+        yield column.heading, ["" if text == NOTHING else text for text in texts]
         return
     values = column.values
     means = [one.mean if isinstance(one, Interval) else one for one in values]

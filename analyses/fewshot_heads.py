@@ -20,12 +20,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shared import (
+    AVERAGE,
     LARGE,
     PUBLISHED,
     RESULTS,
     SOLVED,
     Run,
     argument_parser,
+    converged_plan,
     judged,
     runner,
     with_rates,
@@ -40,6 +42,7 @@ FUSION = (*LARGE, NEW)
 SHOTS = (8, 16, 32, 64, 128)
 ENDS = (SHOTS[0], SHOTS[-1])
 SEEDS = range(5)
+BY = ("shots", "normalize")
 RATES = {**PUBLISHED, NEW: PUBLISHED["dwatt"]}
 
 INTRODUCTION = f"""\
@@ -58,7 +61,7 @@ def main() -> None:
     published: list[Record] = []
     for model in args.models:
         base = TrainSpec(model=model, task="conll", head="last", select="dev")
-        converged += run(product(base, {"head": SOLVED, "shots": SHOTS, "seed": SEEDS}))
+        converged += run(converged_plan(base, SOLVED, {"shots": SHOTS, "seed": SEEDS}))
         steps = replace(base, fit="adam", epochs=50, evals=5)
         by_paper = replace(steps, as_published=True, decoder="linear")
         for shots in SHOTS:
@@ -71,9 +74,9 @@ def main() -> None:
         [
             "# Few-shot NER on CoNLL-2003",
             INTRODUCTION,
-            judged("Converged or searched, against an average", converged, "mean", by=["shots"]),
-            judged("Searched, against a new layer", fusion, NEW, by=["shots"]),
-            judged("Published rates, against an average", published, "mean", by=["shots"]),
+            judged("Converged or searched, against an average", converged, AVERAGE, by=BY),
+            judged("Searched, against a new layer", fusion, NEW, by=BY),
+            judged("Published rates, against an average", published, "mean", by=BY),
         ],
     )
     save_figure(plot_fewshot(converged), RESULTS / f"{NAME}.png")

@@ -26,6 +26,9 @@ LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
 SOLVED = ("last", "mean", "p32", "attention-fusion")
 """Light heads of the analyses on converged fits, which solve them."""
 
+AVERAGE = "head=mean,normalize=standardize"
+"""The average of standardised layers: a solved mixture's rows, and where it starts."""
+
 LARGE = ("concat", "dwatt")
 """Large heads of these, whose rates are searched."""
 
@@ -99,6 +102,8 @@ def converged_plan(
 ) -> list[TrainSpec]:
     """Return every combination of choices for heads: light ones solved, large ones searched.
 
+    Of `mean` there are two: as it is by default, and `AVERAGE`.
+
     Args:
         base: options of all runs.
         heads: of `SOLVED` and `LARGE`.
@@ -108,7 +113,8 @@ def converged_plan(
     light = [head for head in heads if head in SOLVED]
     large = [head for head in heads if head in LARGE]
     searched = replace(base, fit="adam", lr="search", **steps)
-    plans = [(base, light), (searched, large)]
+    average = [head for head in light if head == "mean"]
+    plans = [(base, light), (replace(base, normalize="standardize"), average), (searched, large)]
     return [spec for one, own in plans if own for spec in product(one, {"head": own, **choices})]
 
 

@@ -180,7 +180,8 @@ def judged(title: str, records: Sequence[Record], against: str, *, by: Sequence[
         names += [value_text(name, getattr(first, name)) for name in by]
         score = "eval_score" if first.test_score is None else "test_score"
         lines.append([*names, cell(run.records, score), difference_text(by_name.get(run.text))])
-    header = ["model", "task", "head", *by, "score", f"less `{against}`"]
+    reference = "standardised `mean`" if against == AVERAGE else f"`{against}`"
+    header = ["model", "task", "head", *by, "score", f"less {reference}"]
     sure = sum(one.verdict is not None for one in by_name.values())
     count = f"{sure} of {len(by_name)} differences are sure."
     return f"## {title}\n\n{markdown(header, lines, words=3 + len(by))}\n\n{count}"

@@ -13,7 +13,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from shared import RESULTS
 from subjects import DECODER, ENCODERS, MODELS, SUBJECTS
+
+from probekit import load_records
 
 HERE = Path(__file__).parent
 SMALL, LARGER = ENCODERS
@@ -42,8 +45,15 @@ def main() -> None:
         options = () if simulated else ("--cache", str(args.cache))
         if subprocess.run([sys.executable, *extracting, *command, *options]).returncode != 0:
             failed.append(" ".join(command))
+    print(f"{hours():.0f} hours of one core are recorded")
     if failed:
         sys.exit("failed:\n" + "\n".join(failed))
+
+
+def hours() -> float:
+    """Return the time that all recorded runs took, as the sum of their own seconds."""
+    files = sorted(RESULTS.glob("*.jsonl"))
+    return sum(record.train_seconds for record in load_records(files)) / 3600
 
 
 def extractions(models: Path, data: Path) -> Iterator[Command]:

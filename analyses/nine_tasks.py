@@ -26,7 +26,7 @@ from shared import (
     runner,
     write,
 )
-from subjects import SUBJECTS, subject
+from subjects import SUBJECTS, is_decoder, subject
 
 from probekit import Record, TrainSpec, plot_weights, save_figure
 
@@ -83,7 +83,8 @@ def published_plan(model: str, task: str, heads: Sequence[str]) -> list[TrainSpe
     """Return the same heads at published rates, with the decoder and rows of the converged ones."""
     decoder = "regression" if task == "glue/stsb" else "linear"
     base = subject(model, task, fit="adam", epochs=EPOCHS, as_published=True, decoder=decoder)
-    base = replace(base, pooling="mean" if task.startswith("glue/") else None)
+    if SUBJECTS[task].of_texts:
+        base = replace(base, pooling="last" if is_decoder(model) else "mean")
     return [
         replace(base, head=head, lr=PUBLISHED[head], seed=seed) for head in heads for seed in SEEDS
     ]

@@ -13,6 +13,11 @@ MODELS = (*ENCODERS, DECODER)
 """Folders, and a GGUF file, in the folder of models."""
 
 
+def is_decoder(model: str) -> bool:
+    """Tell whether a path of a model is that of the causal one."""
+    return Path(model).name == DECODER
+
+
 @dataclass(frozen=True)
 class Subject:
     """A task, as all analyses have it.
@@ -21,7 +26,7 @@ class Subject:
         folder: of its files, in the folder of data.
         splits: that are extracted.
         limit: sentences of each split that are extracted; all if None.
-        fraction: of train that encoders fit; all if None.
+        fraction: of train that encoders fit, where words have labels; all if None.
         first: sentences of each split that the decoder extracts, in place of ``limit``, and fits
             all: about as many as encoders fit.
         label: the label column.
@@ -34,20 +39,25 @@ class Subject:
     first: int | None = None
     label: str | None = None
 
+    @property
+    def of_texts(self) -> bool:
+        """Whether whole texts have labels, rather than words."""
+        return self.fraction is None
+
     def extracted(self, model: str) -> tuple[str, ...]:
         """Return the options of the extraction that say how much."""
-        limit = self.first if self.first and model == DECODER else self.limit
+        limit = self.first if self.first and is_decoder(model) else self.limit
         return ("--limit", str(limit)) if limit else ()
 
 
 _ALL = "train,dev,test"
 SUBJECTS: Mapping[str, Subject] = {
-    "atis": Subject("atis", _ALL, fraction=0.2, first=900, label="slots"),
     "wikiann/en": Subject("wikiann/en", _ALL, limit=5000, fraction=0.2, first=1000),
     "ud/en_ewt": Subject("ud_english_ewt", _ALL, fraction=0.1, first=1250, label="upos"),
     "conll": Subject("conll2003", _ALL, fraction=0.1, first=1400, label="ner"),
     "glue/rte": Subject("glue/RTE"),
     "glue/mrpc": Subject("glue/MRPC"),
+    "atis": Subject("atis", _ALL, label="intents"),
     "glue/stsb": Subject("glue/STS-B"),
     "glue/cola": Subject("glue/CoLA"),
     "glue/sst2": Subject("glue/SST-2", limit=10_000),
@@ -58,6 +68,6 @@ SUBJECTS: Mapping[str, Subject] = {
 def subject(model: str, task: str, **options: Any) -> TrainSpec:
     """Return the options of a run of head ``last`` on one of the tasks, with others beside."""
     own = SUBJECTS[task]
-    fraction = None if Path(model).name == DECODER else own.fraction
+    fraction = None if is_decoder(model) else own.fraction
     spec = TrainSpec(model=model, task=task, label=own.label, head="last", fraction=fraction)
     return replace(spec, **options)

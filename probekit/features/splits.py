@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -15,6 +16,7 @@ from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError
 from probekit.features.location import Location
+from probekit.features.rows_by_name import LayerRows, layer_rows, to_frame
 from probekit.features.sentence_groups import load_groups, warn_straddling
 from probekit.features.split_labels import (
     LabelMap,
@@ -34,6 +36,9 @@ from probekit.store.manifest import Manifest
 from probekit.tasks import Task, is_own
 from probekit.tasks.label_names import NO_LABEL
 from probekit.tasks.own.user_files import OwnCorpus
+
+if TYPE_CHECKING:
+    import pandas
 
 logger = logging.getLogger(__name__)
 
@@ -184,6 +189,30 @@ class Splits:
                 normed_layer=manifest.n_blocks if manifest.final_norm else None,
             ),
         )
+
+    def numpy(
+        self, split: str, layer: int, *, pooling: str | None = None, valid_only: bool = False
+    ) -> LayerRows:
+        """Return the rows of one layer, their labels and their words: ``X, y, words``.
+
+        Errors are those of `view` and of an array's ``read``.
+
+        Args:
+            split: one of ``labels``.
+            layer: its number; 0 are the embeddings.
+            pooling: as for `view`.
+            valid_only: as for `view`.
+        """
+        return layer_rows(self.view(split, pooling=pooling, valid_only=valid_only), layer)
+
+    def to_frame(
+        self, split: str, *, pooling: str | None = None, valid_only: bool = False
+    ) -> "pandas.DataFrame":
+        """Return a table of ``id``, ``position``, ``word`` (or ``text``), ``label`` and ``row``.
+
+        Args and errors are those of `view`; ``row`` is the place in the view's array.
+        """
+        return to_frame(self.view(split, pooling=pooling, valid_only=valid_only))
 
     def _targets(
         self, split: str, keep: Bool[np.ndarray, " all"]

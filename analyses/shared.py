@@ -35,24 +35,6 @@ LARGE = ("concat", "dwatt")
 PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), "concat": 5e-5, "dwatt": 5e-5}
 """Learning rates of the papers: attention fusion's for light heads, DWAtt's for its own."""
 
-RATES = {
-    **dict.fromkeys(LIGHT, 2e-3),
-    "concat": 1e-3,
-    "concat-ffn": 1e-3,
-    "dwatt": 1e-3,
-    "extra-layers": 2e-4,
-    "depth-lstm:hidden=256": 1e-3,
-    "laya": 5e-4,
-}
-"""Every head with the learning rate of all tasks."""
-
-RATES_TEXT = """\
-Learning rates were not searched here: 2e-3 for the light heads, for the others one
-value for all tasks: 1e-3, 5e-4 for `laya`, 2e-4 for `extra-layers`. On CoNLL-2003 with 128 shots
-(`heads_conll.py`, dev, two seeds), 1e-3 was the best or within 0.3 points of it for `concat`,
-`concat-ffn` and `dwatt`; `laya` had 64.9 at 2e-4 and 63.8 at 1e-3, and `extra-layers` 60.2 at 2e-4
-and 63.8 at 1e-3, so that it may be better than it looks here."""
-
 
 def arguments(description: str | None, *, work: bool = False) -> argparse.Namespace:
     """Return ``model``, ``cache`` and ``workers``, and the folder ``work`` for saved heads."""
@@ -122,7 +104,7 @@ def with_rates(
     base: TrainSpec,
     heads: Iterable[str],
     seeds: Iterable[int],
-    rates: Mapping[str, float] = RATES,
+    rates: Mapping[str, float],
 ) -> list[TrainSpec]:
     """Return a spec for every head, at its rate, and seed."""
     return [replace(base, head=head, lr=rates[head], seed=seed) for head in heads for seed in seeds]

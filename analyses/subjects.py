@@ -57,7 +57,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "conll": Subject("conll2003", _ALL, fraction=0.1, first=1400, label="ner"),
     "glue/rte": Subject("glue/RTE"),
     "glue/mrpc": Subject("glue/MRPC"),
-    "atis": Subject("atis", _ALL, label="intents"),
+    "atis": Subject("atis", _ALL, label="intent"),
     "glue/stsb": Subject("glue/STS-B"),
     "glue/cola": Subject("glue/CoLA"),
     "glue/sst2": Subject("glue/SST-2", limit=10_000),

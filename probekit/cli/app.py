@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 a clear error, 2 wrong usage, 130 interrupted (and resumab
 
 import logging
 import os
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -133,4 +134,6 @@ def main() -> None:
     # Before torch is loaded: threads that wait sleep instead of spinning. Spinning gains some 15 %
     # on an idle machine, and makes two processes that share two cores three times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # A scheduler that takes the machine back asks so: what is finished is kept, as by Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()

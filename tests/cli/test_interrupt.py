@@ -1,4 +1,4 @@
-"""Ctrl-C on a real process: exit code 130, and the same command goes on where it stopped."""
+"""Ctrl-C and SIGTERM on a real process: exit code 130, and the same command goes on where it stopped."""
 
 import os
 import re
@@ -28,8 +28,8 @@ MAIN = "from probekit.cli import main; main()"
 MESSAGE = "interrupted. What is finished is kept: run the same command again to resume."
 
 
-def interrupted(folder, code, words, is_under_way):
-    """Run a command in ``folder`` and send it SIGINT as soon as it is under way."""
+def interrupted(folder, code, words, is_under_way, number=signal.SIGINT):
+    """Run a command in ``folder`` and send it a signal as soon as it is under way."""
     process = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, words)],
         cwd=folder,
@@ -43,7 +43,7 @@ def interrupted(folder, code, words, is_under_way):
     if is_under_way is not None:  # or the process sends it to itself
         while process.poll() is None and not is_under_way():
             time.sleep(0.002)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == ""
@@ -58,15 +58,16 @@ def small_units(monkeypatch):
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("small_units")
-def test_extract(bert, here):
+def test_extract(bert, here, number):
     corpus = write_corpus(here / "long", sentences=400)
     words = ("extract", bert, corpus, *FLOAT32, "--split", "train")
 
     def marked():
         return len(list(here.glob("cache/*/*/*.partial/building/units/*.json"))) >= 5
 
-    interrupted(here, SMALL_UNITS + MAIN, words, marked)
+    interrupted(here, SMALL_UNITS + MAIN, words, marked, number)
     (partial,) = here.glob("cache/*/*/*.partial")
     outcome = done(*words)
     found = re.search(r"resuming .*: (\d+) of (\d+) units done", outcome.err)

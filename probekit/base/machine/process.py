@@ -106,14 +106,14 @@ def _glibc(name: str) -> Callable[..., int] | None:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Let the first Ctrl-C (or `STOP`) wait for the end of a block; a second one ends it at once.
+    """Let the first Ctrl-C (SIGTERM, `STOP`) wait for the end of a block; a second one ends it at once.
 
     Outside of the main thread, which alone is interrupted, nothing is held.
     """
     came: list[int] = []
     held = {
         number: handler
-        for number in (signal.SIGINT, STOP)
+        for number in (signal.SIGINT, signal.SIGTERM, STOP)
         if callable(handler := signal.getsignal(number))
     }
 

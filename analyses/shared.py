@@ -121,12 +121,6 @@ def of_head(records: Iterable[Record], head: str) -> list[Record]:
     return [record for record in records if record.head == head.partition(":")[0]]
 
 
-def best_rate(records: Sequence[Record], rates: Sequence[float]) -> float:
-    """Return the learning rate with the best mean dev score; the first of equals."""
-    scores = {rate: [r.eval_score for r in records if r.lr == rate] for rate in rates}
-    return max(rates, key=lambda rate: interval(scores[rate]).mean)
-
-
 def section(title: str, records: Sequence[Record]) -> str:
     """Return a titled table with its footnotes and caption."""
     rows = summarise(records)
@@ -201,11 +195,6 @@ def paired(one: Sequence[Record], two: Sequence[Record], score: Score = "test_sc
     left, right = ({r.seed: getattr(r, score) for r in side} for side in (one, two))
     assert left and left.keys() == right.keys(), "both need the same seeds"
     return interval(left[seed] - right[seed] for seed in sorted(left)).scaled(100)
-
-
-def verdict(low: float, high: float) -> str:
-    """Return what an interval says of the claim that a difference is above zero."""
-    return "holds" if low > 0 else "the opposite holds" if high < 0 else "open"
 
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[str]], *, words: int = 1) -> str:

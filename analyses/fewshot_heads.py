@@ -12,7 +12,7 @@ The budget was set before the first run: 40 hours on two cores for both models. 
 published rates of `extra-layers` between 8 and 128 shots; more epochs than DWAtt's 50.
 
     make analyses MODELS=models DATA=data
-    python analyses/fewshot_heads.py MODEL [MODEL ...] --workers 2
+    python analyses/fewshot_heads.py MODEL [MODEL ...] --large MODEL [MODEL ...] --workers 2
 """
 
 import math
@@ -26,9 +26,9 @@ from shared import (
     RESULTS,
     SOLVED,
     Run,
-    argument_parser,
     converged_plan,
     judged,
+    models_and_large,
     runner,
     with_rates,
     write,
@@ -53,9 +53,7 @@ in bold what is sure at 5 % after Holm's correction of all rows of the table."""
 
 def main() -> None:
     """Train what is missing, then write the tables and the figures."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("models", nargs="+")
-    args = parser.parse_args()
+    args = models_and_large(__doc__)
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     converged: list[Record] = []
     published: list[Record] = []
@@ -65,9 +63,11 @@ def main() -> None:
         steps = replace(base, fit="adam", epochs=50, evals=5)
         by_paper = replace(steps, as_published=True, decoder="linear")
         for shots in SHOTS:
-            heads = (*SOLVED, *LARGE, NEW) if shots in ENDS else (*SOLVED, *LARGE)
-            published += run(with_rates(replace(by_paper, shots=shots), heads, SEEDS, RATES))
-        converged += searched(run, steps)
+            large = (*LARGE, *[NEW] * (shots in ENDS)) if model in args.large else ()
+            plan = with_rates(replace(by_paper, shots=shots), (*SOLVED, *large), SEEDS, RATES)
+            published += run(plan)
+        if model in args.large:
+            converged += searched(run, steps)
     fusion = [record for record in converged if record.head not in SOLVED]
     write(
         NAME,

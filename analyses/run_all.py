@@ -95,7 +95,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("crf.py"), small, larger, "--large", small, *workers)
     yield (_path("transfer_wikiann.py"), small, "--work", str(args.work), *workers)
     yield (_path("wikitext_depth.py"), decoder, *workers)
-    yield (_path("fewshot_heads.py"), small, larger, *workers)
+    yield (_path("fewshot_heads.py"), small, larger, "--large", small, larger, *workers)
 
 
 def _path(name: str) -> str:

@@ -26,6 +26,7 @@ from probekit import (
     save_figure,
     sweep_depths,
 )
+from probekit.results.comparison.families import LEVEL, holm
 from probekit.results.overthinking import EarlyExit, Overthinking
 from probekit.results.summaries.wording import model_text
 
@@ -37,7 +38,8 @@ INTRODUCTION = """\
 Shares of rows in percent with 95 % intervals over sentences. Excess: by the depths' refits on
 bootstrap resamples less as many refits of the last depth on the same ones (chance), and less the
 same refits' predictions of another row (guessing). Only what exceeds both is known earlier and
-lost. Without labelled test, each half of dev is judged by what the other half chose."""
+lost: in bold where it is sure at 5 % after Holm's correction of all rows of the table. Without
+labelled test, each half of dev is judged by what the other half chose."""
 
 EXITS = """\
 Thresholds are chosen for a loss of at most one point of the metric on dev (or the other half of
@@ -73,13 +75,16 @@ def main() -> None:
 
 
 def shares_table(found: Sequence[Overthinking]) -> str:
-    """Return a line per model, task and kind of overthinking."""
+    """Return a line per model, task and kind; bold is what is sure to be lost, or known earlier."""
+    shares = {(one.model, one.task, share.name): share for one in found for share in one.shares[:3]}
+    p = holm({key: max(one.excess.p, one.beyond_guessing.p) for key, one in shares.items()})
     lines = []
-    for one in found:
-        for share in one.shares[:3]:
-            excess = [each.text(100, signed=True) for each in (share.excess, share.beyond_guessing)]
-            own = [model_text(one.model), one.task, share.name, share.share.text(100)]
-            lines.append([*own, *excess])
+    for (model, task, name), share in shares.items():
+        both = share.excess, share.beyond_guessing
+        texts = [one.text(100, signed=True) for one in both]
+        if p[model, task, name] < LEVEL and min(one.value for one in both) > 0:
+            texts = [f"**{text}**" for text in texts]
+        lines.append([model_text(model), task, name, share.share.text(100), *texts])
     header = ["model", "task", "kind", "share", "excess over chance", "excess over guessing"]
     return markdown(header, lines, words=3)
 

@@ -106,7 +106,7 @@ def _glibc(name: str) -> Callable[..., int] | None:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Let the first Ctrl-C (SIGTERM, `STOP`) wait for the end of a block; a second one ends it at once.
+    """Let the first Ctrl-C (SIGTERM, `STOP`) wait for the end of a block; a second one ends it.
 
     Outside of the main thread, which alone is interrupted, nothing is held.
     """

@@ -100,15 +100,10 @@ def scored_samples(
     return np.concatenate([score(counts(block, n_sentences)) for block in blocks])
 
 
-def percentiles(found: PerSample) -> PerSample:
-    """Return the lower and the upper end of the 95 % percentile interval, shape (2, ...)."""
-    tail = (1 - CONFIDENCE) / 2
-    return np.asarray(np.quantile(found, [tail, 1 - tail], axis=0))
-
-
 def resampled(found: Differences) -> Resampled:
     """Say where a difference lies, given that of every sample."""
-    low, high = percentiles(found)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(found, [tail, 1 - tail])
     other = min(int((found <= 0).sum()), int((found >= 0).sum()))
     return Resampled(float(low), float(high), min(1.0, 2 * (other + 1) / (len(found) + 1)))
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.contract import Counts
-from probekit.results.comparison.bootstrap import check_samples, percentiles, scored_samples
+from probekit.results.comparison.bootstrap import check_samples, resampled, scored_samples
 
 Statistics = Callable[[Counts], Float64[np.ndarray, "samples k"]]
 """How often each sentence occurs in each sample, to k numbers of each sample."""
@@ -21,11 +21,13 @@ class Estimate:
         value: on the sentences as they are.
         low: lower end.
         high: upper end.
+        p: two-sided level at which 0 is left out, see `comparison.bootstrap.Resampled`.
     """
 
     value: float
     low: float
     high: float
+    p: float
 
     @property
     def holds_zero(self) -> bool:
@@ -61,6 +63,7 @@ class Bootstrap:
         """Return each of some statistics with its interval."""
         point = statistics(np.ones((1, n_sentences)))[0]
         found = scored_samples(n_sentences, statistics, samples=self.samples, seed=self.seed)
-        low, high = percentiles(found)
-        each = zip(point.tolist(), low.tolist(), high.tolist(), strict=True)
-        return [Estimate(*one) for one in each]
+        return [
+            Estimate(value, one.low, one.high, one.p)
+            for value, one in zip(point.tolist(), map(resampled, found.T), strict=True)
+        ]

@@ -62,7 +62,7 @@ def expected_layer(found: DepthPredictions, bootstrap: Bootstrap) -> ExpectedLay
         **found.about,
         metric=found.scorer.name,
         scores=found.scores(np.ones((1, found.n_sentences)))[0].tolist(),
-        gains=[Estimate(0.0, 0.0, 0.0), *gains],
+        gains=[Estimate(0.0, 0.0, 0.0, 1.0), *gains],
         total=gains[-1],
         layer=None if gains[-1].holds_zero else layer,
     )

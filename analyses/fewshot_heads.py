@@ -79,7 +79,8 @@ def main() -> None:
             judged("Published rates, against an average", published, "mean", by=BY),
         ],
     )
-    save_figure(plot_fewshot(converged), RESULTS / f"{NAME}.png")
+    drawn = [r for r in converged if r.head != "mean" or r.normalize != "none"]
+    save_figure(plot_fewshot(drawn), RESULTS / f"{NAME}.png")
 
 
 def searched(run: Run, steps: TrainSpec) -> list[Record]:

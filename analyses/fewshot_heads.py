@@ -69,6 +69,7 @@ def main() -> None:
         if model in args.large:
             converged += searched(run, steps)
     fusion = [record for record in converged if record.head not in SOLVED]
+    maps = [record for record in fusion if record.head in LARGE]
     write(
         NAME,
         [
@@ -76,6 +77,7 @@ def main() -> None:
             INTRODUCTION,
             judged("Converged or searched, against an average", converged, AVERAGE, by=BY),
             judged("Searched, against a new layer", fusion, NEW, by=BY),
+            judged("Searched, DWAtt against Concat", maps, "concat", by=BY),
             judged("Published rates, against an average", published, "mean", by=BY),
         ],
     )

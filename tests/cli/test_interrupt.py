@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM on a real process: exit code 130, and the same command goes on where it stopped."""
+"""Ctrl-C and SIGTERM on a real process: exit code 130, and the same command goes on from there."""
 
 import os
 import re

@@ -35,12 +35,13 @@ _SOLVED, _MIXTURE = 60, 150
 _OF_TOKENS = 4
 """What a value of a head over subwords costs, in values of a head over words: there are more rows,
 and attention between them (of the same size, 912 s against 211 s of dwatt, mean over decoders and
-seeds: MPNet in ``analyses/results/heads_conll.jsonl``)."""
+seeds: ``probekit sweep models/mpnet-base conll --head dwatt,extra-layers --decoder linear,crf
+--shots 128 --seeds 5``)."""
 
 MOST_COST = 1.5e10
 """Cost of a group, which is what a sweep that is killed loses: two to seven minutes of one core
 without bfloat16 instructions (dwatt on MPNet, 1.3e10: 80 to 109 s with a linear decoder and 309 to
-348 s with a CRF, in the same file)."""
+348 s with a CRF, in the same runs)."""
 
 
 def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[Run]]:

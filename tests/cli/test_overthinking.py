@@ -65,7 +65,7 @@ def test_json_is_one_object_per_head(runs, cache):
     assert (row["kind"], row["split"], row["depths"]) == ("overthinking", "test", [0, 1, 2, 3])
     names = [share["name"] for share in row["shares"]]
     assert names == ["wasteful", "destructive", "cumulative", "layers wasted"]
-    assert row["shares"][0]["share"].keys() == {"value", "low", "high"}
+    assert row["shares"][0]["share"].keys() == {"value", "low", "high", "p"}
     mixes = ("--expected-layer", "--json", "--samples", "100", "--cache", cache, "--out", runs)
     *_, layer = done("overthinking", *RUN, *mixes).rows
     assert layer["kind"] == "expected layer" and 1 < layer["layer"]["value"] < 3

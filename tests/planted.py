@@ -151,12 +151,23 @@ def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, reques
         blocks = {name: torch.from_numpy(block) for name, (block, _) in states.items()}
         builder.write_unit(0, dict.fromkeys(blocks, 0), blocks)
         entry = builder.complete(manifest, examples.table, files)
-    values = [labels[a:b] for a, b in pieces]
-    about = {"text": text, "kind": "tagging", "metric": "span-f1"}
-    write_labels(
-        labels_folder(path), split, "ner", ids, values, fingerprint=digest(labels), **about
-    )
+    store_labels(entry, [labels[a:b] for a, b in pieces], digest(labels))
     return entry
+
+
+def store_labels(entry: Entry, labels, fingerprint: str, text: str | None = None) -> None:
+    """Store `ner` labels of an entry's split, for its own text or for another."""
+    write_labels(
+        labels_folder(entry.path),
+        entry.manifest.split,
+        "ner",
+        entry.examples.ids,
+        labels,
+        text=text or entry.manifest.request["text"],
+        kind="tagging",
+        metric="span-f1",
+        fingerprint=fingerprint,
+    )
 
 
 def _spec(name, block, layers, dtype, chunk=32):

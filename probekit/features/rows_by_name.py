@@ -51,10 +51,9 @@ def labels_of(view: FeatureView) -> Shaped[np.ndarray, " rows"]:
 
 def word_places(view: FeatureView) -> Int64[np.ndarray, "rows 2"]:
     """Return the sentence and the word of each row, as ``LayerRows.words`` has them."""
-    examples = np.repeat(view.positions, view.lengths)
-    if KINDS[view.kind].per == "text":
-        return np.stack([examples, np.zeros_like(examples)], 1)
-    return np.stack([examples, view.rows - view.entry.examples.row_start[examples]], 1)
+    owners = view.owners
+    of_texts = KINDS[view.kind].per == "text"
+    return np.stack([owners, np.zeros_like(owners) if of_texts else view.word_places], 1)
 
 
 def to_frame(view: FeatureView) -> "pandas.DataFrame":

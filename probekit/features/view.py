@@ -82,17 +82,33 @@ class FeatureView:
         """Name of each number in ``targets``: the classes, then the unseen labels."""
         return self.labels.names + self.unseen
 
+    # Two sentences of 3 and 2 words, of which the word 1 has no label and no row, lie behind 7 rows
+    # of others in the array:
+    #
+    #   rows           7 9 10 11      the rows of the array
+    #   owners         0 0  1  1
+    #   word_places    0 2  0  1      row_start is 7 and 10
+    #   word_numbers   0 2  3  4      the sentences begin with the words 0 and 3 of the entry
+
+    @property
+    def owners(self) -> Int64[np.ndarray, " rows"]:
+        """The example that each row is of, as its position in the entry."""
+        return np.repeat(self.positions, self.lengths)
+
+    @property
+    def word_places(self) -> Int64[np.ndarray, " rows"]:
+        """The place in its example of each row of a view of words, or of predictions."""
+        return self.rows - self.entry.examples.row_start[self.owners]
+
+    @property
+    def word_numbers(self) -> Int64[np.ndarray, " rows"]:
+        """The place of each such row among all words, or predictions, of the entry."""
+        return bounds_of(self.entry.examples.n_rows)[self.owners] + self.word_places
+
     @property
     def words(self) -> list[str]:
         """The word of each row of a view of words."""
-        # Two sentences of 3 and 2 words, of which the word 1 has no label and no row: the rows are
-        # 0, 2, 3, 4 of the array. Where the first sentence lies behind 7 rows of others there,
-        # these are 7, 9, 10, 11, and the shift to the places of its words is -7.
-        examples = self.entry.examples
-        first = bounds_of(examples.n_rows)[:-1]  # word of each example
-        shift = (first - examples.row_start)[self.positions]
-        places = self.rows + np.repeat(shift, self.lengths)
-        return list(examples.flat("words")[places])
+        return list(self.entry.examples.flat("words")[self.word_numbers])
 
     @property
     def texts(self) -> list[str | tuple[str, ...]]:

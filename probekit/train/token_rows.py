@@ -112,8 +112,5 @@ def _needed(
 
 def _ordinals(view: FeatureView) -> Int64[np.ndarray, " rows"]:
     """Return the place of each row of a view among all rows of its entry."""
-    examples = view.entry.examples
-    if ARRAYS[view.array.spec.name].per == "text":
-        return view.positions
-    owner = np.repeat(view.positions, view.lengths)
-    return bounds_of(examples.n_rows)[owner] + view.rows - examples.row_start[owner]
+    of_texts = ARRAYS[view.array.spec.name].per == "text"
+    return view.positions if of_texts else view.word_numbers

@@ -10,10 +10,9 @@ from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.errors import DataError, EntryNotFoundError, UnknownNameError
 from probekit.features import LabelMap, Location, load_labels, open_features
 from probekit.features.split_labels import join_labels
-from probekit.store.labels import write_labels
 from probekit.store.layout import labels_folder
 from probekit.tasks import Example, Split
-from tests.planted import MODEL, NAMES, TASK, plant, plant_all
+from tests.planted import MODEL, NAMES, TASK, plant, plant_all, store_labels
 
 
 def open_here(root, **options):
@@ -97,20 +96,6 @@ def test_a_label_unseen_in_train_counts_as_an_error_and_is_reported_once(tmp_pat
     assert unseen.sum() == sum(n in view.unseen for n in splits.labels["dev"].values)
     warnings = [r.getMessage() for r in caplog.records if "does not have" in r.getMessage()]
     assert len(warnings) == 1 and f"have: {unseen.sum()} (" in warnings[0]
-
-
-def store_labels(entry, labels, fingerprint, text=None):
-    write_labels(
-        labels_folder(entry.path),
-        "train",
-        "ner",
-        entry.examples.ids,
-        labels,
-        text=text or entry.manifest.request["text"],
-        kind="tagging",
-        metric="span-f1",
-        fingerprint=fingerprint,
-    )
 
 
 def test_the_newest_labels_count(tmp_path):

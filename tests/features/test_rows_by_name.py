@@ -1,7 +1,5 @@
 """Rows as NumPy arrays and tables: what other tools are given."""
 
-import shutil
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -9,26 +7,13 @@ from sklearn.linear_model import LogisticRegression
 from probekit.base.fingerprint import digest
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
-from probekit.store.labels import write_labels
-from probekit.store.layout import labels_folder
 from probekit.tasks.label_names import NO_LABEL
-from tests.planted import LAYERS, MODEL, TASK, plant, plant_all
+from tests.planted import LAYERS, MODEL, TASK, plant, plant_all, store_labels
 from tests.planted_texts import plant_all_texts
 
 
 def opened(root, task=TASK, label=None):
     return open_features(MODEL, task, label, Location(cache=root))
-
-
-def relabel(entry, names):
-    folder, text = labels_folder(entry.path), entry.manifest.request["text"]
-    shutil.rmtree(folder / "dev", ignore_errors=True)
-    for old in folder.glob("dev*"):
-        old.unlink()
-    write_labels(
-        folder, "dev", "ner", entry.examples.ids, names, text=text, kind="tagging",
-        metric="span-f1", fingerprint=digest(names),
-    )  # fmt: skip
 
 
 def test_rows_of_a_layer_stand_beside_their_labels_and_words(tmp_path):
@@ -59,7 +44,7 @@ def test_a_frame_has_a_line_per_labelled_word(tmp_path):
     entry = plant(tmp_path, "dev", invalid=0.3)
     names = [["B-PER"] * int(count) for count in entry.examples.n_rows]
     names[1][0] = NO_LABEL
-    relabel(entry, names)
+    store_labels(entry, names, digest(names))
     features = opened(tmp_path)
     frame = features.to_frame("dev")
     assert list(frame) == ["id", "position", "word", "label", "row"]

@@ -14,23 +14,24 @@ from dataclasses import replace
 
 from fewshot_heads import NAME as FEWSHOT
 from shared import (
-    LARGE,
     PUBLISHED,
     RESULTS,
-    SOLVED,
     converged_plan,
+    heads_of,
     judged,
     models_and_large,
     runner,
+    with_rates,
     write,
 )
 
-from probekit import Record, TrainSpec, product
+from probekit import Record, TrainSpec
 
 NAME = "crf"
 DECODERS = ("linear", "crf")
 SHOTS = (8, 128)
 SEEDS = range(5)
+BY = ("shots", "normalize", "decoder")
 
 INTRODUCTION = f"""\
 Test span F1 in percent, {len(SEEDS)} seeds. The last column is what the CRF adds to the linear
@@ -46,25 +47,19 @@ def main() -> None:
     published: list[Record] = []
     both = {"decoder": DECODERS, "seed": SEEDS}
     for model in args.models:
-        heads = (*SOLVED, *LARGE) if model in args.large else SOLVED
+        heads = heads_of(model, args)
         for shots in SHOTS:
             base = TrainSpec(model=model, task="conll", head="last", shots=shots, select="dev")
             converged += run(converged_plan(base, heads, both, epochs=50, evals=5))
             steps = replace(base, fit="adam", epochs=50, evals=5, as_published=True)
-            published += run(
-                [
-                    replace(one, head=head, lr=PUBLISHED[head])
-                    for head in heads
-                    for one in product(steps, both)
-                ]
-            )
+            published += run(with_rates(steps, heads, both, PUBLISHED))
     write(
         NAME,
         [
             "# What a CRF adds, CoNLL-2003",
             INTRODUCTION,
-            judged("Converged or searched", converged, "decoder=linear"),
-            judged("As published", published, "decoder=linear"),
+            judged("Converged or searched", converged, "decoder=linear", by=BY),
+            judged("As published", published, "decoder=linear", by=BY),
         ],
     )
 

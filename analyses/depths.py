@@ -52,7 +52,7 @@ def main() -> None:
     published: list[Record] = []
     for task in args.tasks:
         for model in args.models:
-            plan = product(subject(model, task), {"depth": all_depths(model, task, args.cache)})
+            plan = every_depth(model, task, args.cache)
             converged += run(plan)
             published += run(by_steps(plan))
     parts = [
@@ -65,10 +65,10 @@ def main() -> None:
         save_figure(figure, RESULTS / f"{NAME}_{Path(model).stem.lower()}.png")
 
 
-def all_depths(model: str, task: str, cache: Path) -> list[int]:
-    """Return every depth of a model."""
+def every_depth(model: str, task: str, cache: Path) -> list[TrainSpec]:
+    """Return a probe at every depth of a model."""
     splits = open_features(model, task, SUBJECTS[task].label, Location(cache=cache))
-    return depths(splits.manifest.n_blocks)
+    return product(subject(model, task), {"depth": depths(splits.manifest.n_blocks)})
 
 
 def by_steps(plan: Sequence[TrainSpec]) -> list[TrainSpec]:

@@ -47,7 +47,7 @@ def main() -> None:
         steps = replace(base, fit="adam", epochs=50, evals=5)
         plans = {
             "defaults": product(base, {"head": HEADS, "seed": SEEDS}),
-            "published rates": with_rates(steps, HEADS, SEEDS, PUBLISHED),
+            "published rates": with_rates(steps, HEADS, {"seed": SEEDS}, PUBLISHED),
             "searched rates": product(steps, {"head": HEADS, "seed": SEEDS, "lr": ["search"]}),
         }
         for way, plan in plans.items():

@@ -64,8 +64,8 @@ def main() -> None:
         by_paper = replace(steps, as_published=True, decoder="linear")
         for shots in SHOTS:
             large = (*LARGE, *[NEW] * (shots in ENDS)) if model in args.large else ()
-            plan = with_rates(replace(by_paper, shots=shots), (*SOLVED, *large), SEEDS, RATES)
-            published += run(plan)
+            own = replace(by_paper, shots=shots)
+            published += run(with_rates(own, (*SOLVED, *large), {"seed": SEEDS}, RATES))
         if model in args.large:
             converged += searched(run, steps)
     fusion = [record for record in converged if record.head not in SOLVED]
@@ -94,7 +94,7 @@ def searched(run: Run, steps: TrainSpec) -> list[Record]:
     rates = {(record.head, record.shots): record.lr for record in found}
     for shots in SHOTS[1:-1]:
         own = {head: between([rates[head, end] for end in ENDS], shots) for head in FUSION}
-        found += run(with_rates(replace(steps, shots=shots), FUSION, SEEDS, own))
+        found += run(with_rates(replace(steps, shots=shots), FUSION, {"seed": SEEDS}, own))
     return found
 
 

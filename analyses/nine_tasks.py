@@ -21,9 +21,11 @@ from shared import (
     RESULTS,
     SOLVED,
     converged_plan,
+    heads_of,
     judged,
     models_and_large,
     runner,
+    with_rates,
     write,
 )
 from subjects import SUBJECTS, is_decoder, subject
@@ -53,7 +55,7 @@ def main() -> None:
     published: list[Record] = []
     for task in SUBJECTS:
         for model in args.models:
-            heads = (*SOLVED, *LARGE) if model in args.large else SOLVED
+            heads = heads_of(model, args)
             converged += run(plan_of(model, task, heads))
             published += run(published_plan(model, task, heads))
     write(
@@ -88,9 +90,7 @@ def published_plan(model: str, task: str, heads: Sequence[str]) -> list[TrainSpe
     base = subject(model, task, fit="adam", epochs=EPOCHS, as_published=True, decoder=decoder)
     if SUBJECTS[task].of_texts:
         base = replace(base, pooling="last" if is_decoder(model) else "mean")
-    return [
-        replace(base, head=head, lr=PUBLISHED[head], seed=seed) for head in heads for seed in SEEDS
-    ]
+    return with_rates(base, heads, {"seed": SEEDS}, PUBLISHED)
 
 
 if __name__ == "__main__":

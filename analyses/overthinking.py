@@ -11,9 +11,8 @@ predictions lie beside the records and are not tracked.
 from collections.abc import Sequence
 
 from depths import NAME as DEPTHS
-from depths import all_depths
+from depths import every_depth
 from shared import RESULTS, argument_parser, markdown, write
-from subjects import subject
 
 from probekit import (
     Location,
@@ -22,7 +21,6 @@ from probekit import (
     overthinking,
     plot_exit,
     plot_overthinking,
-    product,
     save_figure,
     sweep_depths,
 )
@@ -56,7 +54,7 @@ def main() -> None:
     for task in TASKS:
         for model in args.models:
             records += sweep_depths(
-                product(subject(model, task), {"depth": all_depths(model, task, args.cache)}),
+                every_depth(model, task, args.cache),
                 out=RESULTS / f"{DEPTHS}.jsonl",
                 location=Location(cache=args.cache),
                 workers=args.workers,

@@ -63,6 +63,11 @@ def models_and_large(description: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
+def heads_of(model: str, args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the heads of a model of `models_and_large`."""
+    return (*SOLVED, *LARGE) if model in args.large else SOLVED
+
+
 def runner(records: Path, args: argparse.Namespace, *, predictions: bool = False) -> Run:
     """Return a function that runs a plan with the records in a file."""
 
@@ -103,11 +108,12 @@ def converged_plan(
 def with_rates(
     base: TrainSpec,
     heads: Iterable[str],
-    seeds: Iterable[int],
+    choices: Mapping[str, Iterable[Any]],
     rates: Mapping[str, float],
 ) -> list[TrainSpec]:
-    """Return a spec for every head, at its rate, and seed."""
-    return [replace(base, head=head, lr=rates[head], seed=seed) for head in heads for seed in seeds]
+    """Return every combination of choices for heads, each at its rate."""
+    plan = product(base, choices)
+    return [replace(one, head=head, lr=rates[head]) for head in heads for one in plan]
 
 
 def subject(text: str) -> TrainSpec:

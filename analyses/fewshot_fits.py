@@ -1,7 +1,8 @@
 """Few-shot NER on CoNLL-2003: seven heads at 8 and 128 shots (DWAtt paper, figure 3).
 
 Three ways to fit each head: by steps at the papers' learning rates (attention fusion's for the
-light heads, DWAtt's for the large ones); by steps at rates that were searched on two other seeds
+light heads, save for the mixtures of `p32` and `scalar-mix`, which have their default of 0.2;
+DWAtt's for the large ones); by steps at rates that were searched on two other seeds
 (``--lr search``); and by default, without any option: light heads solved to the optimum, large ones
 by steps at their default rate. Dev chooses checkpoint, rate and strength of L2; test is reported.
 Finished runs are skipped, so the script can be stopped and resumed.

@@ -42,6 +42,7 @@ PROGRAMS: Programs = (
     ((21,), "kernels_kept.py", ()),
     ((22,), "packing.py", ()),
     ((23,), "chunk_writing.py", ()),
+    ((24,), "mixture_orders.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

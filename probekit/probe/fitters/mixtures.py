@@ -29,10 +29,20 @@ _NEAR, _LEAST = 0.9, 1e-35
 """Weight of a layer in the start near its vertex, and the least that a gradient is told by."""
 
 
+_MOST_PROJECTED = 4
+"""Logits up to which every layer is projected onto them before they are mixed."""
+
+
 Layers = Float[Tensor, "layers n dim"]
 
 Mixed = Float[Tensor, "problems n dim"]
 """Every problem's h."""
+
+Weights = Float[Tensor, "layers problems #n"]
+"""Of the layers in every problem's h: one for each row, or one for all."""
+
+Matrix = Float[Tensor, "problems logits dim"]
+"""Every problem's linear layer."""
 
 Values = Float[Tensor, "problems values"]
 """What decides every problem's mixture."""
@@ -54,12 +64,20 @@ class Mixture(ABC):
         """Return where fits begin: the uniform mixture, then one near each layer's vertex."""
 
     @abstractmethod
-    def forward(self, values: Values, z: Layers) -> tuple[Mixed, Tensor]:
-        """Return every problem's h, and what `backward` needs."""
+    def weights(self, values: Values, z: Layers) -> Weights:
+        """Return the softmax over layers."""
 
     @abstractmethod
-    def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
-        """Return the gradient by the values, given that by h."""
+    def mixed(self, weights: Weights, z: Layers) -> Mixed:
+        """Return every problem's h."""
+
+    @abstractmethod
+    def by_weights(self, by_h: Mixed, z: Layers) -> Weights:
+        """Return the gradient by the weights, given that by h."""
+
+    @abstractmethod
+    def by_values(self, by_scores: Weights, z: Layers) -> Values:
+        """Return the gradient by the values, given that by what the softmax is of."""
 
     def residual(self, values: Points, gradient: Points) -> Float64[Tensor, " some"]:
         """Return how far each mixture is from where its gradient allows no decrease."""
@@ -81,15 +99,21 @@ class SharedMixture(Mixture):
         top = torch.tensor(_NEAR * (self.n_values - 1) / (1 - _NEAR)).log()
         return [uniform, *(top * torch.eye(self.n_values, dtype=torch.float64))]
 
-    def forward(self, values: Values, z: Layers) -> tuple[Mixed, Tensor]:
-        """Return the weighted sums, and the weights."""
-        weights = values.softmax(1)
-        return (weights @ z.flatten(1)).view(len(values), *z.shape[1:]), weights
+    def weights(self, values: Values, z: Layers) -> Weights:
+        """Return the weights of all rows."""
+        return values.softmax(1).t().unsqueeze(2)
 
-    def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
-        """Return the gradient through the softmax."""
-        by_weights = by_h.flatten(1) @ z.flatten(1).t()
-        return kept * (by_weights - (kept * by_weights).sum(1, keepdim=True))
+    def mixed(self, weights: Weights, z: Layers) -> Mixed:
+        """Return the weighted sums."""
+        return (weights.squeeze(2).t() @ z.flatten(1)).view(-1, *z.shape[1:])
+
+    def by_weights(self, by_h: Mixed, z: Layers) -> Weights:
+        """Return the gradient summed over rows."""
+        return (z.flatten(1) @ by_h.flatten(1).t()).unsqueeze(2)
+
+    def by_values(self, by_scores: Weights, z: Layers) -> Values:
+        """Return the gradient as it is."""
+        return by_scores.squeeze(2).t()
 
     def residual(self, values: Points, gradient: Points) -> Float64[Tensor, " some"]:
         """Return the norm of the projected gradient on the simplex of weights.
@@ -129,21 +153,74 @@ class RowMixture(Mixture):
                 found.append(query * (wanted / lead))
         return found
 
-    def forward(self, values: Values, z: Layers) -> tuple[Mixed, Tensor]:
-        """Return the weighted sums, and the weights of every row (problems, layers, n)."""
-        n_layers, n_rows, _ = z.shape
-        scores = (values @ z.flatten(0, 1).t()).view(len(values), n_layers, n_rows)
-        weights = scores.softmax(1)
-        h = weights[:, 0].unsqueeze(2) * z[0]
-        for layer in range(1, n_layers):
-            h.addcmul_(weights[:, layer].unsqueeze(2), z[layer])
-        return h, weights
+    def weights(self, values: Values, z: Layers) -> Weights:
+        """Return the weights of every row."""
+        return (values @ z.transpose(1, 2)).softmax(0)
 
-    def backward(self, kept: Tensor, z: Layers, by_h: Mixed) -> Values:
-        """Return the gradient through every row's softmax."""
-        by_weights = torch.stack([(by_h * layer).sum(2) for layer in z], 1)
-        by_scores = kept * (by_weights - (kept * by_weights).sum(1, keepdim=True))
-        return by_scores.flatten(1) @ z.flatten(0, 1)
+    def mixed(self, weights: Weights, z: Layers) -> Mixed:
+        """Return the weighted sums, row by row: one product for the layers of each."""
+        return torch.bmm(weights.permute(2, 1, 0), z.transpose(0, 1)).transpose(0, 1)
+
+    def by_weights(self, by_h: Mixed, z: Layers) -> Weights:
+        """Return the gradient of every row."""
+        return torch.bmm(by_h.transpose(0, 1), z.permute(1, 2, 0)).permute(2, 1, 0)
+
+    def by_values(self, by_scores: Weights, z: Layers) -> Values:
+        """Return the gradient by the queries, whose products with the rows the scores are."""
+        return (by_scores @ z).sum(0)
+
+
+class MixedFirst:
+    """Logits of some rows: their layers are mixed, and what comes of it is projected.
+
+    Attributes:
+        logits: without their biases.
+    """
+
+    logits: Float[Tensor, "problems logits n"]
+
+    def __init__(self, mixture: Mixture, weights: Weights, matrix: Matrix, z: Layers) -> None:
+        """Compute them."""
+        self._mixture, self._matrix, self._z = mixture, matrix, z
+        self._h = mixture.mixed(weights, z)
+        self.logits = matrix @ self._h.transpose(1, 2)
+
+    def by_matrix(self, by_logits: Tensor) -> Matrix:
+        """Return the gradient by the projection."""
+        return by_logits @ self._h
+
+    def by_weights(self, by_logits: Tensor) -> Weights:
+        """Return the gradient by the weights of the layers."""
+        return self._mixture.by_weights(by_logits.transpose(1, 2) @ self._matrix, self._z)
+
+
+class ProjectedFirst:
+    """The same logits: every layer is projected, and what comes of it is mixed.
+
+    With few logits it is faster, as there is no h of every problem and row in between.
+
+    Attributes:
+        logits: without their biases.
+    """
+
+    logits: Float[Tensor, "problems logits n"]
+
+    def __init__(self, mixture: Mixture, weights: Weights, matrix: Matrix, z: Layers) -> None:
+        """Compute them."""
+        self._weights, self._z = weights.unsqueeze(2), z
+        projected = matrix.flatten(0, 1) @ z.transpose(1, 2)
+        self._projected = projected.view(len(z), *matrix.shape[:2], z.shape[1])
+        self.logits = (self._weights * self._projected).sum(0)
+
+    def by_matrix(self, by_logits: Tensor) -> Matrix:
+        """Return the gradient by the projection."""
+        by_projected = (self._weights * by_logits).flatten(1, 2)
+        return (by_projected @ self._z).sum(0).view(*by_logits.shape[:2], -1)
+
+    def by_weights(self, by_logits: Tensor) -> Weights:
+        """Return the gradient by the weights of the layers."""
+        found = (by_logits * self._projected).sum(2)
+        return found.sum_to_size(self._weights.squeeze(2).shape)
 
 
 def onto_simplex(points: Points) -> Points:
@@ -184,6 +261,7 @@ class MixtureObjective:
         """
         self.loss, self.mixture, self.problems = loss, mixture, problems
         self.linear = LinearObjective(loss, problems, spectrum, extra_l2)
+        self._projects = loss.n_logits <= _MOST_PROJECTED
 
     def start(self, mixtures: Float64[Tensor, "problems values"]) -> Float64[Tensor, "problems _"]:
         """Return points with these mixtures, no weights, and the biases of the classes' shares."""
@@ -220,13 +298,23 @@ class MixtureObjective:
     def predict(self, points: Points, z: Layers, offsets: Tensor) -> Tensor:
         """Return what some problems predict of rows, shape (some, n)."""
         weights, bias, extra, mixture = self.unpack(points)
-        most = max(_BLOCK_VALUES // (len(points) * z.shape[2]), 64)
-        parts = []
-        for part in torch.split(z, most, 1):
-            h, _ = self.mixture.forward(mixture.float(), part)
-            logits = torch.baddbmm(bias.float().unsqueeze(2), weights.float(), h.transpose(1, 2))
-            parts.append(logits)
-        return self.loss.predict(torch.cat(parts, 2), extra, offsets)
+        matrix, values, bias = weights.float(), mixture.float(), bias.float().unsqueeze(2)
+        parts = torch.split(z, self.rows_at_a_time(len(points), z), 1)
+        logits = [self.logits(values, matrix, part)[0].logits + bias for part in parts]
+        return self.loss.predict(torch.cat(logits, 2), extra, offsets)
+
+    def rows_at_a_time(self, n_problems: int, z: Layers) -> int:
+        """Return how many rows to compute at a time, that what comes in between stays near."""
+        each = len(z) * self.loss.n_logits if self._projects else z.shape[2]
+        return max(_BLOCK_VALUES // (n_problems * each), 64)
+
+    def logits(
+        self, values: Values, matrix: Matrix, z: Layers
+    ) -> tuple[MixedFirst | ProjectedFirst, Weights]:
+        """Return the logits of some rows, and the weights of the layers in them."""
+        weights = self.mixture.weights(values, z)
+        order = ProjectedFirst if self._projects else MixedFirst
+        return order(self.mixture, weights, matrix, z), weights
 
     def begin(self, request: Request, *, fixed: bool = False) -> "MixturePass":
         """Return an evaluation to which rows can be added; ``fixed`` holds the mixtures."""
@@ -249,20 +337,21 @@ class MixturePass:
 
     def add(self, rows: slice, z: Layers) -> None:
         """Add some rows."""
-        most = max(_BLOCK_VALUES // (len(self._part) * z.shape[2]), 64)
+        most = self._objective.rows_at_a_time(len(self._part), z)
         for part in self._objective.loss.slices(rows, most):
             self._add(part, z[:, part.start - rows.start : part.stop - rows.start])
 
     def _add(self, rows: slice, z: Tensor) -> None:
         objective = self._objective
-        h, kept = objective.mixture.forward(self._mixture, z)
-        logits = torch.baddbmm(self._bias, self._matrix, h.transpose(1, 2))
-        weights = objective.problems.parts[:, rows][self._part]
-        found = objective.loss.derive(logits, self._sums.extra, weights, rows)
-        self._sums.add(found, found.by_logits @ h, found.by_logits.double().sum(2))
+        order, layers = objective.logits(self._mixture, self._matrix, z)
+        shares = objective.problems.parts[:, rows][self._part]
+        found = objective.loss.derive(order.logits + self._bias, self._sums.extra, shares, rows)
+        by_logits = found.by_logits
+        self._sums.add(found, order.by_matrix(by_logits), by_logits.double().sum(2))
         if not self._fixed:
-            by_h = found.by_logits.transpose(1, 2) @ self._matrix
-            self._by_mixture += objective.mixture.backward(kept, z, by_h)
+            by_layers = order.by_weights(by_logits)
+            by_scores = layers * (by_layers - (layers * by_layers).sum(0))
+            self._by_mixture += objective.mixture.by_values(by_scores, z)
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""

@@ -23,8 +23,8 @@ from probekit.store.feature_array import FeatureArray
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
 
 EXPECTED_FAILED = {
-    "check_sample_weight_equivalence_on_dense_data": "it asks for seven digits of probabilities, "
-    "and rows are multiplied in float32; of a chosen strength, the folds of repeated rows are others",
+    "check_sample_weight_equivalence_on_dense_data": "repeated rows are cut into other folds than "
+    "weighted ones, and at one strength seven digits are asked of rows multiplied in float32",
 }
 """Every check of scikit-learn that fails, with the reason."""
 

@@ -16,6 +16,7 @@ from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError
 from probekit.features.cached_rows import EntryRows, entry_rows, row_groups
+from probekit.features.features_view import features_view
 from probekit.features.location import Location
 from probekit.features.row_dataset import RowDataset
 from probekit.features.rows_by_name import LayerRows, layer_rows, to_frame
@@ -75,6 +76,10 @@ class Splits:
     control: int | None = None
     fit_on: str = "train"
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
+
+    def _repr_html_(self) -> str:
+        """Return what is predicted, and how much there is, for a notebook."""
+        return features_view(self)
 
     @property
     def manifest(self) -> Manifest:

@@ -89,7 +89,7 @@ def test_weights_and_conditions(few):
         ),
         (
             ("--style", "latx"),
-            "unknown table style 'latx'. Did you mean 'latex'? Choose from: csv, jsonl, latex, ma",
+            "unknown table style 'latx'. Did you mean 'latex'? Choose from: csv, html, jsonl, la",
         ),
         (("--raw",), "--raw: a table of scores has no such option; leave it out."),
         (("--split", "test"), "--split: a table of scores has no such option; leave it out."),

@@ -24,6 +24,10 @@ def features_view(splits: "Splits") -> Markup:
         "rows": ", ".join(arrays),
         "layers": f"{layers[0]} to {layers[-1]} ({len(layers)}), {of.dim} wide, {of.dtype}",
     }
+    if splits.control is not None:
+        pairs["control"] = f"random labels by word type, seed {splits.control}"
+    if splits.fit_on != "train":
+        pairs["train"] = f"is the split {splits.fit_on}"
     rows = [
         [
             split,

@@ -33,6 +33,8 @@ def test_scores_are_those_of_the_library(few):
     assert done("table", few[0], "--style", "markdown").out == (
         table(rows, "markdown") + "\n" + caption(rows) + "\n"
     )
+    html = done("table", few[0], "--style", "html").out
+    assert table(rows, "html") in html and f'<p class="note">{caption(rows)}</p>' in html
     lines = done("table", *few, "--style", "jsonl").out.splitlines()
     assert [json.loads(line)["seeds"] for line in lines] == [[0, 1]] * 4
 

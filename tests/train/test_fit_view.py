@@ -27,6 +27,8 @@ def test_features_and_entries_say_what_there_is(root):
     found = cells(features)
     assert found[0] == "planted on conll" and "ner (tagging), scored by span-f1" in found
     assert f"{features.n_rows('dev'):,}" in found and str(features.entries["dev"].path) in found
+    other = cells(open_features(MODEL, TASK, "ner", Location(cache=root), control=3, fit_on="dev"))
+    assert "random labels by word type, seed 3" in other and "is the split dev" in other
     entry = features.entries["train"]
     found = cells(entry)
     assert found[0] == "planted, conll train" and "the whole split: 20 examples" in found

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from probekit.base.markup import plain
 from probekit.results import append_record, load_records
 from probekit.results.tables import (
     caption,
@@ -34,7 +35,7 @@ def test_scores_are_those_of_the_library(few):
         table(rows, "markdown") + "\n" + caption(rows) + "\n"
     )
     html = done("table", few[0], "--style", "html").out
-    assert table(rows, "html") in html and f'<p class="note">{caption(rows)}</p>' in html
+    assert table(rows, "html") in html and f'<p class="note">{plain(caption(rows))}</p>' in html
     lines = done("table", *few, "--style", "jsonl").out.splitlines()
     assert [json.loads(line)["seeds"] for line in lines] == [[0, 1]] * 4
 

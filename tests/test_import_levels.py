@@ -16,7 +16,7 @@ LEVELS = [
     {"backbone", "plots"},
     {"features"},
     {"extraction", "measures", "train"},
-    {"train.saved"},
+    {"train.saved", "sklearn"},
     {"train.sweeps"},
     {"train.baselines"},
     {"cli"},

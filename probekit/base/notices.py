@@ -1,12 +1,13 @@
 """What is said while work goes on: progress, warnings given once, sizes and durations.
 
-Progress bars go to stderr and suit a terminal and a log file.
+Progress bars go to stderr and suit a terminal, a log file and a notebook.
 """
 
 import logging
 import sys
 from contextlib import AbstractContextManager
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import IO, Any, NoReturn
 
 from tqdm import tqdm
@@ -17,6 +18,28 @@ _TERMINAL, _FILE = 0.1, 30.0
 _LINE = (
     "{desc}: {percentage:.0f}% of {total_fmt} {unit}s, {elapsed} so far, {remaining} left{postfix}"
 )
+
+
+def in_notebook() -> bool:
+    """Say whether this process is the kernel of a notebook."""
+    if "ipykernel" not in sys.modules:
+        return False
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    return shell is not None and "IPKernelApp" in shell.config
+
+
+def _widget_bar() -> "type[tqdm[NoReturn]]":
+    """Return the bar of notebooks; where there are no widgets, that of a terminal.
+
+    ``tqdm.auto`` chooses in the same way, but warns every time of widgets that are not there.
+    """
+    if find_spec("ipywidgets") is None:
+        return tqdm
+    from tqdm.notebook import tqdm_notebook
+
+    return tqdm_notebook
 
 
 class _Lines:
@@ -43,7 +66,8 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
     """A bar that counts up to a total.
 
     In a terminal it moves; where stderr is a file or a pipe, a line twice a minute says where it
-    stands, and short work says nothing.
+    stands, and short work says nothing. In a notebook it is a widget where ipywidgets is installed,
+    else the bar of a terminal.
     """
 
     def __init__(
@@ -68,8 +92,10 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             unit_scale: whether to write thousands as k.
             leave: whether the bar stays when it is closed.
         """
-        self._moves = moves = sys.stderr.isatty()
-        self._bar: tqdm[NoReturn] = tqdm(
+        here = in_notebook()
+        kind = _widget_bar() if here and shown else tqdm
+        self._moves = moves = here or sys.stderr.isatty()
+        self._bar: tqdm[NoReturn] = kind(
             total=total,
             initial=initial,
             desc=desc,

@@ -13,10 +13,8 @@ from probekit.cli.spread import spread
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
-    from probekit.results.layer_geometry import Geometry, LayerGeometry
+    from probekit.results.layer_geometry import Geometry
     from probekit.results.record import Record
-
-_UNDEFINED = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +96,13 @@ def geometry(
     if json:
         print_json([found.to_json()])
     else:
-        print_table([_row(found, place) for place in range(len(found.layers))])
-        typer.echo(_caption(found), err=True)
+        from probekit.results.tables.geometry_columns import geometry_caption, geometry_columns
+
+        columns = geometry_columns(found)
+        cells = zip(*(column.cells for column in columns), strict=True)
+        names = [column.heading for column in columns]
+        print_table([dict(zip(names, row, strict=True)) for row in cells])
+        typer.echo(geometry_caption(found), err=True)
     if drawn.output is not None:
         records = _probes(drawn.probes or [], drawn.where or [])
         _draw(found, records, drawn.output, look)
@@ -116,44 +119,6 @@ def _check_nothing_to_measure(path: str, groups: list[Any], entry: str | None) -
             f"{flag(typed[0])}: {path} holds what was measured, and nothing is measured again; "
             "leave it out, or give MODEL and TASK."
         )
-
-
-def _row(found: "Geometry", place: int) -> dict[str, Any]:
-    """Return a line of the table."""
-    layer = found.layers[place]
-    before = found.cka[place][place - 1] if place else None
-    return {
-        "layer": layer.layer,
-        "rank": _number(layer.effective_rank, 1),
-        "cosine": _number(layer.anisotropy, 3),
-        "dimension": _number(layer.intrinsic_dimension, 1),
-        "norm": f"{layer.norm:.4g} ± {layer.norm_deviation:.2g}",
-        "CKA before": _number(before, 3),
-        "CKA last": _number(found.cka[place][-1], 3),
-        "massive": _massive_text(layer),
-    }
-
-
-def _number(value: float | None, decimals: int) -> str:
-    return _UNDEFINED if value is None else f"{value:.{decimals}f}"
-
-
-def _massive_text(layer: "LayerGeometry") -> str:
-    """Return the channels with massive activations, each with its rows: ``138 (2,490 rows)``."""
-    shown = [f"{one.channel} ({one.rows:,} rows)" for one in layer.massive[:2]]
-    more = [f"{len(layer.massive) - 2} more"] if len(layer.massive) > 2 else []
-    return ", ".join([*shown, *more]) or _UNDEFINED
-
-
-def _caption(found: "Geometry") -> str:
-    """Return what was measured, and what the columns are."""
-    of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
-    few = " Fewer rows than channels: the rank is too low, CKA too high." * (found.rows < found.dim)
-    return (
-        f"{found.model}, {found.task} {found.split}: {found.rows:,}{of} rows of {found.array}, "
-        f"{found.dim} wide; dimension by TwoNN from {found.sample:,} rows; massive: over 100 and "
-        f"1,000 times the layer's median magnitude.{few}"
-    )
 
 
 def _probes(files: list[Path], where: list[str]) -> "list[Record]":

@@ -169,10 +169,13 @@ def measure_text(
 
 def _captioned(table: str, footnotes: str, caption: str, style: "Style") -> str:
     """Return a table with what is below it: first what it marks, then what its numbers are."""
+    from probekit.base.markup import html_view
     from probekit.results.summaries.typeset import BARE, latex_float
 
     if style in BARE:
         return table
+    if style == "html":
+        return html_view(table, notes=[*footnotes.splitlines(), caption]) + "\n"
     if style == "latex":
         return latex_float(table, footnotes, caption)
     paragraph = "\n" if footnotes and style == "markdown" else ""

@@ -117,8 +117,8 @@ TableStyle = Annotated[
     str,
     typer.Option(
         "--style",
-        help="text, markdown, latex (booktabs), csv (plain numbers) or jsonl (scores as in the "
-        "records).",
+        help="text, markdown, html, latex (booktabs), csv (plain numbers) or jsonl (scores as in "
+        "the records).",
     ),
 ]
 

@@ -12,7 +12,7 @@ from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
-from probekit.store.entry import Entry
+from probekit.store.entry import Entries
 from probekit.tasks import Split, TextOptions, get_task, is_own
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def extract(
     sentences: str | None = None,
     skip_unlabelled: bool = False,
     progress: bool = False,
-) -> list[Entry]:
+) -> Entries:
     """Run a frozen model over a task's text once and cache every layer.
 
     A split whose entry is complete is not computed again; one that was interrupted is resumed.
@@ -81,7 +81,7 @@ def extract(
         device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
     )  # fmt: skip
     session, texts = open_session(target, options, progress=progress)
-    return [session.extract(split) for split in texts]
+    return Entries(session.extract(split) for split in texts)
 
 
 def open_session(

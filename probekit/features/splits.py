@@ -15,7 +15,10 @@ from probekit.base.kinds import ARRAYS, KINDS, POOLED, SPLITS, KindName
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError
+from probekit.features.cached_rows import EntryRows, entry_rows, row_groups
+from probekit.features.features_view import features_view
 from probekit.features.location import Location
+from probekit.features.row_dataset import RowDataset
 from probekit.features.rows_by_name import LayerRows, layer_rows, to_frame
 from probekit.features.sentence_groups import load_groups, warn_straddling
 from probekit.features.split_labels import (
@@ -73,6 +76,10 @@ class Splits:
     control: int | None = None
     fit_on: str = "train"
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
+
+    def _repr_html_(self) -> str:
+        """Return what is predicted, and how much there is, for a notebook."""
+        return features_view(self)
 
     @property
     def manifest(self) -> Manifest:
@@ -204,6 +211,47 @@ class Splits:
             valid_only: as for `view`.
         """
         return layer_rows(self.view(split, pooling=pooling, valid_only=valid_only), layer)
+
+    def rows(
+        self,
+        split: str,
+        layers: Sequence[int] | None = None,
+        *,
+        pooling: str | None = None,
+        valid_only: bool = False,
+    ) -> EntryRows:
+        """Return the rows of several layers, unread, with labels and words: ``X, y, words``.
+
+        ``X`` looks like an array (rows, layers, dim) and is read layer by layer as it is needed:
+        what `probekit.sklearn.LayerProbe` fits, and scikit-learn's searches cut.
+
+        Args and errors are those of `numpy`, but several layers; None is all that are stored.
+        """
+        return entry_rows(self.view(split, pooling=pooling, valid_only=valid_only), layers)
+
+    def row_groups(
+        self, split: str, *, pooling: str | None = None, valid_only: bool = False
+    ) -> Int64[np.ndarray, " rows"]:
+        """Return the ``groups`` of scikit-learn's splitters, such as ``GroupKFold``.
+
+        The number of the sentence that each row of `numpy` is of; where features were opened with
+        ``group``, that of its group. Args and errors are those of `view`.
+        """
+        return row_groups(self.view(split, pooling=pooling, valid_only=valid_only))
+
+    def dataset(
+        self,
+        split: str,
+        layers: Sequence[int] | None = None,
+        *,
+        pooling: str | None = None,
+        valid_only: bool = False,
+    ) -> RowDataset:
+        """Return the rows as a ``torch.utils.data.Dataset``, for a training loop of one's own.
+
+        Args and errors are those of `rows`.
+        """
+        return RowDataset(self.view(split, pooling=pooling, valid_only=valid_only), layers)
 
     def to_frame(
         self, split: str, *, pooling: str | None = None, valid_only: bool = False

@@ -29,6 +29,12 @@ class Records(list[Record]):
         super().__init__(records)
         self.origins: Mapping[str, Path] = dict(origins or {})
 
+    def _repr_html_(self) -> str:
+        """Return for a notebook the scores that ``probekit table`` prints."""
+        from probekit.results.tables.record_views import records_view  # which imports records
+
+        return records_view(self)
+
     def to_pandas(self) -> "pandas.DataFrame":
         """Return a data frame with one row per record.
 

@@ -87,6 +87,12 @@ class Geometry:
     cka: Sequence[Sequence[float | None]] = field(repr=False)
     version: str
 
+    def _repr_html_(self) -> str:
+        """Return for a notebook what ``probekit geometry`` prints."""
+        from probekit.results.tables.geometry_columns import geometry_view  # which imports this
+
+        return geometry_view(self)
+
     def to_json(self) -> dict[str, Any]:
         """Return all numbers as plain JSON values."""
         return dict(json.loads(json.dumps(asdict(self))))

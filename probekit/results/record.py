@@ -170,6 +170,12 @@ class Record:
                 raise RecordError(f"record field {name!r}: {error}") from None
             object.__setattr__(self, name, value)
 
+    def _repr_html_(self) -> str:
+        """Return options, scores and layer measures for a notebook."""
+        from probekit.results.tables.record_views import record_view  # which imports this
+
+        return record_view(self)
+
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values; layer numbers that are keys become strings.
 

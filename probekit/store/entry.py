@@ -11,6 +11,7 @@ import pyarrow as pa
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.checksums import other_files
+from probekit.store.entry_views import entries_view, entry_view
 from probekit.store.feature_array import FeatureArray
 from probekit.store.files import disk_bytes, sync_path, write_whole
 from probekit.store.layout import (
@@ -81,6 +82,10 @@ class Entry:
                 raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")
         return cls(path, manifest, arrays)
 
+    def _repr_html_(self) -> str:
+        """Return what the entry is, and its arrays, for a notebook."""
+        return entry_view(self)
+
     @cached_property
     def examples(self) -> ExampleTable:
         """The example table, read on first use.
@@ -97,6 +102,14 @@ class Entry:
     def backbone(self) -> Path:
         """Folder of the backbone's configuration and small weights."""
         return self.path / BACKBONE
+
+
+class Entries(list[Entry]):
+    """Entries as a list, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        """Return a line for every entry."""
+        return entries_view(self)
 
 
 class _Arrays(dict[str, FeatureArray]):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,6 +66,10 @@ class FeatureArray:
         spec = self.spec
         shape = f"{spec.rows} x {len(spec.layers)} x {spec.dim}"
         return f"FeatureArray({spec.name!r}, {shape}, {spec.dtype})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what tells where it lies: whoever unpickles it maps the files anew."""
+        return {name: value for name, value in vars(self).items() if name != "_maps"}
 
     def empty(self, n_rows: int, n_layers: int) -> Float[Tensor, "rows layers dim"]:
         """Return an uninitialised buffer that `read` accepts as ``out``."""

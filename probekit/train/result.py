@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from probekit.features import FeatureView
 from probekit.results.record import BY_MEAN
 from probekit.train.attribution import Attribution
+from probekit.train.fit_view import fit_view
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
 from probekit.train.row_probabilities import RowProbabilities
@@ -90,6 +91,10 @@ class FitResult:
     train_seconds: float
     predictions: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     probabilities: Mapping[str, RowProbabilities] = field(default_factory=dict, repr=False)
+
+    def _repr_html_(self) -> str:
+        """Return scores, options and layer measures for a notebook."""
+        return fit_view(self)
 
 
 def freeze(

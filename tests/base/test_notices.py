@@ -57,3 +57,13 @@ def test_a_hidden_bar_prints_nothing(capsys):
     with ProgressBar(total=2, desc="x", unit="text", shown=False) as bar:
         bar.report(2)
     assert capsys.readouterr().err == ""
+
+
+def test_a_notebook_without_widgets_has_the_bar_of_a_terminal(capsys, monkeypatch):
+    assert not notices.in_notebook()
+    monkeypatch.setattr(notices, "in_notebook", lambda: True)
+    monkeypatch.setattr(notices, "find_spec", lambda name: None)
+    with ProgressBar(total=10_000, desc="train", unit="step", shown=True) as bar:
+        bar.report(10_000)
+    printed = capsys.readouterr().err
+    assert "train: 100%" in printed and "10000/10000" in printed and "arning" not in printed

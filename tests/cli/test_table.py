@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from probekit.base.markup import plain
 from probekit.results import append_record, load_records
 from probekit.results.tables import (
     caption,
@@ -33,6 +34,8 @@ def test_scores_are_those_of_the_library(few):
     assert done("table", few[0], "--style", "markdown").out == (
         table(rows, "markdown") + "\n" + caption(rows) + "\n"
     )
+    html = done("table", few[0], "--style", "html").out
+    assert table(rows, "html") in html and f'<p class="note">{plain(caption(rows))}</p>' in html
     lines = done("table", *few, "--style", "jsonl").out.splitlines()
     assert [json.loads(line)["seeds"] for line in lines] == [[0, 1]] * 4
 
@@ -89,7 +92,7 @@ def test_weights_and_conditions(few):
         ),
         (
             ("--style", "latx"),
-            "unknown table style 'latx'. Did you mean 'latex'? Choose from: csv, jsonl, latex, ma",
+            "unknown table style 'latx'. Did you mean 'latex'? Choose from: csv, html, jsonl, la",
         ),
         (("--raw",), "--raw: a table of scores has no such option; leave it out."),
         (("--split", "test"), "--split: a table of scores has no such option; leave it out."),

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from probekit.base.markup import html_view
 from probekit.results.comparison.evidence import score_on
 from probekit.results.comparison.judging import SAMPLES, Judged, judge, method_text
-from probekit.results.comparison.pairwise import HIGHER, LOWER
+from probekit.results.comparison.pairwise import HIGHER, LOWER, pair_columns
 from probekit.results.comparison.references import reference_text, settings, with_reference
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import Key
 from probekit.results.summaries.scored import reported_split
+from probekit.results.summaries.typeset import html_columns
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,11 @@ class Verdicts:
     split: str
     rows: Mapping[Key, Judged]
     lines: Sequence[str]
+
+    def _repr_html_(self) -> str:
+        """Return a row for every setting with its reference."""
+        table = html_columns(pair_columns(list(self.rows.values())))
+        return html_view(table, notes=self.lines)
 
 
 def verdicts(

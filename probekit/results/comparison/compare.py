@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from probekit.base.markup import html_view
 from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.bootstrap import bootstrap
 from probekit.results.comparison.crossed import Crossed, crossed, pseudo_values
@@ -11,6 +12,7 @@ from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.runs import RecordedRun, differing, run_names
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.text_layout import Column, interval_cells, text_table
+from probekit.results.summaries.typeset import html_columns
 from probekit.results.summaries.wording import metric_text, value_text
 
 
@@ -60,6 +62,10 @@ class Comparison:
     samples: int
     seed: int
     differing: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """Return for a notebook what `comparison_table` returns for a terminal."""
+        return html_view(html_columns(_score_columns(self)), notes=_said_of(self))
 
 
 def compare(
@@ -122,15 +128,25 @@ def compare(
 
 def comparison_table(found: Comparison) -> str:
     """Return the scores of two compared runs, their difference, and what can be said of it."""
+    return text_table(_score_columns(found)) + "\n" + "\n".join(_said_of(found))
+
+
+def _score_columns(found: Comparison) -> list[Column]:
+    """Return both scores and their difference."""
     scale = scale_of(found.metric)
     scores = [found.over_both_a, found.over_both_b, found.over_both]
-    columns = [
+    return [
         Column("", [found.a, found.b, "difference"], words=True),
         Column(
             f"{found.split} {metric_text(found.metric)}" + _way_text(scale),
             interval_cells([one.interval.scaled(scale.factor) for one in scores], scale.decimals),
         ),
     ]
+
+
+def _said_of(found: Comparison) -> list[str]:
+    """Return the lines below them: how sure the difference is, and what else tells the runs."""
+    scale = scale_of(found.metric)
     pairs = [
         f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
         for name, (one, two) in found.differing.items()
@@ -144,7 +160,7 @@ def comparison_table(found: Comparison) -> str:
     ]
     if pairs:
         lines.append(f"the runs differ in {', '.join(pairs)}")
-    return text_table(columns) + "\n" + "\n".join(lines)
+    return lines
 
 
 def _way_text(scale: Scale) -> str:

@@ -1,7 +1,8 @@
 """Every pair of settings of a file, with its difference and a verdict corrected for all of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from probekit.base.markup import html_view
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import METRICS, scale_of
@@ -12,12 +13,31 @@ from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import without_baselines
 from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.text_layout import NOTHING, Column
-from probekit.results.summaries.typeset import Style, laid_out
+from probekit.results.summaries.typeset import BARE, Style, html_columns, laid_out
 from probekit.results.summaries.wording import metric_text
 
 HIGHER, LOWER = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"
 ARROWS: Mapping[str | None, str] = {"higher": HIGHER, "lower": LOWER, None: ""}
 """What marks a verdict."""
+
+
+class Comparisons(list[Judged]):
+    """Comparisons of one family, which a notebook shows as a table.
+
+    Attributes:
+        samples: bootstrap samples that were asked for.
+    """
+
+    def __init__(self, found: Iterable[Judged] = (), samples: int = SAMPLES) -> None:
+        """Keep the comparisons."""
+        super().__init__(found)
+        self.samples = samples
+
+    def _repr_html_(self) -> str:
+        """Return the table of all pairs, and how they were judged."""
+        if not self:
+            return html_view(title="no comparisons")
+        return html_view(html_columns(pair_columns(self)), notes=below_pairs(self, self.samples))
 
 
 def compare_all(
@@ -27,7 +47,7 @@ def compare_all(
     metric: str | None = None,
     samples: int = SAMPLES,
     seed: int = 0,
-) -> list[Judged]:
+) -> Comparisons:
     """Compare every two settings that were run on the same data, as one family.
 
     Baselines are left out: control labels, codes, guesses and random weights.
@@ -54,7 +74,8 @@ def compare_all(
         raise RecordError(
             f"none of {len(heads)} records has {what} on {split}; choose another --split."
         )
-    return judge(all_pairs(settings(scored)), split, metric, samples=samples, seed=seed)
+    found = judge(all_pairs(settings(scored)), split, metric, samples=samples, seed=seed)
+    return Comparisons(found, samples)
 
 
 def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = SAMPLES) -> str:
@@ -65,9 +86,21 @@ def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = S
         style: as for ``table``.
         samples: what it was given.
     """
+    text = laid_out(pair_columns(found), [one.to_json() for one in found], style)
+    if style in BARE:
+        return text
+    lines = below_pairs(found, samples)
+    if style == "html":
+        return html_view(text, notes=lines)
+    between = "\n\n" if style == "markdown" else "\n"
+    return text + "\n" + between.join(lines) + "\n"
+
+
+def pair_columns(found: Sequence[Judged]) -> list[Column]:
+    """Return the columns of `pairs_table`, to be laid out."""
     factors = [scale_of(one.metric).factor for one in found]
     pairs = list(zip(found, factors, strict=True))
-    columns = [
+    return [
         Column("a", [one.a for one in found], words=True),
         Column("b", [one.b for one in found], words=True),
         Column("seeds", [str(one.n_seeds) for one in found]),
@@ -79,14 +112,10 @@ def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = S
         Column("p (Holm)", [_p_text(one.corrected) for one in found]),
         Column("a is", [one.verdict or "open" for one in found], words=True),
     ]
-    text = laid_out(columns, [one.to_json() for one in found], style)
-    if style in ("jsonl", "csv"):
-        return text
-    between = "\n\n" if style == "markdown" else "\n"
-    return text + "\n" + between.join(_below(found, samples)) + "\n"
 
 
-def _below(found: Sequence[Judged], samples: int) -> list[str]:
+def below_pairs(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
+    """Return what is said below such a table: what the scores are, and how they were judged."""
     names = sorted({one.metric for one in found})
     metrics = " or ".join(
         metric_text(name) + ", smaller is better" * (not scale_of(name).greater_is_better)

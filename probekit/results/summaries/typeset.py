@@ -1,4 +1,4 @@
-"""A table in every style: as text, as LaTeX for a paper, as CSV for a spreadsheet, as objects."""
+"""A table in every style: as text, for a notebook, a paper or a spreadsheet, and as objects."""
 
 import csv
 import io
@@ -6,14 +6,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from probekit.base.markup import MOST_ROWS, html_table, html_view
 from probekit.base.registry import choose
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.text_layout import NOTHING, Column, markdown_table, text_table
 
-Style = Literal["text", "markdown", "latex", "csv", "jsonl"]
+Style = Literal["text", "markdown", "html", "latex", "csv", "jsonl"]
 STYLES: dict[str, Style] = {
     "text": "text",
     "markdown": "markdown",
+    "html": "html",
     "latex": "latex",
     "csv": "csv",
     "jsonl": "jsonl",
@@ -104,6 +106,20 @@ def latex_float(table: str, notes: str, caption: str) -> str:
     )
 
 
+def html_columns(columns: Sequence[Column], most: int | None = MOST_ROWS) -> str:
+    """Return the columns as a table of HTML, to stand in a view.
+
+    Args:
+        columns: as in any style.
+        most: rows that are shown; None shows all.
+    """
+    rows = [
+        [cell.strip() for cell in line] for line in zip(*(c.cells for c in columns), strict=True)
+    ]
+    headings = [column.heading for column in columns]
+    return html_table(headings, rows, [column.words for column in columns], most)
+
+
 def csv_table(columns: Sequence[Column]) -> str:
     """Return the columns as RFC 4180 has them: plain numbers, half widths in columns of their own.
 
@@ -141,6 +157,7 @@ def _number(value: Any) -> Any:
 _LAYOUTS: Mapping[str, Callable[[Sequence[Column]], str]] = {
     "text": text_table,
     "markdown": markdown_table,
+    "html": lambda columns: html_view(html_columns(columns, most=None)),
     "latex": latex_table,
     "csv": csv_table,
 }

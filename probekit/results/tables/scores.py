@@ -162,18 +162,23 @@ def table(rows: Sequence[ScoreRow], style: Style = "text", also: Sequence[str] =
 
     Args:
         rows: what ``summarise`` returned.
-        style: ``text`` (aligned for a terminal), ``markdown``, ``latex`` (booktabs), ``csv`` (plain
-            numbers, in the same units), or ``jsonl`` (one JSON object per row, scores as in the
-            records).
+        style: ``text`` (aligned for a terminal), ``markdown``, ``html`` (which a notebook shows),
+            ``latex`` (booktabs), ``csv`` (plain numbers, in the same units), or ``jsonl`` (one JSON
+            object per row, scores as in the records).
         also: other scores that have a column, as for ``summarise``.
 
     Raises:
         UnknownNameError: there is no such style.
     """
-    columns = [*_option_columns(rows), *_result_columns(rows, also)]
+    columns = score_columns(rows, also)
     if style == "csv":
         columns += _said_columns(rows)
     return laid_out(columns, (row.to_json() for row in rows), style)
+
+
+def score_columns(rows: Sequence[ScoreRow], also: Sequence[str] = ()) -> list[Column]:
+    """Return the columns of `table`, to be laid out."""
+    return [*_option_columns(rows), *_result_columns(rows, also)]
 
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:

@@ -9,7 +9,7 @@ from probekit.base.registry import flag
 from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.probe.fitters import SOLVERS
-from probekit.results import Record
+from probekit.results import Record, Records
 from probekit.results.overthinking.depth_curves import resample_of, strength_of
 from probekit.results.overthinking.depth_predictions import metric_of_classes
 from probekit.train.sweeps.resolve import resolve
@@ -30,7 +30,7 @@ def sweep_depths(
     memory: int | None = None,
     device: str = "auto",
     progress: bool = False,
-) -> list[Record]:
+) -> Records:
     """Train the probes of every depth that ``out`` has no record of, with their predictions.
 
     Each earlier depth, and the last one as often, is then fitted again on bootstrap resamples of
@@ -79,7 +79,8 @@ def sweep_depths(
     if not refits:
         return probes
     again = refit_plan(plan, {record.key: record for record in probes}, location)
-    return [*probes, *(train(again) if again else [])]
+    records = [*probes, *(train(again) if again else [])]
+    return Records(records, {record.key: Path(out) for record in records})
 
 
 def refit_plan(

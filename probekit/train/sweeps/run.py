@@ -18,7 +18,7 @@ from probekit.base.registry import choose
 from probekit.engines import ENGINES, Engine
 from probekit.errors import OptionError
 from probekit.features import Location
-from probekit.results import Record, append_record, check_appendable, recorded
+from probekit.results import Record, Records, append_record, check_appendable, recorded
 from probekit.results.claims import owners, wait_for_change
 from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.train.residency import default_memory
@@ -51,7 +51,7 @@ def sweep(
     predictions: bool = False,
     ablate: str | None = None,
     progress: bool = False,
-) -> list[Record]:
+) -> Records:
     """Train every run of a plan that ``out`` has no record of.
 
     Records are appended to ``out`` as soon as a group of runs is finished, so a sweep that was
@@ -122,7 +122,8 @@ def sweep(
     records = sweeping.train(settled, trails, wanted)
     if ablate == BY_REFIT:
         records = sweeping.fit_without(records)
-    return list({record.key: record for record in records.values()}.values())
+    by_key = {record.key: record for record in records.values()}
+    return Records(by_key.values(), dict.fromkeys(by_key, Path(out)))
 
 
 def fit(

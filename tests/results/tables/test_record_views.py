@@ -1,0 +1,103 @@
+"""What notebooks show of records and comparisons: the cells and lines of the text tables."""
+
+import re
+
+import pytest
+
+from probekit.results import Records, load_records
+from probekit.results.comparison import (
+    choose_run,
+    compare,
+    compare_all,
+    comparison_table,
+    pairs_table,
+    verdicts,
+)
+from probekit.results.layer_geometry import Geometry, LayerGeometry, MassiveChannel
+from probekit.results.summaries.text_layout import Column
+from probekit.results.summaries.typeset import STYLES, laid_out
+from probekit.results.tables import caption, depth_table, summarise, table
+from tests.base.test_markup import OURS, Read
+from tests.results.comparison.files import add_run, classes
+from tests.results.samples import make_record
+
+
+def words(text):
+    """The words of a table as text, without rules."""
+    return [word for word in re.split(r"\s+", text) if word and not set(word) <= {"-"}]
+
+
+def shown(html):
+    read = Read(html)
+    assert read.tags <= OURS and not read.open
+    return words(" ".join(read.cells))
+
+
+def records():
+    return Records(make_record(head, seed) for head in ("last", "p32") for seed in range(3))
+
+
+def test_records_show_the_table_of_scores():
+    rows = summarise(records())
+    assert shown(records()._repr_html_()) == words(table(rows) + caption(rows))
+    assert "no records" in Records()._repr_html_()
+
+
+def test_trials_and_resamples_are_left_out_as_in_tables():
+    more = Records([*records(), make_record("mean", trial=True), make_record("p32", resample=2)])
+    assert more._repr_html_() == records()._repr_html_()
+
+
+def test_a_record_shows_options_scores_and_layers():
+    record = make_record("dwatt", n_blocks=4, shots=8, task="<i>conll</i>")
+    html = record._repr_html_()
+    text = " ".join(shown(html))
+    assert "dwatt on <i>conll</i> ner, org/tiny-model" in text and "<i>" not in html
+    assert f"dev span F1 (%) {100 * record.eval_score:.2f}" in text and "shots 8" in text
+    assert f"4 {record.weights[4]:.3f}" in text
+
+
+def test_html_is_a_style_of_every_table():
+    assert "html" in STYLES
+    html = table(summarise(records()), "html")
+    assert shown(html) == words(table(summarise(records())))
+    assert html._repr_html_() == html
+    depths = [make_record("last", depth=depth) for depth in range(4)]
+    assert shown(depth_table(depths, style="html")) == words(depth_table(depths))
+    many = [Column("n", [str(n) for n in range(500)])]
+    assert len(shown(laid_out(many, [], "html"))) == 501  # a file has all rows
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    for seed in range(3):
+        add_run(path, "p32", seed, classes(0.8, seed))
+        add_run(path, "last", seed, classes(0.6, seed))
+    return path
+
+
+def test_comparisons_show_what_their_tables_say(file):
+    one = compare(choose_run(f"{file}#head=p32"), choose_run(f"{file}#head=last"))
+    assert shown(one._repr_html_()) == words(comparison_table(one))
+    found = compare_all(load_records(file))
+    assert isinstance(found, list) and len(found) == 1
+    assert shown(found._repr_html_()) == words(pairs_table(found))
+    assert shown(pairs_table(found, "html")) == words(pairs_table(found))
+    judged = verdicts(load_records(file), "last")
+    text = " ".join(shown(judged._repr_html_()))
+    assert "p32" in text and all(" ".join(line.split()) in text for line in judged.lines)
+
+
+def test_geometry_shows_its_table():
+    layer = LayerGeometry(
+        layer=0, effective_rank=None, anisotropy=0.5, intrinsic_dimension=3.21, norm=2.0,
+        norm_deviation=0.1, median=0.2, massive=[MassiveChannel(channel=7, rows=9, largest=300.0)],
+    )  # fmt: skip
+    found = Geometry(
+        model="m", task="t", split="train", entry="0", array="words", dim=4, rows=9, of_rows=9,
+        sample=9, seed=0, layers=[layer], cka=[[1.0]], version="0",
+    )  # fmt: skip
+    text = " ".join(shown(found._repr_html_()))
+    assert "massive 0 0.500 3.2 2 ± 0.1 1.000 7 (9 rows)" in text  # dashes are left out above
+    assert "m, t train: 9 rows of words, 4 wide" in text

@@ -16,6 +16,7 @@ from probekit.cli import (
     cache,
     catalogue,
     demo,
+    export,
     extract,
     geometry,
     overthinking,
@@ -119,7 +120,7 @@ def _configure(
 
 
 for _command in (
-    *(extract.extract, train.train, train.sweep, train.depth, predict.predict),
+    *(extract.extract, train.train, train.sweep, train.depth, predict.predict, export.export),
     *(report.plot, report.table, report.compare, geometry.geometry, overthinking.overthinking),
 ):
     app.command()(_command)

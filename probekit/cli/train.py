@@ -131,6 +131,7 @@ def depth(
     ] = None,
     every: Annotated[int, typer.Option("--every", help="Distance between depths.")] = 1,
     asked: Asked,
+    save: Save = None,
     predictions: Predictions = True,
     workers: Workers = 1,
     engine: Engine = "local",

@@ -24,6 +24,7 @@ from probekit.cli import (
     report,
     train,
 )
+from probekit.cli.config_option import PlanCommand, offer_config
 from probekit.cli.messages import end_messages, start_messages
 from probekit.cli.output import visible
 from probekit.errors import ProbekitError
@@ -119,8 +120,11 @@ def _configure(
     start_messages(debug=debug, quiet=quiet)
 
 
+app.command()(extract.extract)
+for _command in (train.train, train.sweep, train.depth):
+    app.command(cls=PlanCommand)(_command)
 for _command in (
-    *(extract.extract, train.train, train.sweep, train.depth, predict.predict, export.export),
+    *(predict.predict, export.export),
     *(report.plot, report.table, report.compare, geometry.geometry, overthinking.overthinking),
 ):
     app.command()(_command)
@@ -128,6 +132,7 @@ app.command("exit")(overthinking.exit_early)
 for _command in (catalogue.tasks, catalogue.heads, demo.demo):
     app.command()(_command)
 app.add_typer(cache.app, name="cache")
+offer_config({"": app, "cache": cache.app})
 
 
 def main() -> None:

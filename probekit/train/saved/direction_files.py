@@ -103,7 +103,8 @@ def _write_gguf(found: Directions, path: Path, name: str | None) -> None:
     # direction.0 and direction.1 where layer 3 is normed.
     if find_spec("gguf") is None:
         raise OptionError(
-            '--as repeng writes a GGUF file and needs the package gguf: pip install "probekit[gguf]".'
+            "--as repeng writes a GGUF file and needs the package gguf, which is not installed: "
+            "pip install 'probekit[gguf]'."
         )
     from gguf import GGUFWriter
 

@@ -100,8 +100,8 @@ def _of_folder(path: Path) -> Directions:
     saved, state = read_saved(path)
     if KINDS[saved.features.kind].targets == "vocabulary":
         raise OptionError(
-            f"{path}: this head predicts tokens with its backbone's output head, which stays in the "
-            "cache; its directions are the rows of that matrix. It has none of its own to export."
+            f"{path}: this head predicts tokens with its backbone's output head, which stays in "
+            "the cache; its directions are the rows of that matrix, and none of its own."
         )
     return directions(TrainedHead(saved, state), str(path))
 

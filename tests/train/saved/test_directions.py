@@ -258,13 +258,13 @@ def test_repeng_itself_loads_it(tmp_path):
 def test_what_cannot_be_written(tmp_path):
     found = directions(trained("mean"))
     assert SUFFIXES.keys() == WRITERS.keys()
-    with pytest.raises(UnknownNameError, match="unknown format 'npy'. Did you mean 'npz'"):
+    with pytest.raises(UnknownNameError, match=r"unknown format 'npy'. Did you mean 'npz'"):
         write_directions(found, "npy", tmp_path / "x")
-    with pytest.raises(OptionError, match="say which, --class a, b, c."):
+    with pytest.raises(OptionError, match=r"say which, --class a, b, c."):
         write_directions(found, "repeng", tmp_path / "x")
-    with pytest.raises(OptionError, match="--class d: this head knows a, b, c."):
+    with pytest.raises(OptionError, match=r"--class d: this head knows a, b, c."):
         write_directions(found, "repeng", tmp_path / "x", name="d")
-    with pytest.raises(OptionError, match="--class a: npz holds all classes; leave it out."):
+    with pytest.raises(OptionError, match=r"--class a: npz holds all classes; leave it out."):
         write_directions(found, "npz", tmp_path / "x", name="a")
     with pytest.raises(OptionError, match="predicts a number; leave it out"):
         number = directions(trained("mean", "regression"))

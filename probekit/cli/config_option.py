@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -47,20 +47,26 @@ def offer_config(apps: Mapping[str, typer.Typer]) -> None:
         info.callback = _with_option(info.callback, commands)
 
 
-def settings_of(command: Callable[..., Any] | None) -> dict[str, Setting]:
-    """Return what a file may set of a command, by key: flags without dashes, or arguments."""
+Info = OptionInfo | ArgumentInfo
+"""What typer knows of a parameter besides its type."""
+
+
+def parameters_of(command: Callable[..., Any] | None) -> Iterator[tuple[str, Any, Info | None]]:
+    """Yield the parameters of a command: name, type, and what was declared for typer."""
     assert command is not None
     hints = get_type_hints(command, include_extras=True)
-    settings: dict[str, Setting] = {}
     for name in inspect.signature(command).parameters:
         annotated = get_origin(hints[name]) is Annotated
         hint, *about = get_args(hints[name]) if annotated else [hints[name]]
-        info = next((one for one in about if isinstance(one, OptionInfo | ArgumentInfo)), None)
-        settings[_key(name, info)] = _setting(name, hint)
-    return settings
+        yield name, hint, next((one for one in about if isinstance(one, Info)), None)
 
 
-def _key(name: str, info: OptionInfo | ArgumentInfo | None) -> str:
+def settings_of(command: Callable[..., Any] | None) -> dict[str, Setting]:
+    """Return what a file may set of a command, by key: flags without dashes, or arguments."""
+    return {_key(name, info): _setting(name, hint) for name, hint, info in parameters_of(command)}
+
+
+def _key(name: str, info: Info | None) -> str:
     """Return the key of a parameter: of ``--all`` it is ``all``, whatever its name in Python."""
     if not isinstance(info, OptionInfo):
         return name
@@ -80,8 +86,9 @@ def _setting(name: str, hint: Any) -> Setting:
     return Setting(parameter=name, type=kind, repeated=repeated, listed=listed and not repeated)
 
 
-def _with_option(command: Callable[..., Any], commands: Commands) -> Callable[..., Any]:
+def _with_option(command: Callable[..., Any] | None, commands: Commands) -> Callable[..., Any]:
     """Return a command with the parameter ``config``, which it never sees."""
+    assert command is not None
 
     def load(ctx: typer.Context, value: Path | None) -> Path | None:
         if value is not None and not ctx.resilient_parsing and not ctx.meta.get(_MAKING):

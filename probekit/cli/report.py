@@ -227,10 +227,10 @@ def table(
     layout = choose("table style", style, STYLES)
     records = select(load_records(runs), where or [])
     if as_config:
-        others = {"--of": of != "scores", "--columns": columns, "--style": style != "text"}
-        others |= {"--verdicts": verdicts, "--against": against, "--also": also}
-        if given := [name for name, one in others.items() if one]:
-            raise OptionError(f"--as-config writes options, not a table: leave {given[0]} out.")
+        _check_options_alone(
+            of=of != "scores", columns=columns, style=style != "text", split=split,
+            verdicts=verdicts, against=against, also=also,
+        )  # fmt: skip
         typer.echo(rows_as_config(records, cache, best_on), nl=False)
         return
     if of == "weights":
@@ -243,6 +243,12 @@ def table(
         asked = TableOptions(columns, split, best_on, verdicts, against, split_list(also))
         text = asked_text(records, layout, asked)
     typer.echo(text, nl=False)
+
+
+def _check_options_alone(**given: Any) -> None:
+    """Refuse options of a table where the options of its rows are wanted."""
+    if others := [name for name, one in given.items() if one]:
+        raise OptionError(f"--as-config writes options, not a table: leave --{others[0]} out.")
 
 
 def compare(

@@ -208,13 +208,13 @@ def test_one_file_serves_several_commands(bert, corpus, here):
         here,
         f'model = "{bert}"\ntask = "{corpus}"\ncache = "store"\n\n'
         '[extract]\ncompute_dtype = "float32"\nsplit = ["train", "dev"]\n\n'
-        '[sweep]\nhead = ["last", "mean"]\nshots = [4, 8]\nl2 = 1\n\n[cache-verify]\nrows = 3\n',
+        '[sweep]\nhead = ["last", "mean"]\nfraction = [0.5, 1]\nl2 = 1\n'
+        "[cache-verify]\nrows = 3\n",
     )
     done("extract", "--config", file)
     rows = done("sweep", "--config", file, "--json").rows
-    assert [(row["head"], row["shots"]) for row in rows] == [
-        ("last", 4), ("last", 8), ("mean", 4), ("mean", 8)
-    ]  # fmt: skip
+    found = [(row["head"], row["fraction"]) for row in rows]
+    assert found == [("last", 0.5), ("last", 1), ("mean", 0.5), ("mean", 1)]
     message = refused("cache", "ls", "--config", file)
     assert (
         "`probekit cache ls` has no option model; extract, train, sweep and depth have." in message

@@ -70,7 +70,8 @@ class WandBRuns(Tracker):
 
     def __init__(self, project: str, mode: str, folder: Path) -> None:
         """Keep where runs go."""
-        self._project, self._mode, self._folder = project, mode, folder
+        self._project, self._folder = project, folder
+        self._mode: Any = mode  # wandb itself says what it does not know
         self._run: Any = None
 
     def start(self, name: str, record: Record, options: Mapping[str, Value]) -> None:

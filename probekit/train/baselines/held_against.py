@@ -89,8 +89,8 @@ def run_baselines(
     # Two specs may be one run: a learning rate that was given, and the published one.
     runs = list({run.options.key: run for run in (resolve(spec, splits) for spec in plan)}.values())
     plan = [run.spec for run in runs]
-    ways = {"save": save, "predictions": predictions, "ablate": ablate, "track": track}
-    heads = train(plan, location=location, **ways)
+    ways: dict[str, Any] = {"predictions": predictions, "ablate": ablate, "track": track}
+    heads = train(plan, location=location, save=save, **ways)
     ledger = Ledger(Path(out))
     none: Sequence[Record | None] = [None] * len(runs)
     controls, codes = none, none

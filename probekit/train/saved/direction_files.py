@@ -84,8 +84,9 @@ def _arrays(found: Directions) -> dict[str, np.ndarray]:
 
 def _write_npz(found: Directions, path: Path, name: str | None) -> None:
     words = {"classes": np.asarray(found.classes), "about": np.asarray(json.dumps(about(found)))}
+    arrays: dict[str, Any] = {**_arrays(found), **words}
     with path.open("wb") as file:  # a name alone would be given the suffix .npz
-        np.savez(file, **_arrays(found), **words)
+        np.savez(file, **arrays)
 
 
 def _write_safetensors(found: Directions, path: Path, name: str | None) -> None:

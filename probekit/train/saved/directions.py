@@ -116,7 +116,9 @@ def directions(trained: TrainedHead, name: str = "this head") -> Directions:
     Raises:
         OptionError: it is not linear, and why.
     """
-    head, decoder, normalization = (deepcopy(part).double().cpu() for part in trained.modules)
+    head, decoder, normalization = deepcopy(trained.modules)
+    for part in (head, decoder, normalization):
+        part.double()
     weight, affine = decoder.logit_weight, normalization.affine
     if reason := _not_linear(trained.saved, head.linear, weight is not None, affine is not None):
         raise OptionError(f"{name} is no linear probe: {reason} It has no direction to export.")

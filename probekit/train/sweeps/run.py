@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -143,7 +144,8 @@ def check_runs(plan: Sequence[TrainSpec], location: Location) -> None:
     for opened, specs in grouped(list(plan), opened_by).items():
         splits = open_features(location=location, classes=opened[1], **vars(opened[0]))
         for spec in specs:
-            resolve(replace(spec, **dict.fromkeys(spec.searched)), splits)
+            unsearched: dict[str, Any] = dict.fromkeys(spec.searched)
+            resolve(replace(spec, **unsearched), splits)
 
 
 def fit(

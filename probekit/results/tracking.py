@@ -77,9 +77,10 @@ def _show(record: Record, name: str, tracker: Tracker, *, curves: bool) -> None:
     tracker.start(name, record, options_of_run(record))
     if curves:
         for step, loss, dev in record.curve:
-            tracker.log({"train/loss": loss, f"dev/{record.metric}": dev}, int(step))
-    else:
-        tracker.log(scores, last)
+            # names of their own: trackers take the last point of a name for its summary, where the
+            # score of a run is that of its best step
+            tracker.log({"curve/train loss": loss, f"curve/dev {record.metric}": dev}, int(step))
+    tracker.log(scores, last)
     tracker.finish(scores)
 
 

@@ -62,7 +62,7 @@ class Directions:
         """
         named = ", ".join(self.classes)
         if self.saved.labels and name is None:
-            raise OptionError(f"one direction is that of one class: say which, --class {named}.")
+            raise OptionError(f"one direction is that of one class: say --class NAME, of {named}.")
         if not self.saved.labels and name is not None:
             raise OptionError(f"--class {name}: this head predicts a number; leave it out.")
         if name is not None and name not in self.classes:

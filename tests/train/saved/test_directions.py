@@ -260,7 +260,7 @@ def test_what_cannot_be_written(tmp_path):
     assert SUFFIXES.keys() == WRITERS.keys()
     with pytest.raises(UnknownNameError, match=r"unknown format 'npy'. Did you mean 'npz'"):
         write_directions(found, "npy", tmp_path / "x")
-    with pytest.raises(OptionError, match=r"say which, --class a, b, c."):
+    with pytest.raises(OptionError, match=r"say --class NAME, of a, b, c."):
         write_directions(found, "repeng", tmp_path / "x")
     with pytest.raises(OptionError, match=r"--class d: this head knows a, b, c."):
         write_directions(found, "repeng", tmp_path / "x", name="d")

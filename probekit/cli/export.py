@@ -43,6 +43,7 @@ def export(
     """
     from probekit.base.registry import choose
     from probekit.train.saved.direction_files import SUFFIXES, about, write_directions
+    from probekit.train.saved.directions import VALUE
     from probekit.train.saved.directions import export as directions_of
 
     suffix = choose("format", form, SUFFIXES)
@@ -53,8 +54,10 @@ def export(
     if json:
         print_json([row])
         return
-    norms = found.direction.norm(dim=2).tolist()
-    names = [f"|{name}|" for name in found.classes]
+    one = form == "repeng"
+    written = found.contrast(of_class).unsqueeze(1) if one else found.direction
+    names = [f"|{name}|" for name in ([of_class or VALUE] if one else found.classes)]
+    norms = written.norm(dim=2).tolist()
     print_table(
         [
             {"layer": layer, **{name: f"{norm:.4g}" for name, norm in zip(names, own, strict=True)}}

@@ -156,6 +156,10 @@ def test_the_probes_of_all_depths_are_saved_and_exported(here):
     (said,) = done("export", "depths", "--json").rows
     assert said["layers"] == [0, 1, 2, 3] and said["one_probe"] is False
     assert np.load("depths.npz")["bias"].shape == (4, 5)
+    pytest.importorskip("gguf")
+    shown = done("export", "depths", "--as", "repeng", "--class", "B-PER", "-o", "person.gguf")
+    assert shown.out.splitlines()[0].split() == ["layer", "|B-PER|"]
+    assert "left out layer 0" in shown.err and (here / "person.gguf").is_file()
 
 
 def test_the_example_tracker_works_as_written(tmp_path):

@@ -32,6 +32,9 @@ from .results.overthinking import expected_layers as expected_layers
 from .results.overthinking import overthinking as overthinking
 from .results.predictions import read_predicted as read_predicted
 from .train.baselines import run_baselines as run_baselines
+from .train.saved.direction_files import write_directions as write_directions
+from .train.saved.directions import Directions as Directions
+from .train.saved.directions import export as export
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.labelling import predict as predict
 from .train.sweeps.depth_probes import sweep_depths as sweep_depths

@@ -149,7 +149,12 @@ def normal_form(kind: str, text: str, registry: Mapping[str, Callable[..., objec
     default = registry[name]()
     values = {option: getattr(chosen, option) for option in _options(registry[name])}
     changed = {option: v for option, v in values.items() if v != getattr(default, option)}
-    return ":".join([name, *(f"{option}={_write(value)}" for option, value in changed.items())])
+    return as_typed(name, changed)
+
+
+def as_typed(name: str, options: Mapping[str, Any]) -> str:
+    """Return a plug-in with options as a user types it, which `parse` reads."""
+    return ":".join([name, *(f"{option}={_write(value)}" for option, value in options.items())])
 
 
 def _write(value: Any) -> str:

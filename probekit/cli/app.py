@@ -16,6 +16,7 @@ from probekit.cli import (
     cache,
     catalogue,
     demo,
+    export,
     extract,
     geometry,
     overthinking,
@@ -23,6 +24,8 @@ from probekit.cli import (
     report,
     train,
 )
+from probekit.cli.completion import offer_completion
+from probekit.cli.config_option import PlanCommand, offer_config
 from probekit.cli.messages import end_messages, start_messages
 from probekit.cli.output import visible
 from probekit.errors import ProbekitError
@@ -118,15 +121,21 @@ def _configure(
     start_messages(debug=debug, quiet=quiet)
 
 
+app.command()(extract.extract)
+for _training in (train.train, train.sweep, train.depth):
+    app.command(cls=PlanCommand)(_training)
 for _command in (
-    *(extract.extract, train.train, train.sweep, train.depth, predict.predict),
+    *(predict.predict, export.export),
     *(report.plot, report.table, report.compare, geometry.geometry, overthinking.overthinking),
 ):
     app.command()(_command)
 app.command("exit")(overthinking.exit_early)
-for _command in (catalogue.tasks, catalogue.heads, demo.demo):
-    app.command()(_command)
+app.command()(catalogue.tasks)
+app.command()(catalogue.heads)
+app.command()(demo.demo)
 app.add_typer(cache.app, name="cache")
+offer_completion([app, cache.app])
+offer_config({"": app, "cache": cache.app})
 
 
 def main() -> None:

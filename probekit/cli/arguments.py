@@ -145,14 +145,15 @@ def check_order(model: str, task: str | None) -> None:
     Raises:
         OptionError: the first word is a task, and the second one is not.
     """
-    if task is not None and _is_task(model) and not (_is_task(task) or _is_data(Path(task))):
+    if task is not None and is_task(model) and not (is_task(task) or _is_data(Path(task))):
         raise OptionError(
             f"{model!r} is a task, and {task!r} is none. The model comes first: write "
             f"{task} {model}."
         )
 
 
-def _is_task(name: str) -> bool:
+def is_task(name: str) -> bool:
+    """Say whether a name is that of a task that probekit knows."""
     from probekit.tasks import TASKS
 
     head, slash, _ = name.partition("/")

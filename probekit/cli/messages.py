@@ -51,6 +51,11 @@ def log_to(file: Path | None) -> Path | None:
     if file is None:
         return None
     try:
+        if any(
+            isinstance(one, logging.FileHandler) and Path(one.baseFilename) == file.resolve()
+            for one in logger.handlers
+        ):  # a plan names it once for each of its tables
+            return file
         file.parent.mkdir(parents=True, exist_ok=True)
         handler = logging.FileHandler(file, encoding="utf-8")
     except OSError as error:

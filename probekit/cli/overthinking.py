@@ -10,9 +10,9 @@ import typer
 from probekit.base.registry import choose, flag
 from probekit.cli import arguments
 from probekit.cli.output import print_json, progress_wanted, visible
+from probekit.cli.planned_runs import parse_bytes, say_where
 from probekit.cli.run_list import first_label, make_plan
 from probekit.cli.spread import spread
-from probekit.cli.train import parse_bytes, say_where
 from probekit.cli.training_options import OF_RUNS, Asked, Target, TrainingOptions
 from probekit.errors import OptionError
 
@@ -212,6 +212,7 @@ def _records(given: _Asked, *, refits: bool) -> "list[Record]":
         workers=probes.workers,
         memory=parse_bytes(shared.memory),
         device=shared.device,
+        track=shared.track,
         progress=progress_wanted(),
     )
     say_where(out)

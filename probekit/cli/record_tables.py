@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
 
+from probekit.cli.arguments import is_task
+from probekit.cli.config_text import config_text
 from probekit.cli.output import print_json
-from probekit.errors import OptionError
+from probekit.errors import OptionError, RecordError
+from probekit.store.layout import MANIFEST
 
 if TYPE_CHECKING:
     from probekit.results import Record, Records
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
     from probekit.results.summaries.layer_measures import LayerMeasure
     from probekit.results.summaries.scored import Scored
     from probekit.results.tables import Style
+    from probekit.train.sweeps.recorded_options import Options
+
+_OF_ENTRY = ("model", "task", "entry")
 
 
 def print_records(
@@ -72,6 +79,49 @@ def asked_text(records: "Records", style: "Style", asked: TableOptions) -> str:
         return scores_text(shown, style, asked.also, best=best, judged=judged)
     split = cast("Scored | None", asked.split)
     return pivot_text(shown, asked.columns, split, style, best=best, judged=judged)
+
+
+def rows_as_config(records: "Records", cache: Path, best_on: str | None = None) -> str:
+    """Return a config file that makes the runs of a table again; a plan where they differ.
+
+    Args:
+        records: of the runs; baselines beside heads are left out, which come with them.
+        cache: root of the cache, where the entries of the user's own data are found: what is read
+            from them, and how, no record says.
+        best_on: the split that chooses each head's options, if any does.
+
+    Raises:
+        RecordError: no record is left, or one of which no config can be written.
+    """
+    from probekit.results.summaries.baseline_scores import without_baselines
+    from probekit.results.summaries.best_options import best_options
+    from probekit.train.sweeps.recorded_options import rows_of_options
+
+    heads: Sequence[Record] = without_baselines(records) or records
+    if not heads:
+        raise RecordError("no records are there to write a config of.")
+    if best_on is not None:
+        heads = best_options(heads, best_on).records
+    return config_text([_at_its_entry(row, cache) for row in rows_of_options(heads)])
+
+
+def _at_its_entry(row: "Options", cache: Path) -> "Options":
+    """Return options of a run on the user's own data with the path of its entry as MODEL.
+
+    Raises:
+        RecordError: the entry is not in the cache.
+    """
+    if is_task(row["task"]):
+        return row
+    key = row["entry"]
+    folders = [path.parent for path in cache.glob(f"*/*/*-{key[:8]}/{MANIFEST}")]
+    if not folders:
+        raise RecordError(
+            f"{row['task']} is data of your own, and a record does not say how it is read: give "
+            f"the cache where entry {key[:8]} of {row['model']} lies, --cache DIR ({cache} has it "
+            "not)."
+        )
+    return {"model": str(folders[0])} | {k: v for k, v in row.items() if k not in _OF_ENTRY}
 
 
 def _check_chosen(best: "BestOptions | None", judged: "Verdicts") -> None:

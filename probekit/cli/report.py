@@ -15,6 +15,7 @@ from probekit.cli.record_tables import (
     asked_text,
     depths_text,
     measure_text,
+    rows_as_config,
     weights_text,
 )
 from probekit.cli.spread import spread
@@ -192,6 +193,17 @@ def table(
     against: Against = None,
     also: Also = "",
     style: TableStyle = "text",
+    as_config: Annotated[
+        bool,
+        typer.Option(
+            "--as-config",
+            help="Print the options of these rows instead, for `probekit train --config FILE`.",
+        ),
+    ] = False,
+    cache: Annotated[
+        Path,
+        typer.Option("--cache", help="--as-config: where the entries of your own data lie."),
+    ] = Path("cache"),
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
     from probekit.results import load_records
@@ -214,6 +226,13 @@ def table(
             raise OptionError(f"{option}: a table of {of} has no such option; leave it out.")
     layout = choose("table style", style, STYLES)
     records = select(load_records(runs), where or [])
+    if as_config:
+        _check_options_alone(
+            of=of != "scores", columns=columns, style=style != "text", split=split,
+            verdicts=verdicts, against=against, also=also,
+        )  # fmt: skip
+        typer.echo(rows_as_config(records, cache, best_on), nl=False)
+        return
     if of == "weights":
         text = weights_text(records, raw=raw, style=layout)
     elif of in MEASURES:
@@ -224,6 +243,12 @@ def table(
         asked = TableOptions(columns, split, best_on, verdicts, against, split_list(also))
         text = asked_text(records, layout, asked)
     typer.echo(text, nl=False)
+
+
+def _check_options_alone(**given: Any) -> None:
+    """Refuse options of a table where the options of its rows are wanted."""
+    if others := [name for name, one in given.items() if one]:
+        raise OptionError(f"--as-config writes options, not a table: leave --{others[0]} out.")
 
 
 def compare(

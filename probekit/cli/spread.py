@@ -4,12 +4,14 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, fields, is_dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from probekit.base.registry import flag
 from probekit.cli.arguments import split_list
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class OptionsOf:
         return [name for name, field in self.fields.items() if "each" in field.metadata]
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
+def spread(command: Callable[..., T]) -> Callable[..., T]:
     """Give a command each field of its dataclasses as a parameter of its own.
 
     Typer reads the signature of the result, and so shows every field as an option; the command
@@ -68,11 +70,11 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(parameter)
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(**given: Any) -> T:
         values: dict[str, Any] = {name: _value(group, given) for name, group in groups.items()}
         for name, mark in marks.items():
             values[name] = {option: given.pop(option) for option in mark.fields}
-        command(**given, **values)
+        return command(**given, **values)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

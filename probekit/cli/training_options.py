@@ -38,6 +38,11 @@ class TrainingOptions:
     out: Path | None = option(None, "Records file; runs/<model>/<task>.jsonl if unset.")
     memory: str | None = option(None, "Memory to use, e.g. 8GB; half of what is free if unset.")
     device: arguments.Device = "auto"
+    track: str | None = option(
+        None,
+        "Show finished runs by tensorboard or wandb as well; with options: wandb:project=NAME, "
+        "tensorboard:curves=true.",
+    )
     log_file: arguments.LogFile = None
     json: arguments.Json = False
 

@@ -36,6 +36,7 @@ class ConcatHead(RowHead):
     """Module of `Concat`; ``weight[i]`` has shape (in, out), the transpose of W_i."""
 
     additive = True
+    linear = True
     weighed_by_shares = True
 
     def __init__(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> None:

@@ -36,6 +36,7 @@ class ConcatFFNHead(RowHead):
     """Module of `ConcatFFN`."""
 
     additive = True
+    linear = True
 
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:
         """Widen h to all layers."""

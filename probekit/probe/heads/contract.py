@@ -106,6 +106,11 @@ class FusionHead(nn.Module, ABC):
     parts. A part is what stands in the sum beside its layer; how much of it is taken may be decided
     by other layers (an attention)."""
 
+    linear: ClassVar[bool] = False
+    """Whether h is an affine map of the states, one matrix for each layer: it is `additive` then,
+    and ``layer_parts`` of a layer is linear in that layer alone, the same for every row. A probe on
+    top of it can be written as directions (``train.saved.directions``)."""
+
     weighed_by_shares: ClassVar[bool] = False
     """Whether what is recorded as the weights of a trained head is what its layers contribute
     (``train.contributions``), since `weigh`, which sees no rows, can say less."""

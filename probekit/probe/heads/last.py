@@ -33,6 +33,7 @@ class LastHead(RowHead):
     """Module of `Last`."""
 
     additive = True
+    linear = True
 
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return the rows of the last layer."""

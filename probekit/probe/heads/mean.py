@@ -33,6 +33,7 @@ class MeanHead(RowHead):
     """Module of `Mean`."""
 
     additive = True
+    linear = True
 
     def fuse(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows width"]:
         """Return the average over the layers, summed in float32."""

@@ -35,6 +35,7 @@ class P32Head(RowHead):
     """Module of `P32`."""
 
     additive = True
+    linear = True
 
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:
         """Create lambda, one scalar per layer."""

@@ -35,6 +35,7 @@ class ScalarMixHead(RowHead):
     """Module of `ScalarMix`."""
 
     additive = True
+    linear = True
 
     def __init__(self, layers: tuple[int, ...], dim: int) -> None:
         """Create s, one scalar per layer, and gamma."""

@@ -69,6 +69,14 @@ class Normalization(nn.Module, ABC):
     def forward(self, z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "rows layers dim"]:
         """Return the treated rows; layer-major memory stays layer-major."""
 
+    @property
+    def affine(self) -> tuple[Float[Tensor, "*layers dim"], Float[Tensor, "*layers dim"]] | None:
+        """Scale and shift, if it is ``z * scale + shift`` for every row; each broadcasts to z.
+
+        None where a row decides what becomes of it.
+        """
+        return None
+
     def cut(self, layers: tuple[int, ...]) -> Self:
         """Return the normalisation of some of its layers alone."""
         return type(self)(layers)

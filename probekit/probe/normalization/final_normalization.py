@@ -66,6 +66,12 @@ class FinalNormalization(Normalization):
             normed[place] = z[place]
         return normed.transpose(0, 1)
 
+    @property
+    def affine(self) -> tuple[Tensor, Tensor] | None:
+        """Scale 1 and shift 0, if the layer that passes through is all there is."""
+        alone = self.layers == (self.normed_layer,)
+        return (torch.ones(1, 1), torch.zeros(1, 1)) if alone else None
+
     def cut(self, layers: tuple[int, ...]) -> Self:
         """Return the norm of some of its layers alone."""
         norm = FinalNorm(kind=self.kind, eps=self.eps, weight=self.weight, bias=self.bias)

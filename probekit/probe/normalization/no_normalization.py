@@ -1,5 +1,6 @@
 """No normalisation: what published runs use."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -14,6 +15,11 @@ class NoNormalization(Normalization):
     """
 
     name = "none"
+
+    @property
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Scale 1 and shift 0."""
+        return torch.ones(1, 1), torch.zeros(1, 1)
 
     def forward(self, z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "rows layers dim"]:
         """Return z itself."""

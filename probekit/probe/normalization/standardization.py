@@ -59,6 +59,11 @@ class Standardization(Normalization):
         shift = -self.mean * self.scale
         return torch.addcmul(shift.unsqueeze(1), z, self.scale.unsqueeze(1)).transpose(0, 1)
 
+    @property
+    def affine(self) -> tuple[Float[Tensor, "layers dim"], Float[Tensor, "layers dim"]]:
+        """Scale 1 / deviation and shift -mean / deviation."""
+        return self.scale, -self.mean * self.scale
+
     def cut(self, layers: tuple[int, ...]) -> Self:
         """Return the standardisation of some of its layers alone."""
         places = [self.layers.index(layer) for layer in layers]

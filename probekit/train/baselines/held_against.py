@@ -52,6 +52,7 @@ def run_baselines(
     save: str | Path | None = None,
     predictions: bool = False,
     ablate: str | None = None,
+    track: str | None = None,
     progress: bool = False,
 ) -> Baselines:
     """Train the heads of a plan and everything that they should be compared with.
@@ -68,6 +69,7 @@ def run_baselines(
         save: folder for the trained heads of the plan, as in `sweep`.
         predictions: write the predictions of the plan's runs beside ``out``.
         ablate: leave layers out of the plan's runs, as in `sweep`; of no baseline.
+        track: a tracker that is shown the plan's runs, as in `sweep`; no baselines.
         progress: show progress on stderr.
 
     Raises:
@@ -87,7 +89,8 @@ def run_baselines(
     # Two specs may be one run: a learning rate that was given, and the published one.
     runs = list({run.options.key: run for run in (resolve(spec, splits) for spec in plan)}.values())
     plan = [run.spec for run in runs]
-    heads = train(plan, location=location, save=save, predictions=predictions, ablate=ablate)
+    ways: dict[str, Any] = {"predictions": predictions, "ablate": ablate, "track": track}
+    heads = train(plan, location=location, save=save, **ways)
     ledger = Ledger(Path(out))
     none: Sequence[Record | None] = [None] * len(runs)
     controls, codes = none, none

@@ -256,6 +256,11 @@ def read_saved(folder: Path) -> tuple[SavedHead, dict[str, Tensor]]:
     return head, state
 
 
+def saved_below(folder: Path) -> list[Path]:
+    """Return the folders in a folder that hold a saved head, sorted by name."""
+    return sorted(path.parent for path in folder.glob(f"*/{CONFIG}") if _holds_saved(path))
+
+
 def damaged(folder: Path, reason: str) -> str:
     """Return the message for a saved head that cannot be read."""
     return f"{folder}: the saved head is damaged ({reason}). Train it again with --save."
@@ -288,11 +293,11 @@ def _is_saved(config: object) -> bool:
 
 def _none_here(folder: Path, reason: str) -> str:
     """Say that a folder is no saved head, and which of its folders are."""
-    below = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if _holds_saved(path))
-    if not below:
+    names = [path.name for path in saved_below(folder)]
+    if not names:
         return f"{folder}: no saved head here ({reason}). `probekit train --save DIR` makes one."
-    more = f" and {len(below) - MOST_LISTED} more" if len(below) > MOST_LISTED else ""
-    listed = ", ".join(below[:MOST_LISTED])
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    listed = ", ".join(names[:MOST_LISTED])
     return f"{folder}: no saved head here, but in its folders: {listed}{more}. Give one of them."
 
 

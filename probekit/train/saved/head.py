@@ -11,11 +11,11 @@ from torch import Tensor
 
 from probekit.base.kinds import KINDS
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
-from probekit.probe.decoders import decoder_from_json
+from probekit.probe.decoders import Decoder, decoder_from_json
 from probekit.probe.heads import head_from_json
-from probekit.probe.heads.contract import HeadInput, Reads
+from probekit.probe.heads.contract import FusionHead, HeadInput, Reads
 from probekit.probe.heads.tokens import TokenStates
-from probekit.probe.normalization import normalization_from_json
+from probekit.probe.normalization import Normalization, normalization_from_json
 from probekit.train.probe import Probe, load_under
 from probekit.train.row_probabilities import keep
 from probekit.train.saved.folder import SavedHead, damaged, read_saved
@@ -97,6 +97,11 @@ class TrainedHead:
     def reads(self) -> Reads:
         """Whether it reads those rows, or the subwords that they are made of."""
         return self._probe.head.reads
+
+    @property
+    def modules(self) -> tuple[FusionHead, Decoder, Normalization]:
+        """Head, decoder and normalisation, in evaluation mode; they are not to be changed."""
+        return self._probe.head, self._probe.decoder, self._normalization
 
     def predict(
         self, z: HeadInput, offsets: Int64[Tensor, " bounds"] | None = None

@@ -29,6 +29,7 @@ def sweep_depths(
     engine: str = "local",
     memory: int | None = None,
     device: str = "auto",
+    track: str | None = None,
     progress: bool = False,
 ) -> Records:
     """Train the probes of every depth that ``out`` has no record of, with their predictions.
@@ -47,6 +48,7 @@ def sweep_depths(
         engine: a name of ``ENGINES``.
         memory: bytes to use.
         device: what computes.
+        track: a tracker that is shown the probes, as in `sweep`; the refits serve these.
         progress: show progress on stderr.
 
     Returns:
@@ -75,7 +77,7 @@ def sweep_depths(
         predictions=True,
         progress=progress,
     )
-    probes = train(plan)
+    probes = train(plan, track=track)
     if not refits:
         return probes
     again = refit_plan(plan, {record.key: record for record in probes}, location)

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,10 +18,11 @@ from probekit.base.notices import ProgressBar
 from probekit.base.registry import choose
 from probekit.engines import ENGINES, Engine
 from probekit.errors import OptionError
-from probekit.features import Location
+from probekit.features import Location, open_features
 from probekit.results import Record, Records, append_record, check_appendable, recorded
 from probekit.results.claims import owners, wait_for_change
 from probekit.results.record import BY_MEAN, BY_REFIT
+from probekit.results.tracking import Tracking
 from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
 from probekit.train.sweeps.left_out_layers import check_ablation, with_ablation, without_each
@@ -50,6 +52,7 @@ def sweep(
     save: str | Path | None = None,
     predictions: bool = False,
     ablate: str | None = None,
+    track: str | None = None,
     progress: bool = False,
 ) -> Records:
     """Train every run of a plan that ``out`` has no record of.
@@ -80,13 +83,17 @@ def sweep(
             the same options and a strength of L2 that is chosen anew, in runs that are recorded in
             the same file and that tables leave out. None leaves none out. A run that was recorded
             without ``mean`` is trained again.
+        track: a name of ``TRACKERS``, with options (``tensorboard:curves=true``), that is shown
+            every run that is trained here, once it is recorded. If it fails, that is said, and the
+            sweep goes on.
         progress: show progress on stderr, counting the steps of all runs.
 
     Returns:
         The records of the plan, in its order, new and old; no trials, and no runs without a layer.
 
     Raises:
-        OptionError: an option cannot be used, or ``save`` holds the head of another run.
+        OptionError: an option cannot be used, or ``save`` holds the head of another run, or the
+            tracker cannot be used.
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
         RecordError: ``out`` is no records file, or a saved head to start from is damaged.
@@ -108,7 +115,8 @@ def sweep(
         device=device,
         memory=memory // workers,
     )
-    sweeping = _Sweep(job=job, start=start, workers=workers, progress=progress)
+    tracking = None if track is None else Tracking.of(track, Path(out))
+    sweeping = _Sweep(job=job, start=start, workers=workers, tracking=tracking, progress=progress)
     found, trails = search(plan, sweeping.train)
     settled = [found[spec] for spec in plan]
     if ablate is not None:
@@ -124,6 +132,21 @@ def sweep(
         records = sweeping.fit_without(records)
     by_key = {record.key: record for record in records.values()}
     return Records(by_key.values(), dict.fromkeys(by_key, Path(out)))
+
+
+def check_runs(plan: Sequence[TrainSpec], location: Location) -> None:
+    """Settle every run of a plan against the cache, and train nothing.
+
+    Raises:
+        OptionError: an option cannot be used.
+        EntryNotFoundError: the cache does not hold the features.
+        DataError: labels are missing, or do not fit.
+    """
+    for opened, specs in grouped(list(plan), opened_by).items():
+        splits = open_features(location=location, classes=opened[1], **vars(opened[0]))
+        for spec in specs:
+            unsearched: dict[str, Any] = dict.fromkeys(spec.searched)
+            resolve(replace(spec, **unsearched), splits)
 
 
 def fit(
@@ -174,12 +197,14 @@ class _Sweep:
         job: a job of no runs yet, with the memory of one worker.
         start: the engine.
         workers: worker processes.
+        tracking: what finished runs are shown by, if anything.
         progress: whether it is shown.
     """
 
     job: GroupJob
     start: Engine
     workers: int
+    tracking: Tracking | None
     progress: bool
 
     def train(
@@ -317,6 +342,8 @@ class _Sweep:
                 fresh[found.key] = found  # the job has recorded it
                 name, text = names[found.key], finished_text(found)
                 logger.info("[%d/%d] %s: %s", len(fresh), len(todo), name, text)
+                if self.tracking is not None:
+                    self.tracking.follow(found, name)
         return fresh, left
 
 

@@ -155,12 +155,18 @@ def run_names(plan: Sequence[TrainSpec]) -> dict[TrainSpec, str]:
             options.pop("layers", None)
         if "rates" in options:
             options["rates"] = rates_text(dict(spec.rates)) or None
-        told = [option_text(name, value) for name, value in options.items()]
+        told = [_told(name, value) for name, value in options.items()]
         head = f"trial of {spec.head}" if spec.trial else spec.head
         if spec.left_out is not None:
             head = f"{head} without layer {spec.left_out}"
         names[spec] = ", ".join([head, f"seed {spec.seed}", *told])
     return names
+
+
+def _told(name: str, value: Any) -> str:
+    """Return an option of a spec in words: its layers are text, where a record has numbers."""
+    of_layers = name == "layers" and value is not None
+    return f"layers {value}" if of_layers else option_text(name, value)
 
 
 def finished_text(record: Record) -> str:

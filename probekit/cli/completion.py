@@ -1,0 +1,144 @@
+"""Values that a shell completes: ``probekit train bert conll --head <TAB>``."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import get_args
+
+import typer
+
+from probekit.cli.config_option import parameters_of
+
+Values = Callable[[typer.Context], Iterable[str]]
+"""What may stand for an option; it loads no torch, since a person is waiting."""
+
+DECODERS = ("linear", "mlp", "crf", "pooler", "regression", "vocabulary")
+NORMALIZATIONS = ("none", "layernorm", "standardize", "final-norm")
+FITS = ("auto", "adam", "lbfgs", "ridge")
+DTYPES = ("auto", "float16", "bfloat16", "float32", "int8")
+COMPUTE_DTYPES = ("auto", "float32", "bfloat16", "float16")
+OVERLONG = ("stride", "truncate", "error")
+WORD_POOLINGS = ("auto", "first", "last", "mean")
+"""Names of registries that are loaded with torch; a test compares them."""
+
+
+def _heads(ctx: typer.Context) -> Iterable[str]:
+    from probekit.probe.heads import HEADS
+
+    return HEADS
+
+
+def _tasks(ctx: typer.Context) -> Iterable[str]:
+    from probekit.tasks import TASKS
+
+    for name, family in TASKS.items():
+        if family.variants:
+            yield from (f"{name}/{variant}" for variant in family.variants)
+        else:
+            yield f"{name}/" if family.variant else name
+
+
+def _families(ctx: typer.Context) -> Iterable[str]:
+    from probekit.tasks import TASKS
+
+    return [name for name, family in TASKS.items() if family.variant]
+
+
+def _models(ctx: typer.Context) -> Iterable[str]:
+    """Return the models of the cache, which may lie elsewhere by an option that stands before."""
+    root = Path(ctx.params.get("cache") or "cache")
+    return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else ()
+
+
+def _protocols(ctx: typer.Context) -> Iterable[str]:
+    from probekit.train.sweeps.protocols import PROTOCOLS
+
+    return PROTOCOLS
+
+
+def _kinds(ctx: typer.Context) -> Iterable[str]:
+    """Return kinds of figures, or of labels."""
+    from probekit.base.kinds import KINDS
+    from probekit.plots import PLOTS
+
+    return PLOTS if ctx.info_name == "plot" else KINDS
+
+
+def _poolings(ctx: typer.Context) -> Iterable[str]:
+    from probekit.base.kinds import POOLED
+
+    return WORD_POOLINGS if ctx.info_name == "extract" else POOLED
+
+
+def _arrays(ctx: typer.Context) -> Iterable[str]:
+    from probekit.extraction.request_options import KEEP
+
+    return KEEP
+
+
+def _styles(ctx: typer.Context) -> Iterable[str]:
+    from probekit.results.tables import STYLES
+
+    return STYLES
+
+
+def _trackers(ctx: typer.Context) -> Iterable[str]:
+    from probekit.results.trackers import TRACKERS
+
+    return TRACKERS
+
+
+def _some(*values: str) -> Values:
+    return lambda ctx: values
+
+
+VALUES: Mapping[str, Values] = {
+    "head": _heads,
+    "decoder": _some(*DECODERS),
+    "normalize": _some(*NORMALIZATIONS),
+    "pooling": _poolings,
+    "fit": _some(*FITS),
+    "select": _some("dev", "cv:5", "hold-out:0.1", "held-out", "nested:5"),
+    "optimizer": _some("adamw", "adam"),
+    "schedule": _some("linear", "constant"),
+    "protocol": _protocols,
+    "model": _models,
+    "task": _tasks,
+    "family": _families,
+    "kind": _kinds,
+    "keep": _arrays,
+    "array": _arrays,
+    "format": _some("zarr", "hdf5"),
+    "dtype": _some(*DTYPES),
+    "compute_dtype": _some(*COMPUTE_DTYPES),
+    "overlong": _some(*OVERLONG),
+    "split": _some("train", "dev", "test"),
+    "device": _some("auto", "cpu", "cuda"),
+    "ablate": _some("mean", "refit"),
+    "track": _trackers,
+    "style": _styles,
+    "of": _some("scores", "depth", "weights", "initial", "shares", "ablation"),
+    "overlay": _some("model", "task", "head"),
+    "along": _some("step", "epoch"),
+    "sort": _some("name", "size", "created"),
+    "form": _some("npz", "safetensors", "repeng"),
+    "engine": _some("local"),
+}
+"""By the name of the parameter, whichever command has it; a path is the shell's own to complete."""
+
+
+def offer_completion(apps: Iterable[typer.Typer]) -> None:
+    """Let a shell complete the values of all parameters that have some in ``VALUES``."""
+    for app in apps:
+        for command in app.registered_commands:
+            for name, hint, info in parameters_of(command.callback):
+                if info is not None and name in VALUES and Path not in (hint, *get_args(hint)):
+                    info.autocompletion = _completer(VALUES[name])
+
+
+def _completer(values: Values) -> Callable[[typer.Context, str], list[str]]:
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        # of last,p3 the last item is completed: last,p32
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{one}" for one in values(ctx) if one.startswith(last)]
+
+    return complete

@@ -1,0 +1,103 @@
+"""Show runs by a tracker as they are finished; the records file is whole without it."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from probekit.base.registry import parse
+from probekit.errors import reason_of
+from probekit.results.record import Record
+from probekit.results.trackers import TRACKERS, Tracker
+from probekit.results.trackers.contract import Value
+
+logger = logging.getLogger(__name__)
+
+_OPTIONS = (
+    *("model", "task", "label", "head", "decoder", "depth", "normalize", "pooling", "init"),
+    *("freeze", "protocol", "shots", "fraction", "seed", "fitter", "select", "l2", "epochs"),
+    *("evals", "lr", "batch_size", "optimizer", "entry", "key"),
+)
+
+
+@dataclass
+class Tracking:
+    """A tracker that is told of finished runs, until it fails.
+
+    Attributes:
+        tracker: it; None once it has failed.
+        name: as the user typed it.
+        curves: whether it is shown learning curves.
+    """
+
+    tracker: Tracker | None
+    name: str
+    curves: bool
+
+    @classmethod
+    def of(cls, text: str, out: Path) -> Self:
+        """Open a tracker, before anything is trained.
+
+        Args:
+            text: its name, with options: ``tensorboard:curves=true``.
+            out: the records file.
+
+        Raises:
+            UnknownNameError: there is no such tracker.
+            OptionError: an option that it does not have; or it cannot be used, and why.
+            StorageError: its folder cannot be written.
+        """
+        spec = parse("tracker", text, TRACKERS)
+        return cls(spec.open(out), text, spec.curves)
+
+    def follow(self, record: Record, name: str) -> None:
+        """Show a run that is recorded, unless it serves another one, as trials do.
+
+        Args:
+            record: the run.
+            name: what tells it from others of its sweep.
+        """
+        serves = record.trial or record.left_out is not None or record.resample is not None
+        if self.tracker is None or serves:
+            return
+        try:
+            _show(record, name, self.tracker, curves=self.curves)
+        except Exception as error:  # whatever a tracker raises, the run must not be lost
+            self.tracker = None
+            logger.warning(
+                "--track %s failed (%s): this run and those after it are not tracked; all are "
+                "recorded.",
+                self.name,
+                reason_of(error),
+            )
+
+
+def _show(record: Record, name: str, tracker: Tracker, *, curves: bool) -> None:
+    scores, last = scores_of(record), int(record.curve[-1][0]) if record.curve else 0
+    tracker.start(name, record, options_of_run(record))
+    if curves:
+        for step, loss, dev in record.curve:
+            # names of their own: trackers take the last point of a name for its summary, where the
+            # score of a run is that of its best step
+            tracker.log({"curve/train loss": loss, f"curve/dev {record.metric}": dev}, int(step))
+    tracker.log(scores, last)
+    tracker.finish(scores)
+
+
+def scores_of(record: Record) -> dict[str, float]:
+    """Return all scores of a run, by split and metric, as ``dev/f1``."""
+    test = {} if record.test_score is None else {f"test/{record.metric}": record.test_score}
+    return {**record.scores, f"dev/{record.metric}": record.eval_score, **test}
+
+
+def options_of_run(record: Record) -> dict[str, Value]:
+    """Return the options of a run that are set, each as one value."""
+    found = {name: getattr(record, name) for name in _OPTIONS}
+    found |= {"layers": ",".join(map(str, record.layers)), **record.options}
+    found |= {f"rate.{group}": rate for group, rate in record.rates.items()}
+    plain = (str, int, float, bool)
+    return {
+        name: value if isinstance(value, plain) else str(value)
+        for name, value in found.items()
+        if value is not None
+    }

@@ -1,0 +1,301 @@
+"""``--config``: files of options, plans, and rows of a table written back as one."""
+
+import json
+import tomllib
+
+import pytest
+
+from probekit.cli.config_text import config_text
+from probekit.results import load_records
+from tests.cli.console import done, refused, run
+from tests.planted import plant, plant_all
+
+TRAIN = ("train", "planted", "conll", "--json")
+QUICK = ("--epochs", "1", "--evals", "1")
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """A cache of two models and two decimals of noise (do not change it)."""
+    root = tmp_path_factory.mktemp("planted")
+    plant_all(root)
+    for split in ("train", "dev", "test"):
+        plant(root, split, model="other", seed=4)
+    return root
+
+
+@pytest.fixture
+def cache(planted, here):
+    (here / "cache").symlink_to(planted)
+    return here / "cache"
+
+
+def write(here, text, name="run.toml"):
+    (here / name).write_text(text, "utf-8")
+    return here / name
+
+
+def keys(outcome):
+    return [row["key"] for row in outcome.rows]
+
+
+SETTINGS = {
+    "solved": ("--head", "last", "--normalize", "standardize", "--select", "dev"),
+    "its strength": ("--head", "mean", "--l2", "0.25", "--layers", "1,2", "--control", "3"),
+    "folds that the draw allowed": ("--head", "p32", "--shots", "3", "--hold-out", "0.25"),
+    "by steps": (
+        "--head", "dwatt:bottleneck=0.25:d_pos=8", "--decoder", "mlp:hidden=8", *QUICK,
+        "--lr", "0.0003,mixing=0.07", "--weight-decay", "0.002", "--warmup", "0.25",
+        "--schedule", "constant", "--batch-size", "8",
+    ),
+    "published": ("--protocol", "attention-fusion", "--head", "scalar-mix", *QUICK, "--shots", "4"),
+    "adam": ("--head", "p32", "--optimizer", "adam", "--fraction", "0.5", "--depth", "2", *QUICK),
+    "another train split": ("--head", "last", "--fit-on", "dev", "--hold-out", "0.25"),
+    "chain": ("--head", "mean", "--decoder", "crf", "--select", "hold-out:0.1", "--shots", "4"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", SETTINGS.values(), ids=SETTINGS)
+def test_a_record_written_back_is_the_same_run(cache, here, words):
+    first = keys(done(*TRAIN, *words, "--seeds", "5,", "--out", "a.jsonl"))
+    file = write(here, done("table", "a.jsonl", "--as-config").out)
+    again = done("train", "--config", file, "--out", "b.jsonl", "--json")
+    assert keys(again) == first
+    (one,), (two,) = load_records("a.jsonl"), load_records("b.jsonl")
+    for name in ("eval_score", "layers", "optimizer", "select", "protocol", "rates"):
+        assert getattr(one, name) == getattr(two, name), name
+
+
+def test_rows_written_back_are_a_plan(cache, here):
+    words = ("--head", "last,mean", "--normalize", "none,standardize", "--seeds", "2", "--l2", "1")
+    first = keys(done("sweep", "planted", "conll", "--shots", "4", *words, "--json"))
+    text = done("table", "runs", "--as-config").out
+    plan = tomllib.loads(text)
+    assert plan["seeds"] == [0, 1] and plan["shots"] == 4 and plan["model"] == "planted"
+    assert [(one["head"], one["normalize"]) for one in plan["run"]] == [
+        (head, normalize) for head in ("last", "mean") for normalize in ("none", "standardize")
+    ]
+    again = done("sweep", "--config", write(here, text), "--json", "--out", "b.jsonl")
+    assert sorted(keys(again)) == sorted(first)
+    chosen = tomllib.loads(
+        done("table", "runs", "--as-config", "--where", "head=mean,normalize=none").out
+    )
+    assert "run" not in chosen and chosen["head"] == "mean"
+
+
+def test_the_best_of_each_head_written_back(cache, here):
+    done("sweep", "planted", "conll", "--head", "last", "--l2", "1e-3,1e3", "--shots", "8")
+    (best,) = (
+        record
+        for record in load_records("runs")
+        if record.eval_score == max(one.eval_score for one in load_records("runs"))
+    )
+    found = tomllib.loads(done("table", "runs", "--best-on", "dev", "--as-config").out)
+    assert found["l2"] == best.l2 and "run" not in found
+
+
+def test_own_texts_written_back(bert, here):
+    rows = [{"text": f"{word} left", "label": word[0]} for word in ("Maria", "Paris", "Lake")]
+    (here / "own").mkdir()
+    for split in ("train", "dev"):
+        (here / "own" / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    own = ("--kind", "sentence", "--text", "text", "--label", "label")
+    done("extract", bert, "own", "--compute-dtype", "float32", *own)
+    first = keys(done("train", bert, "own", *own, "--head", "p32", *QUICK, "--json"))
+    message = refused("table", "runs", "--as-config", "--cache", "elsewhere")
+    assert message.startswith("own is data of your own, and a record does not say how it is read")
+    text = done("table", "runs", "--as-config").out
+    again = done("train", "--config", write(here, text), "--json", "--out", "b.jsonl")
+    assert keys(again) == first
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"init": "conll ner 1a2b3c4d"}, "started from a saved head (conll ner 1a2b3c4d), and"),
+        ({"optimizer": "Lion"}, "its optimizer 'Lion' is of another version of probekit"),
+        (
+            {"head": "majority", "fitter": "none"},
+            "(majority) is of a baseline, which `probekit train --baselines` makes",
+        ),
+    ],
+)
+def test_what_cannot_be_written_back_says_why(cache, here, changed, message):
+    done(*TRAIN, "--head", "p32", *QUICK)
+    (file,) = here.glob("runs/*/*.jsonl")
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}) + "\n")
+    assert message in refused("table", file, "--as-config")
+
+
+def test_a_table_of_options_is_no_other_table(records):
+    message = refused("table", records, "--as-config", "--style", "csv")
+    assert message == "--as-config writes options, not a table: leave --style out."
+
+
+def test_the_command_line_goes_before_the_file(cache, here):
+    file = write(
+        here,
+        'model = "planted"\ntask = "conll"\nhead = "last"\nshots = 4\nseeds = [7]\nl2 = 1\n'
+        "predictions = true\nout = 'x.jsonl'",
+    )
+    (row,) = done("train", "--config", file, "--json").rows
+    assert (row["head"], row["seed"], row["shots"], row["l2"]) == ("last", 7, 4, 1.0)
+    assert row["predictions"] is not None
+    words = ("other", "--head", "mean", "--no-predictions", "--seeds", "2", "--out", "y.jsonl")
+    found = done("train", *words, "--config", file, "--json").rows
+    assert [(row["model"], row["head"], row["seed"]) for row in found] == [
+        ("other", "mean", 0), ("other", "mean", 1),
+    ]  # fmt: skip
+    assert found[0]["predictions"] is None and (here / "y.jsonl").exists()
+
+
+PLAN = """
+shots = 4
+seeds = 2
+l2 = 1
+out = "all.jsonl"
+
+[[run]]
+model = ["planted", "other"]
+task = "conll"
+head = ["last", "mean"]
+
+[[run]]
+model = "planted"
+task = "conll"
+head = "p32"
+normalize = "none"
+"""
+
+
+def test_a_plan_of_several_models_is_one_sweep_and_is_resumed(cache, here):
+    file = write(here, PLAN)
+    first = run("sweep", "--config", file, "--json")
+    assert first.code == 0, first.err
+    found = [(row["model"], row["head"], row["seed"]) for row in first.rows]
+    pairs = [("planted", "last"), ("planted", "mean"), ("other", "last"), ("other", "mean")]
+    assert found == [(*one, s) for one in [*pairs, ("planted", "p32")] for s in (0, 1)]
+    assert first.err.count("records: all.jsonl") == 1 and "[10/10]" in first.err
+    lines = (here / "all.jsonl").read_text().splitlines()
+    (here / "all.jsonl").write_text("\n".join(lines[:7]) + "\n")  # killed after seven
+    again = done("sweep", "--config", file, "--json")
+    assert "7 of 10 runs are recorded in all.jsonl" in again.err and "[3/3]" in again.err
+    assert sorted(keys(again)) == sorted(keys(first))
+    # the same plan with another command, and an option for all of its runs
+    third = done("train", "--config", file, "--json", "--seeds", "1")
+    assert "5 of 5 runs are recorded" in third.err and len(third.rows) == 5
+
+
+def test_parts_of_a_plan_are_checked_before_any_is_trained(cache, here):
+    plan = PLAN.replace('out = "all.jsonl"', "") + '\n[[run]]\nmodel = "gone"\ntask = "conll"\n'
+    message = refused("sweep", "--config", write(here, plan))
+    assert "no entry of gone conll" in message
+    assert not (here / "runs").exists()
+
+
+def test_parts_of_a_plan_save_apart(cache, here):
+    text = "task = 'conll'\nhead = 'last'\nl2 = 1\nsave = 'heads'\nmodel = ['planted', 'other']\n"
+    done("sweep", "--config", write(here, text))
+    saved = {path.parent for path in (here / "heads").rglob("config.json")}
+    assert saved == {here / "heads" / model / "conll" for model in ("planted", "other")}
+    text += "[[run]]\nnormalize = 'none'\n[[run]]\nworkers = 2\nnormalize = 'none'\n"
+    message = refused("sweep", "--config", write(here, text))
+    assert "two parts of the plan would save heads of planted conll in heads/planted/con" in message
+
+
+def test_one_file_serves_several_commands(bert, corpus, here):
+    file = write(
+        here,
+        f'model = "{bert}"\ntask = "{corpus}"\ncache = "store"\n\n'
+        '[extract]\ncompute_dtype = "float32"\nsplit = ["train", "dev"]\n\n'
+        '[sweep]\nhead = ["last", "mean"]\nfraction = [0.5, 1]\nl2 = 1\n'
+        "[cache-verify]\nrows = 3\n",
+    )
+    done("extract", "--config", file)
+    rows = done("sweep", "--config", file, "--json").rows
+    found = [(row["head"], row["fraction"]) for row in rows]
+    assert found == [("last", 0.5), ("last", 1), ("mean", 0.5), ("mean", 1)]
+    message = refused("cache", "ls", "--config", file)
+    assert (
+        "`probekit cache ls` has no option model; extract, train, sweep and depth have." in message
+    )
+
+
+def test_arguments_and_flags_come_from_a_file(records, here):
+    file = write(here, f'runs = ["{records}"]\nwhere = ["head=p32", "shots=8"]\nstyle = "csv"\n')
+    words = ("--where", "head=p32", "--where", "shots=8", "--style", "csv")
+    assert done("table", "--config", file).out == done("table", records, *words).out
+    file = write(here, f'runs = "{records}"\nall = true\nsamples = 100\n[train]\nhead = "last"')
+    words = ("--all", records, "--samples", "100")
+    assert done("compare", "--config", file).out == done("compare", *words).out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('hed = "last"', "unknown key 'hed' for `probekit train`. Did you mean 'head'? See"),
+        (
+            "batch-sizes = 3",
+            "unknown key 'batch_sizes' for `probekit train`. Did you mean 'batch",
+        ),
+        ("xyzzy = 1", "unknown key 'xyzzy' for `probekit train`. See `probekit train --help`."),
+        (
+            "every = 2",
+            "`probekit train` has no option every; extract, depth, overthinking and ",
+        ),
+        ("model = 3", "model must be text; found 3."),
+        ("depth = '2'", "depth must be a whole number; found '2'."),
+        ("depth = true", "depth must be a whole number; found true."),
+        ("depth = [1, 2]", "depth must be a whole number; found an array, [1, 2]."),
+        ("predictions = 1", "predictions must be true or false; found 1."),
+        ("hold_out = '0.1'", "hold_out must be a number; found '0.1'."),
+        ("shots = [4, true]", "shots must be text, a number, or an array of these; found an array"),
+        ("shots = []", "shots must be text, a number, or an array of these; found an array, []."),
+        ("lr = 2026-01-02", "lr must be text, a number, or an array of these; found a date"),
+        ("[trian]\nhead = 'last'", "section [trian] is of no command. Did you mean 'train'?"),
+        (
+            "[cache-lst]\nsort = 'name'",
+            "section [cache-lst] is of no command. Did you mean",
+        ),
+        ("[sweep]\nhed = 'last'", "unknown key 'hed' for `probekit sweep`."),
+        ("[run]\nhead = 'last'", "the runs of a plan are [[run]] tables; found [run]."),
+        ("run = 3", "the runs of a plan are [[run]] tables; found run = ...."),
+        ("[[run]]\nhed = 'last'", "unknown key 'hed' for `probekit train`."),
+        ("head = last", "not TOML (Invalid value"),
+    ],
+)
+def test_a_wrong_file_is_told_in_one_line(here, text, message):
+    file = write(here, text)
+    found = refused("train", "--config", file)
+    assert message in found
+    assert str(file) in found
+
+
+def test_a_file_that_is_not_there_and_one_that_cannot_be_read(here):
+    assert refused("train", "--config", "gone.toml") == "--config gone.toml: no such file."
+    assert "cannot be read" in refused("train", "--config", here)
+    (here / "bad.toml").write_bytes(b"head = '\xff'")
+    assert "not TOML" in refused("train", "--config", "bad.toml")
+
+
+def test_a_plan_is_for_commands_that_train(here):
+    file = write(here, "[[run]]\nmodel = 'a'\ntask = 'b'\n")
+    message = refused("extract", "--config", file)
+    assert message.startswith(f"{file}: [[run]] tables are for train, sweep and depth; `probekit")
+    file = write(here, "model = ['a', 'b']\ntask = 'b'\n")
+    assert "model must be text; found an array" in refused("extract", "--config", file)
+
+
+def test_what_is_missing_from_a_file_is_wrong_usage(here):
+    outcome = run("train", "--config", write(here, "head = 'last'"))
+    assert outcome.code == 2 and "Missing argument 'MODEL'" in outcome.err
+
+
+@pytest.mark.parametrize("text", ['a "b" \\ \n\t', "\x7f\x00\u2028", "ü ☃ 😀", "'''", ""])
+def test_any_text_is_read_back(text):
+    row = {"model": text, "lr": 1e-05, "shots": 3, "freeze_fusion": True, "seeds": [0, 1]}
+    assert tomllib.loads(config_text([row])) == row
+    rows = [row, {**row, "model": "x", "depth": 3}]
+    assert tomllib.loads(config_text(rows))["run"] == [
+        {"model": text}, {"model": "x", "depth": 3},
+    ]  # fmt: skip

@@ -1,0 +1,275 @@
+"""Direction and bias give a linear probe's logits on raw states; other probes say what they are."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+
+from probekit.errors import OptionError, StorageError, UnknownNameError
+from probekit.features import Location
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
+from probekit.probe.normalization import NORMALIZATIONS
+from probekit.train.saved.direction_files import SUFFIXES, WRITERS, write_directions
+from probekit.train.saved.directions import directions, export
+from probekit.train.saved.folder import HeadFeatures, SavedHead, save_head
+from probekit.train.saved.head import TrainedHead
+from probekit.train.sweeps.run import sweep
+from probekit.train.sweeps.specs import TrainSpec, product
+from tests.planted import MODEL, TASK, plant_all
+
+LAYERS, DIM, CLASSES = (1, 2, 4), 12, ("a", "b", "c")
+LINEAR_HEADS = {"last", "mean", "p32", "scalar-mix", "concat", "concat-ffn"}
+LINEAR_DECODERS = {"linear", "crf", "regression"}
+LINEAR_NORMALIZATIONS = {"none", "standardize"}
+ROW_HEADS = [name for name, spec in HEADS.items() if spec.reads == "rows"]
+OWN_DECODERS = [name for name in DECODERS if name != "vocabulary"]  # which a saved head has not
+
+
+def trained(head, decoder="linear", normalize="none", layers=LAYERS, **features):
+    """A head with values far from their start, on states with large means."""
+    generator = torch.Generator().manual_seed(3)
+    labels = () if decoder == "regression" else CLASSES
+    module = HEADS[head]().build(layers, DIM, generator)
+    parts = {
+        "head.": module,
+        "decoder.": DECODERS[decoder]().build(module.width, len(CLASSES), generator),
+    }
+    state = {
+        f"{prefix}{name}": value + 0.3 * torch.randn(value.shape, generator=generator)
+        for prefix, part in parts.items()
+        for name, value in part.state_dict().items()
+    }
+    said = {"name": normalize, "kind": "layernorm", "eps": 1e-5, "already_normed": None}
+    if normalize == "standardize":
+        state["normalization.mean"] = 30 * torch.randn(len(layers), DIM, generator=generator)
+        state["normalization.scale"] = torch.rand(len(layers), DIM, generator=generator) + 0.1
+    about = {
+        "dim": DIM, "n_blocks": 4, "pooling": "last", "dtype": "float32",
+        "compute_dtype": "float32", "max_length": None, "overlong": "stride", "entry": "e" * 64,
+    }  # fmt: skip
+    saved = SavedHead(
+        head=HEADS[head]().to_json(),
+        decoder=DECODERS[decoder]().to_json(),
+        normalization=said | features.pop("said", {}),
+        layers=layers,
+        n_params=1,
+        model={"name": "m", "final_norm": True, "identity": {"configuration": {"model_type": "x"}}},
+        features=HeadFeatures.of(about),
+        task="t",
+        label="l",
+        labels=labels,
+        metric="accuracy",
+        eval_score=0.5,
+        test_score=None,
+        options={},
+        key="k" * 64,
+    )
+    return TrainedHead(saved, state)
+
+
+def raw_states(layers=LAYERS):
+    return 30 + 5 * torch.randn(7, len(layers), DIM, generator=torch.Generator().manual_seed(5))
+
+
+def logits(head, z):
+    """The logits as the probe itself gives them, normalisation first."""
+    module, decoder, normalization = head.modules
+    return decoder(module(normalization(z)))
+
+
+@pytest.mark.parametrize(
+    ("head", "decoder", "normalize"),
+    list(itertools.product(LINEAR_HEADS, LINEAR_DECODERS, LINEAR_NORMALIZATIONS)),
+)
+def test_direction_and_bias_are_the_probe(head, decoder, normalize):
+    one, z = trained(head, decoder, normalize), raw_states()
+    found, expected = directions(one), logits(one, z)
+    # an independent way to the same numbers: one product by NumPy over raw states
+    by_hand = np.einsum("rld,lcd->rc", z.double(), found.direction.double()) + found.bias.numpy()
+    assert found.direction.shape == (len(LAYERS), expected.shape[1], DIM)
+    torch.testing.assert_close(found.logits(z), expected, rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose(by_hand, expected.numpy(), rtol=1e-4, atol=2e-3)
+
+
+ONE_OTHER = [
+    *((name, "linear", "none", f"head {name} are not linear") for name in ROW_HEADS),
+    *(("mean", name, "none", f"decoder {name} has a nonlinearity") for name in OWN_DECODERS),
+    *(("mean", "linear", name, f"--normalize {name} divides") for name in NORMALIZATIONS),
+]
+LINEAR = {*LINEAR_HEADS, *LINEAR_DECODERS, *LINEAR_NORMALIZATIONS}
+
+
+@pytest.mark.parametrize(("head", "decoder", "normalize", "reason"), ONE_OTHER)
+def test_what_is_not_linear_says_why_and_is_not(head, decoder, normalize, reason):
+    """Also the other way round: no part is linear that does not say so."""
+    one, z = trained(head, decoder, normalize), raw_states() / 40
+    middle = (z[:1] + z[1:2]) / 2
+    mean = (logits(one, z[:1]) + logits(one, z[1:2])) / 2
+    affine = torch.allclose(logits(one, middle), mean, atol=1e-4, rtol=1e-4)
+    if {head, decoder, normalize} <= LINEAR:
+        assert affine and directions(one)
+        return
+    assert not affine
+    with pytest.raises(OptionError, match=reason):
+        directions(one)
+
+
+def test_the_products_are_made_in_float64():
+    """The error of the logits is that of one rounding of states and directions, not of a fold."""
+    one = trained("concat", normalize="standardize")
+    found = directions(one)
+    module, decoder, normalization = (part.double() for part in one.modules)
+    z = raw_states().double()
+    exact = decoder(module(normalization(z)))
+    own = torch.einsum("rld,lcd->rc", z, found.direction.double()) + found.bias.double()
+    assert (own - exact).abs().max() < 1e-6 * (z.abs().max() * found.direction.abs().sum())
+
+
+def test_a_layer_that_is_normed_already_passes_the_final_norm():
+    said = {"already_normed": 0}
+    one = trained("last", normalize="final-norm", layers=(4,), said=said)
+    z = raw_states((4,))
+    torch.testing.assert_close(directions(one).logits(z), logits(one, z), rtol=1e-4, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory):
+    """Saved heads of every depth, and a mixture, trained on planted rows."""
+    root = tmp_path_factory.mktemp("directions")
+    location = Location(cache=plant_all(root / "cache"))
+    base = TrainSpec(model=MODEL, task=TASK, head="last", l2=1.0)
+    every = product(base, {"depth": [0, 1, 2, 3], "normalize": ["standardize"]})
+    sweep(every, out=root / "r.jsonl", location=location, save=root / "depths")
+    mixed = TrainSpec(model=MODEL, task=TASK, head="p32", l2=1.0)
+    sweep([mixed], out=root / "r.jsonl", location=location, save=root / "mixed")
+    return root
+
+
+def test_the_probes_of_all_depths_go_together(heads):
+    found = export(heads / "depths")
+    assert found.layers == (0, 1, 2, 3) and not found.one_probe
+    z = raw_states((0, 1, 2, 3))[..., :1].expand(-1, -1, 16)
+    together = found.logits(z)
+    for folder in (heads / "depths").iterdir():
+        one = TrainedHead.from_pretrained(folder)
+        place = found.layers.index(one.layers[0])
+        torch.testing.assert_close(
+            together[:, place], logits(one, z[:, place : place + 1]), rtol=1e-4, atol=2e-3
+        )
+
+
+def test_heads_that_do_not_go_together(heads, tmp_path):
+    one, other = trained("last", layers=(2,)), trained("mean")
+    for name, part in (("x", one), ("y", one)):
+        save_head(tmp_path / "twice" / name, part.saved, part.state)
+    with pytest.raises(OptionError, match="2 heads in it read layer 2"):
+        export(tmp_path / "twice")
+    save_head(tmp_path / "mixed" / "x", other.saved, other.state)
+    with pytest.raises(OptionError, match="head mean in it reads 3 layers together"):
+        export(tmp_path / "mixed")
+    another = trained("last", "regression", layers=(3,))
+    save_head(tmp_path / "kinds" / "x", one.saved, one.state)
+    save_head(tmp_path / "kinds" / "y", another.saved, another.state)
+    with pytest.raises(OptionError, match="are of 2 models, tasks or label columns"):
+        export(tmp_path / "kinds")
+
+
+@pytest.mark.parametrize("folder", ["mixed", "depths"])
+def test_npz_and_safetensors_hold_the_same(heads, tmp_path, folder):
+    found = export(heads / folder)
+    arrays = np.load(write_directions(found, "npz", tmp_path / "x.npz"), allow_pickle=False)
+    file = write_directions(found, "safetensors", tmp_path / "x.safetensors")
+    with safe_open(file, "np") as tensors:
+        about = {key: json.loads(value) for key, value in tensors.metadata().items()}
+        for name in ("direction", "bias", "layers"):
+            np.testing.assert_array_equal(arrays[name], tensors.get_tensor(name))
+    assert about == json.loads(str(arrays["about"]))
+    assert arrays["classes"].tolist() == about["classes"] == list(found.classes)
+    assert about["one_probe"] == (folder == "mixed")
+    np.testing.assert_array_equal(arrays["direction"], found.direction.numpy())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.npz", "x.safetensors"]
+
+
+def test_a_contrast_is_how_far_a_class_gains_on_the_others():
+    found = directions(trained("mean"))
+    along = found.contrast("b")
+    z = raw_states()
+    rise = (found.logits(z + along) - found.logits(z))[0]
+    expected = float((along * along).sum())  # the gradient of what rises, times itself
+    assert float(rise[1] - rise[[0, 2]].mean()) == pytest.approx(expected, rel=1e-3)
+    number = directions(trained("mean", "regression"))
+    torch.testing.assert_close(number.contrast(), number.direction[:, 0])
+
+
+def read_gguf(path):
+    """What repeng's ``ControlVector.import_gguf`` reads, as its source says."""
+    gguf = pytest.importorskip("gguf")
+    reader = gguf.GGUFReader(path)
+    fields = {name: field.contents() for name, field in reader.fields.items()}
+    assert fields["general.architecture"] == "controlvector"
+    vectors = {
+        int(tensor.name.split(".")[1]): np.array(tensor.data)
+        for tensor in reader.tensors
+        if tensor.name.startswith("direction.")
+    }
+    assert fields["controlvector.layer_count"] == len(vectors) == len(reader.tensors)
+    return fields["controlvector.model_hint"], vectors
+
+
+def test_repeng_has_one_direction_for_the_output_of_every_block(heads, tmp_path, caplog):
+    found = export(heads / "depths")
+    with caplog.at_level("INFO", "probekit"):
+        path = write_directions(found, "repeng", tmp_path / "x.gguf", name="B-PER")
+    hint, vectors = read_gguf(path)
+    # layer n is what block n - 1 gives; layer 0 is given by none
+    assert hint == "unknown" and vectors.keys() == {0, 1, 2}
+    assert "left out layer 0 (the embeddings)" in caplog.text
+    for block, vector in vectors.items():
+        np.testing.assert_array_equal(vector, found.contrast("B-PER")[block + 1].numpy())
+
+
+def test_a_normed_layer_is_no_output_of_a_block(tmp_path, caplog):
+    with caplog.at_level("INFO", "probekit"):
+        path = write_directions(directions(trained("mean")), "repeng", tmp_path / "x", name="a")
+    hint, vectors = read_gguf(path)
+    assert hint == "x" and vectors.keys() == {0, 1}
+    assert "left out layer 4 (stored behind the final norm)" in caplog.text
+    with pytest.raises(OptionError, match="adds to the outputs of blocks, and this probe reads no"):
+        top = directions(trained("last", layers=(4,)))
+        write_directions(top, "repeng", tmp_path / "y", name="a")
+    assert not (tmp_path / "y").exists()
+
+
+def test_repeng_itself_loads_it(tmp_path):
+    """repeng 0.4 asks for NumPy 1; where a later one is installed, it judges."""
+    repeng = pytest.importorskip("repeng", reason="repeng is not installed")
+    found = directions(trained("mean"))
+    vector = repeng.ControlVector.import_gguf(
+        write_directions(found, "repeng", tmp_path / "x.gguf", name="c")
+    )
+    assert vector.model_type == "x" and vector.directions.keys() == {0, 1}
+    np.testing.assert_array_equal(vector.directions[0], found.contrast("c")[0].numpy())
+
+
+def test_what_cannot_be_written(tmp_path):
+    found = directions(trained("mean"))
+    assert SUFFIXES.keys() == WRITERS.keys()
+    with pytest.raises(UnknownNameError, match=r"unknown format 'npy'. Did you mean 'npz'"):
+        write_directions(found, "npy", tmp_path / "x")
+    with pytest.raises(OptionError, match=r"say --class NAME, of a, b, c."):
+        write_directions(found, "repeng", tmp_path / "x")
+    with pytest.raises(OptionError, match=r"--class d: this head knows a, b, c."):
+        write_directions(found, "repeng", tmp_path / "x", name="d")
+    with pytest.raises(OptionError, match=r"--class a: npz holds all classes; leave it out."):
+        write_directions(found, "npz", tmp_path / "x", name="a")
+    with pytest.raises(OptionError, match="predicts a number; leave it out"):
+        number = directions(trained("mean", "regression"))
+        write_directions(number, "repeng", tmp_path / "x", name="a")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_directions(found, "npz", tmp_path / "file" / "x.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

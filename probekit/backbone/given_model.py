@@ -252,7 +252,7 @@ def _parts(name: str, tensor: Tensor) -> Iterator[bytes | memoryview]:
     """Yield what the identity takes in of one tensor."""
     yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
     flat = tensor.detach().cpu().contiguous().flatten()
-    yield memoryview(flat.view(torch.uint8).numpy())
+    yield flat.view(torch.uint8).numpy().data
 
 
 def _classes(model: nn.Module) -> dict[str, type]:
@@ -297,7 +297,9 @@ def _no_model(model: object) -> str:
 def _no_tokenizer(tokenizer: object) -> str:
     """Say what was expected in place of something that is no fast tokenizer."""
     if tokenizer is None:
-        return "a model in memory needs its tokenizer, tokenizer=AutoTokenizer.from_pretrained(...)."
+        return (
+            "a model in memory needs its tokenizer: tokenizer=AutoTokenizer.from_pretrained(...)."
+        )
     return (
         f"{type(tokenizer).__name__} is no fast tokenizer (PreTrainedTokenizerFast), which the "
         "alignment of words and subwords needs. Give one that AutoTokenizer.from_pretrained loads."

@@ -127,10 +127,15 @@ def read_weights(
 
 
 def _copy_weights(
-    inspection: Inspection, given: GivenModel, kind: Any, *, dtype: torch.dtype | str, **options: Any
+    inspection: Inspection,
+    given: GivenModel,
+    kind: Any,
+    *,
+    dtype: torch.dtype | str,
+    **options: Any,
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Do the same of a model in memory, whose own dtype is ``auto``."""
-    own = next(given.backbone.parameters()).dtype if dtype == "auto" else dtype
+    own = given.model.dtype if dtype == "auto" else dtype
     options |= {"config": inspection.config, "dtype": own, "output_loading_info": True}
     try:
         with quiet_transformers(), torch.device("meta"):
@@ -141,7 +146,7 @@ def _copy_weights(
             f"model {given.name!r}: its tensors cannot be loaded into a model of its configuration "
             f"({reason_of(error)})."
         ) from error
-    return model.eval().requires_grad_(False), report
+    return model.train(False).requires_grad_(False), report
 
 
 def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrainedModel:

@@ -14,6 +14,7 @@ from probekit.backbone.architecture import plain_config
 from probekit.backbone.facts import BackboneInfo, Inspection
 from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.forward import hidden_states
+from probekit.backbone.given_model import GivenModel
 from probekit.backbone.loading import draw_model, load_model, resolve_compute_dtype
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.padding import Layers, prove_batching
@@ -150,7 +151,7 @@ def load_backbone(
 
     Args:
         inspection: from ``inspect_backbone``.
-        device: a torch device string, or ``auto``.
+        device: a torch device string, or ``auto`` (`choose_device`).
         compute_dtype: "auto" (bfloat16 where the device has it in hardware and the family runs
             in it, else float32), "float32", "bfloat16" or "float16".
 
@@ -161,7 +162,7 @@ def load_backbone(
             chance (``prove_batching``).
     """
     keep_few_kernels()
-    place = torch.device(pick_device(device))
+    place = torch.device(choose_device(inspection, device))
     dtype = resolve_compute_dtype(compute_dtype, str(place))
     if dtype != torch.float32:
         try:
@@ -188,6 +189,18 @@ def load_backbone(
         else read_final_norm(model.get_submodule(norm), inspection.info.dim),
         _model=model,
     )
+
+
+def choose_device(inspection: Inspection, name: str) -> str:
+    """Return where a model is to run: ``auto`` is where a model in memory lies, see `pick_device`.
+
+    Raises:
+        OptionError: neither a CPU nor a CUDA device, or there is none of that number.
+    """
+    source = inspection.checkpoint
+    if name == "auto" and isinstance(source, GivenModel):
+        name = str(source.device)
+    return pick_device(name)
 
 
 def _layers_of(stand_in: StandIn) -> Layers:

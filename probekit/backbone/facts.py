@@ -186,8 +186,7 @@ def _inspect(
         skeleton = build_model(config)
     rows = embedding_rows(model, skeleton)
     if isinstance(checkpoint, GivenModel):
-        checkpoint.check_built(skeleton)
-        checkpoint.check_vocabulary(rows)
+        checkpoint.check(skeleton, rows)
     structure = read_structure(model, config)
     tokenizer = _tokenizer_of(checkpoint)
     text_tokenizer = tokenizer_digest(tokenizer)

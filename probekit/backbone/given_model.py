@@ -6,37 +6,36 @@ no part, and its entries have the bytes that those of the saved model have.
 """
 
 import copy
-import logging
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import (
     backbone_of,
-    plain_config,
     quiet_transformers,
     refuse_unsuitable,
 )
 from probekit.backbone.checkpoint import CheckpointKind
+from probekit.backbone.given_checks import (
+    POOLER,
+    check_classes,
+    check_forward,
+    check_place,
+    check_vocabulary,
+    no_model,
+    no_tokenizer,
+    refuse_adapters,
+    refuse_training,
+)
 from probekit.base.fingerprint import digest_stream
-from probekit.base.notices import warn_once
 from probekit.data.alignment import backend
 from probekit.errors import BackboneError, OptionError
-
-logger = logging.getLogger(__name__)
-
-POOLER = re.compile(r"(.*\.)?pooler(\..*)?")
-"""Modules and tensors that no hidden state depends on, whatever the model."""
-
-_LIBRARIES = ("torch.", "transformers.", "accelerate.")
-"""Whose hooks change no state."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,19 +64,14 @@ class GivenModel:
                 made (it is being trained, its tensors lie on several devices, ...).
         """
         if not isinstance(model, PreTrainedModel):
-            raise BackboneError(f"model {name!r}: {_no_model(model)}")
+            raise BackboneError(f"model {name!r}: {no_model(model)}")
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
-            raise BackboneError(f"model {name!r}: {_no_tokenizer(tokenizer)}")
+            raise BackboneError(f"model {name!r}: {no_tokenizer(tokenizer)}")
         found = cls(name=name, model=model, tokenizer=tokenizer)
-        found._check_place()
-        _refuse_adapters(name, model)
+        check_place(name, model)
+        refuse_adapters(name, model)
         refuse_unsuitable(name, found.config)
-        if any(module.training for module in found.backbone.modules()):
-            raise BackboneError(
-                f"model {name!r} is in training mode, in which dropout makes its states random, "
-                "and an entry holds those of a model that is not being trained: call model.eval() "
-                "first (and model.train() afterwards, to go on)."
-            )
+        refuse_training(name, found.backbone)
         return found
 
     @cached_property
@@ -142,6 +136,21 @@ class GivenModel:
         state = self.backbone.state_dict().items()
         return {name: tensor for name, tensor in state if not POOLER.fullmatch(name)}
 
+    def check(self, skeleton: PreTrainedModel, rows: int) -> None:
+        """Check that it computes what its configuration says, and that the tokenizer is its own.
+
+        Args:
+            skeleton: a model that was built from the configuration, without a pooler.
+            rows: of the table of embeddings.
+
+        Raises:
+            BackboneError: a module is of another class or has a forward pass of its own, or a token
+                has no embedding.
+        """
+        check_classes(self.name, self.backbone, skeleton, self.config)
+        check_forward(self.name, self.backbone)
+        check_vocabulary(self.name, self.tokenizer, self.config, rows)
+
     def digest(self) -> str:
         """Return the identity of its tensors (64 hex digits): of names, dtypes, shapes and numbers.
 
@@ -159,162 +168,12 @@ class GivenModel:
             }
         return digest_stream(part for name in sorted(named) for part in _parts(name, named[name]))
 
-    def check_built(self, skeleton: PreTrainedModel) -> None:
-        """Check that it computes what its configuration says, as far as its modules can tell.
-
-        Args:
-            skeleton: a model that was built from the configuration.
-
-        Raises:
-            BackboneError: a module is of another class, or has a forward pass of its own.
-        """
-        own, built = _classes(self.backbone), _classes(skeleton)
-        for name in sorted(own.keys() | built.keys()):
-            found, expected = own.get(name), built.get(name)
-            if found is not expected:
-                raise BackboneError(
-                    f"model {self.name!r}: its module {name!r} is {_called(found)} where its "
-                    f"configuration builds {_called(expected)}. A model that was quantised, pruned "
-                    "or edited is not what its configuration says, by which an entry is known; "
-                    "give one whose weights alone were changed."
-                )
-        for name, module in self.backbone.named_modules():
-            if "forward" in vars(module) and "_hf_hook" not in vars(module):
-                raise BackboneError(
-                    f"model {self.name!r}: the forward method of its module {name or 'itself'!r} "
-                    "was replaced, and an entry is known by tensors and configuration alone. Give "
-                    "a model with its own."
-                )
-        hooked = [name for name, module in self.backbone.named_modules() if _has_hooks(module)]
-        if hooked:
-            warn_once(
-                logger,
-                "model %r: hooks of its own (%s) do not run: an entry is of its tensors and "
-                "configuration.",
-                self.name,
-                ", ".join(name or "the model itself" for name in hooked[:3]),
-            )
-
-    def check_vocabulary(self, rows: int) -> None:
-        """Check that the model has an embedding for what its tokenizer reads.
-
-        A token that was added and stands in no text (for padding) may be without.
-
-        Args:
-            rows: of the table of embeddings.
-
-        Raises:
-            BackboneError: a token has none.
-        """
-        special = set(self.tokenizer.all_special_ids)
-        ids = [i for i in self.tokenizer.get_vocab().values() if i not in special]
-        if (largest := max(ids, default=0)) >= rows:
-            raise BackboneError(
-                f"model {self.name!r}: its tokenizer knows the token id {largest} "
-                f"({self.tokenizer.convert_ids_to_tokens(largest)!r}), and it has {rows} "
-                "embeddings. The tokenizer belongs to another model, or "
-                "model.resize_token_embeddings was not called."
-            )
-        given = plain_config(self.config)
-        roles = {role: given.get(f"{role}_token_id") for role in ("pad", "bos", "eos")}
-        ids_of = {role: getattr(self.tokenizer, f"{role}_token_id") for role in roles}
-        known = [role for role, i in roles.items() if type(i) is int and ids_of[role] is not None]
-        if known and all(roles[role] != ids_of[role] for role in known):
-            said = ", ".join(f"{role} {ids_of[role]}, expected {roles[role]}" for role in known)
-            warn_once(
-                logger,
-                "model %r: its tokenizer gives other ids to special tokens than its configuration "
-                "(%s); is it that of another model?",
-                self.name,
-                said,
-            )
-
-    def _check_place(self) -> None:
-        """Refuse tensors that lie on several devices, or that have no numbers."""
-        count: dict[str, int] = {}
-        for tensor in self.model.state_dict().values():
-            count[str(tensor.device)] = count.get(str(tensor.device), 0) + 1
-        if "meta" in count:
-            raise BackboneError(
-                f"model {self.name!r}: {count['meta']} of its {sum(count.values())} tensors have "
-                "no numbers (they are on the meta device, or offloaded). Load it whole, onto one "
-                "device."
-            )
-        if len(count) > 1:
-            said = ", ".join(f"{number} tensors on {device}" for device, number in count.items())
-            raise BackboneError(
-                f"model {self.name!r} lies on several devices ({said}). Move it to one: "
-                "model.to('cpu')."
-            )
-
 
 def _parts(name: str, tensor: Tensor) -> Iterator[bytes | memoryview]:
     """Yield what the identity takes in of one tensor."""
     yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
     flat = tensor.detach().cpu().contiguous().flatten()
     yield flat.view(torch.uint8).numpy().data
-
-
-def _classes(model: nn.Module) -> dict[str, type]:
-    """Return the class of every module by its name, without a pooler's."""
-    return {n: type(module) for n, module in model.named_modules() if not POOLER.fullmatch(n)}
-
-
-def _called(kind: type | None) -> str:
-    return "missing" if kind is None else kind.__name__
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    """Say whether somebody else than the libraries has hooks in the forward pass of a module."""
-    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
-    return any(not _module_of(hook).startswith(_LIBRARIES) for hook in hooks)
-
-
-def _module_of(hook: Any) -> str:
-    while isinstance(hook, partial):
-        hook = hook.func
-    defined = hook if hasattr(hook, "__module__") else type(hook)
-    return str(defined.__module__)
-
-
-def _no_model(model: object) -> str:
-    """Say what was expected in place of something that is no transformers model."""
-    kind = type(model)
-    expected = f"expected a transformers model (PreTrainedModel), found {kind.__name__}."
-    if kind.__module__.startswith("peft."):
-        return (
-            f"{kind.__name__} holds adapters that are not merged. Merge them: "
-            "model = model.merge_and_unload()."
-        )
-    if isinstance(model, nn.Module):
-        parts = model.named_modules()
-        inner = next((name for name, part in parts if isinstance(part, PreTrainedModel)), None)
-        if inner is not None:
-            return f"{expected} Give the one inside of it: model.get_submodule({inner!r})."
-    return f"{expected} Give one that AutoModel.from_pretrained loads."
-
-
-def _no_tokenizer(tokenizer: object) -> str:
-    """Say what was expected in place of something that is no fast tokenizer."""
-    if tokenizer is None:
-        return (
-            "a model in memory needs its tokenizer: tokenizer=AutoTokenizer.from_pretrained(...)."
-        )
-    return (
-        f"{type(tokenizer).__name__} is no fast tokenizer (PreTrainedTokenizerFast), which the "
-        "alignment of words and subwords needs. Give one that AutoTokenizer.from_pretrained loads."
-    )
-
-
-def _refuse_adapters(name: str, model: nn.Module) -> None:
-    """Refuse adapters that were put into a transformers model."""
-    for part, module in model.named_modules():
-        if type(module).__module__.startswith("peft."):
-            raise BackboneError(
-                f"model {name!r}: its module {part!r} is an adapter ({type(module).__name__}) that "
-                "is not merged. Merge it into the weights (PEFT's merge_and_unload), or remove it "
-                "(model.delete_adapter)."
-            )
 
 
 def as_given(

@@ -16,7 +16,8 @@ from probekit.backbone.architecture import (
     without_pooler,
 )
 from probekit.backbone.facts import Inspection
-from probekit.backbone.given_model import POOLER, GivenModel
+from probekit.backbone.given_checks import POOLER
+from probekit.backbone.given_model import GivenModel
 from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.numbers.seeding import seeded
 from probekit.errors import BackboneError, OptionError, reason_of

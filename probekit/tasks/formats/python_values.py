@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.errors import DataError, OptionError
 from probekit.tasks.formats.fields import Fields, dataset_fields
-
-ORIGIN = "examples in memory"
-"""How the manifest names where they come from."""
 
 Form = Literal["words", "text", "pair", "record"]
 _IN_WORDS: Mapping[Form, str] = {
@@ -48,7 +46,7 @@ def value_fields(
     if _is(examples, "pandas", "DataFrame"):
         return _frame_fields(examples, where)
     if _is(examples, "datasets", "Dataset"):
-        return dataset_fields(examples, where, ORIGIN)
+        return dataset_fields(examples, where, EXAMPLES_IN_MEMORY)
     return _list_fields(_listed(examples, where), where, label, kind)
 
 
@@ -77,7 +75,7 @@ def _frame_fields(frame: Any, where: str) -> Fields:
     if len(values) < len(frame.columns):
         raise DataError(f"{where}: two columns have one name; rename one.")
     rows = range(1, len(frame) + 1)
-    return Fields(where=where, origin=ORIGIN, lines=rows, values=values, unit="row")
+    return Fields(where=where, origin=EXAMPLES_IN_MEMORY, lines=rows, values=values, unit="row")
 
 
 def _listed(examples: object, where: str) -> list[Any]:
@@ -118,7 +116,9 @@ def _list_fields(items: Sequence[Any], where: str, label: str | None, kind: str 
     if form == "record":
         names = dict.fromkeys(name for _, record, _ in found for name in record)
         values = {name: [record.get(name) for _, record, _ in found] for name in names}
-        return Fields(where=where, origin=ORIGIN, lines=lines, values=values, unit="example")
+        return Fields(
+            where=where, origin=EXAMPLES_IN_MEMORY, lines=lines, values=values, unit="example"
+        )
     columns, called = _COLUMNS[form], label or "label"
     if called in columns:
         raise OptionError(
@@ -128,7 +128,9 @@ def _list_fields(items: Sequence[Any], where: str, label: str | None, kind: str 
     values = {name: [text[n] for text in texts] for n, name in enumerate(columns)}
     if any(given is not None for _, _, given in found):
         values[called] = [given for _, _, given in found]
-    return Fields(where=where, origin=ORIGIN, lines=lines, values=values, unit="example")
+    return Fields(
+        where=where, origin=EXAMPLES_IN_MEMORY, lines=lines, values=values, unit="example"
+    )
 
 
 def _read(item: Any, where: str, kind: str | None) -> Labelled:

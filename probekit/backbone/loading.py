@@ -142,6 +142,7 @@ def _copy_weights(
         with quiet_transformers(), torch.device("meta"):
             wanted = type(kind.from_config(copy.deepcopy(inspection.config)))
         model, report = given.read_weights(wanted, **options)
+        model.config._name_or_path = inspection.config._name_or_path  # transformers writes None
     except Exception as error:  # whatever a configuration that was edited can cause
         raise BackboneError(
             f"model {given.name!r}: its tensors cannot be loaded into a model of its configuration "

@@ -124,6 +124,11 @@ def open_session(
             target.model, revision=target.revision, random_init=options.random_init
         )
     else:
+        if target.revision is not None:
+            raise OptionError(
+                f"--revision {target.revision} is of a repository of the Hub, and the model is "
+                "given in memory. Leave it out."
+            )
         inspection = inspect_backbone(target.given, random_init=options.random_init)
         target.check_name(asdict(inspection.info.identity))
     if target.splits is not None and not target.splits:

@@ -7,7 +7,7 @@ no part, and its entries have the bytes that those of the saved model have.
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -49,8 +49,8 @@ class GivenModel:
     """
 
     name: str
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerFast
+    model: PreTrainedModel = field(repr=False)
+    tokenizer: PreTrainedTokenizerFast = field(repr=False)
 
     kind: CheckpointKind = "memory"
     revision: None = None

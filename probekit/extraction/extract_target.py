@@ -104,10 +104,11 @@ class ExtractTarget:
         """
         entries = [folder for folder in list_entries(self.cache) if folder.model == self.model]
         if any(folder.asked.get("model") not in (None, identity) for folder in entries):
+            where = "" if self.cache == Path("cache") else f" --cache {self.cache}"
             raise OptionError(
                 f"--name {self.model}: the cache {self.cache} calls another model so (other "
                 f"tensors are another model), in {len(entries)} entries. Choose another name, or "
-                f"remove them first: probekit cache rm {self.model}."
+                f"remove them first: probekit cache rm {self.model}{where}."
             )
         if identity_at(self.model) not in (None, identity):
             raise OptionError(
@@ -119,7 +120,7 @@ class ExtractTarget:
         """Return where the entry of a split lies, or is to lie.
 
         It is the folder that holds such an entry already, whatever the model, and the user's own
-        data, are called there; a task by name is looked for under its name.
+        files, are called there; a task by name, and examples in memory, are looked for under theirs.
 
         Raises:
             OptionError: ``name`` is given, and the cache has the entry under another one.
@@ -130,7 +131,8 @@ class ExtractTarget:
         seed = info.identity.random_init
         random = "" if seed is None else f"-random{seed}"
         model = name or f"{model_slug(info.name)}{random}"
-        found = folder_of_key(self.cache, split.name, key, None if is_own(task) else task.slug)
+        moved = is_own(task) and self.examples is None  # those have no place to be known by
+        found = folder_of_key(self.cache, split.name, key, None if moved else task.slug)
         folder = found or entry_folder(self.cache, model, task.slug, split.name, key)
         called = folder.parent.parent.name
         if name and called != name:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probekit.backbone import GivenModel, as_given, choose_device, inspect_backbone
+from probekit.backbone import GivenModel, Inspection, as_given, choose_device, inspect_backbone
 from probekit.backbone.remembered import inspect_and_remember
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.errors import MissingFileError, OptionError
@@ -16,7 +16,7 @@ from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.store.entry import Entry
 from probekit.store.layout import model_slug
-from probekit.tasks import TASKS, Split, TextOptions, examples_task, get_task, is_own
+from probekit.tasks import TASKS, Split, Task, TextOptions, examples_task, get_task, is_own
 from probekit.tasks.task import slugify
 from probekit.tasks.text_options import Choice
 
@@ -112,6 +112,24 @@ def open_session(
         the session and the splits, in their order.
     """
     options = options or ExtractOptions()
+    task = _read_task(target)
+    inspection = _inspect(target, options.random_init)
+    texts = _read_texts(target, task, options.limit)
+    request = Request(inspection=inspection, task=task, options=options)
+    device = choose_device(inspection, target.device)
+    reused = ReusedMemory(pinned=device.startswith("cuda"))
+    session = Session(
+        target=target, request=request, device=device, reused=reused, progress=progress
+    )
+    return session, texts
+
+
+def _read_task(target: ExtractTarget) -> Task:
+    """Return the task that is meant.
+
+    Raises:
+        OptionError: a folder of published files for data of the user's own.
+    """
     if target.examples is None:
         task = get_task(target.task, target.own, target.label)
     else:
@@ -119,25 +137,41 @@ def open_session(
         task = examples_task(target.examples, target.task, choice)
     if target.data is not None and is_own(task):
         raise OptionError(f"{target.task} is the data already; leave --data {target.data} out.")
+    return task
+
+
+def _inspect(target: ExtractTarget, random_init: int | None) -> Inspection:
+    """Learn the model's facts, and whether it can go by its name.
+
+    Raises:
+        OptionError: a revision of a model in memory, or a name that is another model's.
+    """
     if target.given is None:
-        inspection = inspect_and_remember(
-            target.model, revision=target.revision, random_init=options.random_init
+        return inspect_and_remember(target.model, revision=target.revision, random_init=random_init)
+    if target.revision is not None:
+        raise OptionError(
+            f"--revision {target.revision} is of a repository of the Hub, and the model is given "
+            "in memory. Leave it out."
         )
-    else:
-        if target.revision is not None:
-            raise OptionError(
-                f"--revision {target.revision} is of a repository of the Hub, and the model is "
-                "given in memory. Leave it out."
-            )
-        inspection = inspect_backbone(target.given, random_init=options.random_init)
-        target.check_name(asdict(inspection.info.identity))
+    inspection = inspect_backbone(target.given, random_init=random_init)
+    target.check_name(asdict(inspection.info.identity))
+    return inspection
+
+
+def _read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Split]:
+    """Read the splits that are asked for; of all, those that are there.
+
+    Raises:
+        OptionError: none is asked for.
+        MissingFileError: one is not there, or none is.
+    """
     if target.splits is not None and not target.splits:
         raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")
     texts: list[Split] = []
     missing: list[MissingFileError] = []
     for name in task.splits if target.splits is None else target.splits:
         try:
-            texts.append(task.read(name, target.data).first(options.limit))
+            texts.append(task.read(name, target.data).first(limit))
         except MissingFileError as error:
             if target.splits is not None:
                 raise
@@ -146,13 +180,7 @@ def open_session(
         raise missing[0]
     for reason in missing:
         logger.info("left out: %s", reason)
-    request = Request(inspection=inspection, task=task, options=options)
-    device = choose_device(inspection, target.device)
-    reused = ReusedMemory(pinned=device.startswith("cuda"))
-    session = Session(
-        target=target, request=request, device=device, reused=reused, progress=progress
-    )
-    return session, texts
+    return texts
 
 
 def _given(model: object, tokenizer: object, name: str | None) -> GivenModel | None:

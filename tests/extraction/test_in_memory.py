@@ -164,6 +164,20 @@ def test_entries_open_as_features(mine, tmp_path):
     assert by_name.entries["dev"].path == entries[1].path
 
 
+def test_splits_and_names_that_come_later_lie_together(mine, tmp_path):
+    mine({"dev": sentences(4)})
+    entries = mine()
+    assert len({entry.path.parent for entry in entries}) == 1
+    assert set(open_features(entries).entries) == {"train", "dev"}
+    mine(task="other")
+    by_name = open_features("mine", "other", location=Location(cache=tmp_path / "cache"))
+    assert set(by_name.entries) == {"train", "dev"}
+    relabelled = mine([(words, tags[::-1]) for words, tags in sentences()])
+    assert relabelled[0].path == entries[0].path
+    tags = [tag for _, own in sentences() for tag in own[::-1]]
+    assert list(open_features(relabelled).numpy("train", 0).y) == tags
+
+
 def test_entries_that_do_not_belong_together_are_refused(mine, tmp_path):
     train, dev = mine()
     (other,) = mine([(["Oh"], ["O"])])
@@ -215,9 +229,12 @@ def test_maintenance_takes_it_as_any_other(mine, given, tmp_path):
 def test_heads_are_trained_by_name_and_label_with_the_model_given_again(mine, given, tmp_path):
     entries = mine()
     cache, out = tmp_path / "cache", tmp_path / "runs.jsonl"
-    spec = TrainSpec(model="mine", task=entries[0].manifest.task, head="last", epochs=1)
-    sweep([spec], out=out, location=Location(cache=cache), save=tmp_path / "heads", device="cpu")
-    head = next((tmp_path / "heads").rglob("config.json")).parent
+    head, name = tmp_path / "head", entries[0].manifest.task
+    how = {"out": out, "location": Location(cache=cache), "save": head, "device": "cpu"}
+    spec = TrainSpec(model="mine", task="examples", head="last", epochs=1)
+    (record,) = sweep([spec], **how)
+    assert (record.model, record.task) == ("mine", name)
+    assert sweep([dataclasses.replace(spec, task=name)], **how) == [record]
     text = [["Maria", "left", "Paris"]]
     labels = probekit.predict(head, text, **given)
     assert len(labels[0]) == 3

@@ -120,7 +120,8 @@ class ExtractTarget:
         """Return where the entry of a split lies, or is to lie.
 
         It is the folder that holds such an entry already, whatever the model, and the user's own
-        files, are called there; a task by name, and examples in memory, are looked for under theirs.
+        files, are called there; a task by name, and examples in memory, are looked for under their
+        name.
 
         Raises:
             OptionError: ``name`` is given, and the cache has the entry under another one.

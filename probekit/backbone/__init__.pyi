@@ -2,8 +2,11 @@ from .checkpoint import demo_model_folder as demo_model_folder
 from .facts import BackboneInfo as BackboneInfo
 from .facts import Inspection as Inspection
 from .facts import inspect_backbone as inspect_backbone
+from .given_model import GivenModel as GivenModel
+from .given_model import as_given as as_given
 from .model import Backbone as Backbone
-from .model import load_again as load_again
+from .model import choose_device as choose_device
 from .model import load_backbone as load_backbone
+from .same_model import load_again as load_again
 from .states import add_rows as add_rows
 from .states import read_arrays as read_arrays

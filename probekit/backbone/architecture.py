@@ -72,6 +72,13 @@ def backbone_classes(config: PretrainedConfig) -> tuple[Any, type[PreTrainedMode
     return AutoModelForTextEncoding, encoder
 
 
+def backbone_of(model: PreTrainedModel) -> PreTrainedModel | None:
+    """Return the model without a head that a model is, or holds; None if it holds none."""
+    _, known = backbone_classes(model.config)
+    inside = (model, model.base_model, *model.modules())
+    return next((module for module in inside if type(module) is known), None)
+
+
 def takes(model: type[PreTrainedModel], argument: str) -> bool:
     """Say whether a model's forward pass has an argument of this name."""
     return argument in signature(model.forward).parameters

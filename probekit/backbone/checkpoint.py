@@ -18,7 +18,7 @@ from probekit.backbone.model_files import (
 from probekit.base.fingerprint import digest_file
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
 
-CheckpointKind = Literal["hub", "folder", "gguf"]
+CheckpointKind = Literal["hub", "folder", "gguf", "memory"]
 _EXTRAS = {
     "gguf": ("reading a GGUF file", ("gguf", "accelerate")),
     "adapters": ("applying the adapter that lies beside its weights", ("peft",)),

@@ -12,6 +12,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 
 from probekit.backbone.architecture import build_model, building, load_config, takes
 from probekit.backbone.checkpoint import Checkpoint, find_checkpoint
+from probekit.backbone.given_model import GivenModel
 from probekit.backbone.identity import (
     Identity,
     computing_options,
@@ -42,7 +43,7 @@ class BackboneInfo:
 
     Attributes:
         name: the model as the user wrote it.
-        source: "hub", "folder" or "gguf".
+        source: "hub", "folder", "gguf" or "memory".
         revision: the commit of a Hub repository, else None.
         n_blocks: L; ``hidden_states`` has L + 1 layers.
         dim: D, the width of every layer.
@@ -71,20 +72,20 @@ class Inspection:
         info: the facts.
         tokenizer: fast, and proven to keep pre-split words apart.
         config: transformers' configuration.
-        checkpoint: where the files are.
+        checkpoint: where the files are, or the model in memory.
         structure: what the model does, seen by running a small copy of it.
     """
 
     info: BackboneInfo
     tokenizer: PreTrainedTokenizerFast
     config: PretrainedConfig
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint | GivenModel
     structure: Structure
 
     @cached_property
     def text_tokenizer(self) -> PreTrainedTokenizerFast:
-        """The tokenizer for running text: as its files describe it, not told to split words."""
-        return read_tokenizer(self.checkpoint)
+        """The tokenizer for running text: as it is given, not told to split words."""
+        return _tokenizer_of(self.checkpoint)
 
     @cached_property
     def pad_id(self) -> int:
@@ -150,15 +151,16 @@ def _given(text: str | None) -> str:
 
 
 def inspect_backbone(
-    model: str, *, revision: str | None = None, random_init: int | None = None
+    model: str | GivenModel, *, revision: str | None = None, random_init: int | None = None
 ) -> Inspection:
     """Find a model, check that it can serve, and learn its facts and identity.
 
     The weights are not loaded. Those of a Hub repository are not even downloaded, because the Hub
-    lists their sha256; local ones are read once, to hash them.
+    lists their sha256; local ones, and the tensors of a model in memory, are read once, to hash
+    them.
 
     Args:
-        model: Hub id, local folder, or ``.gguf`` file.
+        model: Hub id, local folder, or ``.gguf`` file; or a model in memory.
         revision: branch, tag or commit of a Hub repository.
         random_init: seed of weights to be drawn in place of the model's own, of which none need
             be there.
@@ -169,21 +171,31 @@ def inspect_backbone(
         BackboneError: the model cannot serve (encoder-decoder, no fast tokenizer, no weights).
         OptionError: the name or revision makes no sense.
     """
+    if isinstance(model, GivenModel):
+        return _inspect(model, model.config, random_init)
     checkpoint = find_checkpoint(model, revision=revision, weights=random_init is None)
-    config = load_config(checkpoint)
+    return _inspect(checkpoint, load_config(checkpoint), random_init)
+
+
+def _inspect(
+    checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, random_init: int | None
+) -> Inspection:
+    """Learn the facts and the identity of a model that was found."""
+    model = checkpoint.name
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
+    rows = embedding_rows(model, skeleton)
+    if isinstance(checkpoint, GivenModel):
+        checkpoint.check(skeleton, rows)
     structure = read_structure(model, config)
-    tokenizer = read_tokenizer(checkpoint)
+    tokenizer = _tokenizer_of(checkpoint)
     text_tokenizer = tokenizer_digest(tokenizer)
     keep_words_apart(tokenizer, model)
-    checkpoint.fetch(listed=False)
+    weights, adapter = _weights_of(checkpoint, read=random_init is None)
     identity = Identity(
         architecture=type(skeleton).__name__,
-        weights=files_digest(checkpoint.weights)
-        if random_init is None
-        else random_digest(config, random_init),
-        adapter=files_digest(checkpoint.adapter) if checkpoint.adapter else None,
+        weights=weights if random_init is None else random_digest(config, random_init),
+        adapter=adapter,
         configuration=computing_options(config),
         word_tokenizer=tokenizer_digest(tokenizer),
         text_tokenizer=text_tokenizer,
@@ -202,12 +214,28 @@ def inspect_backbone(
         dim=structure.dim,
         causal=structure.causal,
         final_norm=structure.final_norm is not None,
-        vocab_size=embedding_rows(model, skeleton),
+        vocab_size=rows,
         identity=identity,
     )
     return Inspection(
         info=info, tokenizer=tokenizer, config=config, checkpoint=checkpoint, structure=structure
     )
+
+
+def _tokenizer_of(checkpoint: Checkpoint | GivenModel) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of its own for running text, padding and truncation off."""
+    if isinstance(checkpoint, GivenModel):
+        return checkpoint.read_tokenizer()
+    return read_tokenizer(checkpoint)
+
+
+def _weights_of(checkpoint: Checkpoint | GivenModel, *, read: bool) -> tuple[str, str | None]:
+    """Return the digests of weights and adapter; unless they are read, there may be none."""
+    if isinstance(checkpoint, GivenModel):
+        return checkpoint.digest() if read else "", None
+    checkpoint.fetch(listed=False)
+    weights = files_digest(checkpoint.weights) if read else ""
+    return weights, files_digest(checkpoint.adapter) if checkpoint.adapter else None
 
 
 def longest_input(

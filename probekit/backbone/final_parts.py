@@ -19,7 +19,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING,
 )
 
-from probekit.backbone.architecture import backbone_classes
+from probekit.backbone.architecture import backbone_of
 from probekit.backbone.facts import Inspection
 from probekit.backbone.loading import read_weights
 from probekit.errors import BackboneError, reason_of
@@ -76,7 +76,7 @@ def read_output_head(inspection: Inspection) -> OutputHead:
             (transformers would make up random weights for a missing one).
         HubError: a download failed.
     """
-    name, config = inspection.checkpoint.name, inspection.config
+    name, config = inspection.info.name, inspection.config
     causal = inspection.info.causal
     known: Any = MODEL_FOR_CAUSAL_LM_MAPPING if causal else MODEL_FOR_MASKED_LM_MAPPING
     if type(config) not in known:
@@ -160,10 +160,11 @@ def _heads(model: PreTrainedModel, kind: str) -> Iterator[OutputHead]:
 
 def _inner(model: PreTrainedModel) -> nn.Module:
     """Return the backbone inside of a language model."""
-    if model.base_model is not model:
-        return model.base_model
-    _, known = backbone_classes(model.config)  # of Llama 4, whose prefix is that of a larger model
-    return next(module for module in model.modules() if type(module) is known)
+    inner = model.base_model
+    # the prefix of Llama 4 is that of a larger model
+    found = backbone_of(model) if inner is model else inner
+    assert found is not None
+    return found
 
 
 def _head_modules(model: PreTrainedModel) -> list[nn.Module]:

@@ -1,5 +1,6 @@
 """The weights of a model: read from disk, all there and all used, or drawn at random."""
 
+import copy
 import logging
 import re
 from typing import Any, Literal, get_args
@@ -15,13 +16,14 @@ from probekit.backbone.architecture import (
     without_pooler,
 )
 from probekit.backbone.facts import Inspection
+from probekit.backbone.given_checks import POOLER
+from probekit.backbone.given_model import GivenModel
 from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.numbers.seeding import seeded
 from probekit.errors import BackboneError, OptionError, reason_of
 
 logger = logging.getLogger(__name__)
 
-_POOLER = re.compile(r"(.*\.)?pooler(\..*)?")
 _CONSTANT = re.compile(
     r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|bias_mask|attn\.bias)"
 )
@@ -58,8 +60,8 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
         HubError: a download failed.
         BackboneError: the files are damaged; weights are missing, left over or of another shape.
     """
-    config, name = inspection.config, inspection.checkpoint.name
-    if inspection.checkpoint.adapter:
+    config, name = inspection.config, inspection.info.name
+    if inspection.info.identity.adapter is not None:
         logger.info("%s: the adapter beside its weights is applied.", name)
     auto, _ = backbone_classes(config)
     model, report = read_weights(inspection, auto, dtype=dtype, **without_pooler(config))
@@ -68,12 +70,12 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
     # head, whatever it is called.
     inside = {key.split(".")[0] for key in model.state_dict()} | {model.base_model_prefix}
     keys = {
-        "missing": [key for key in report["missing_keys"] if not _POOLER.fullmatch(key)],
+        "missing": [key for key in report["missing_keys"] if not POOLER.fullmatch(key)],
         "unknown": [
             key
             for key in report["unexpected_keys"]
             if key.split(".")[0] in inside
-            and not (_POOLER.fullmatch(key) or _CONSTANT.fullmatch(key))
+            and not (POOLER.fullmatch(key) or _CONSTANT.fullmatch(key))
         ],
         "of another shape": [str(item[0]) for item in report["mismatched_keys"]],
     }
@@ -84,8 +86,8 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
     ]
     if troubles:
         raise BackboneError(
-            f"model {name!r}: weights do not fit its configuration: {'; '.join(troubles)}. The "
-            "files belong to another model or version."
+            f"model {name!r}: weights do not fit its configuration: {'; '.join(troubles)}. They "
+            "belong to another model or version."
         )
     return model
 
@@ -109,6 +111,8 @@ def read_weights(
         BackboneError: the files are damaged.
     """
     checkpoint = inspection.checkpoint
+    if isinstance(checkpoint, GivenModel):
+        return _copy_weights(inspection, checkpoint, kind, dtype=dtype, **options)
     checkpoint.fetch()
     if not checkpoint.gguf_file:
         options["use_safetensors"] = checkpoint.weights[0].name.endswith(".safetensors")
@@ -121,6 +125,30 @@ def read_weights(
             f"({reason_of(error)}). Download or save the model again."
         ) from error
     return model.eval().requires_grad_(False), report
+
+
+def _copy_weights(
+    inspection: Inspection,
+    given: GivenModel,
+    kind: Any,
+    *,
+    dtype: torch.dtype | str,
+    **options: Any,
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """Do the same of a model in memory, whose own dtype is ``auto``."""
+    own = given.model.dtype if dtype == "auto" else dtype
+    options |= {"config": inspection.config, "dtype": own, "output_loading_info": True}
+    try:
+        with quiet_transformers(), torch.device("meta"):
+            wanted = type(kind.from_config(copy.deepcopy(inspection.config)))
+        model, report = given.read_weights(wanted, **options)
+        model.config._name_or_path = inspection.config._name_or_path  # transformers writes None
+    except Exception as error:  # whatever a configuration that was edited can cause
+        raise BackboneError(
+            f"model {given.name!r}: its tensors cannot be loaded into a model of its configuration "
+            f"({reason_of(error)})."
+        ) from error
+    return model.train(False).requires_grad_(False), report
 
 
 def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrainedModel:

@@ -1,7 +1,7 @@
 """A frozen backbone in memory: token ids in, every layer's hidden states out."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +11,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from probekit.backbone.architecture import plain_config
-from probekit.backbone.checkpoint import local_path
-from probekit.backbone.facts import BackboneInfo, Inspection, inspect_backbone
+from probekit.backbone.facts import BackboneInfo, Inspection
 from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.forward import hidden_states
-from probekit.backbone.identity import Identity
+from probekit.backbone.given_model import GivenModel
 from probekit.backbone.loading import draw_model, load_model, resolve_compute_dtype
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.padding import Layers, prove_batching
@@ -25,7 +24,7 @@ from probekit.base.machine.buffers import send
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import Heap, keep_few_kernels
 from probekit.data.batching import PADDED, Batching
-from probekit.errors import BackboneError, HubError, MissingFileError
+from probekit.errors import BackboneError
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import OutputHead
 
@@ -152,7 +151,7 @@ def load_backbone(
 
     Args:
         inspection: from ``inspect_backbone``.
-        device: a torch device string, or ``auto``.
+        device: a torch device string, or ``auto`` (`choose_device`).
         compute_dtype: "auto" (bfloat16 where the device has it in hardware and the family runs
             in it, else float32), "float32", "bfloat16" or "float16".
 
@@ -163,7 +162,7 @@ def load_backbone(
             chance (``prove_batching``).
     """
     keep_few_kernels()
-    place = torch.device(pick_device(device))
+    place = torch.device(choose_device(inspection, device))
     dtype = resolve_compute_dtype(compute_dtype, str(place))
     if dtype != torch.float32:
         try:
@@ -192,6 +191,18 @@ def load_backbone(
     )
 
 
+def choose_device(inspection: Inspection, name: str) -> str:
+    """Return where a model is to run: ``auto`` is where a model in memory lies, see `pick_device`.
+
+    Raises:
+        OptionError: neither a CPU nor a CUDA device, or there is none of that number.
+    """
+    source = inspection.checkpoint
+    if name == "auto" and isinstance(source, GivenModel):
+        name = str(source.device)
+    return pick_device(name)
+
+
 def _layers_of(stand_in: StandIn) -> Layers:
     """Return the method that runs a stand-in, as it runs the model itself."""
     model = stand_in.model
@@ -203,44 +214,3 @@ def _layers_of(stand_in: StandIn) -> Layers:
         final_norm=None,
         _model=model,
     ).layers
-
-
-def load_again(
-    about: Mapping[str, Any], *, model: str | None, device: str, compute_dtype: str, made: str
-) -> Backbone:
-    """Load the backbone that ``about`` describes, and prove that it is the same.
-
-    Args:
-        about: what the fields of ``BackboneInfo`` were then.
-        model: where the backbone is now; ``None`` is where it was, at the commit that was used.
-        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
-        compute_dtype: as for ``load_backbone``.
-        made: what was made with it, for the message.
-
-    Raises:
-        BackboneError: it is another model: weights, tokenizer, configuration, ...
-        MissingFileError: no model lies at that path.
-        HubError: the repository is missing, gated or unreachable.
-    """
-    expected = Identity(**about["identity"])
-    if model is None and about.get("source", "hub") != "hub" and local_path(about["name"]) is None:
-        # not looked for on the Hub: 'models/bert' would pass for a repository
-        raise MissingFileError(
-            f"model {about['name']!r}: no such file or folder. If it has moved, say where it lies "
-            "now: --model."
-        )
-    revision = about["revision"] if model is None else None
-    try:
-        inspection = inspect_backbone(
-            model or about["name"], revision=revision, random_init=expected.random_init
-        )
-    except (MissingFileError, HubError) as error:
-        if model is not None:
-            raise
-        raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
-    if differences := expected.differences(inspection.info.identity):
-        raise BackboneError(
-            f"model {inspection.info.name!r} is not the one that {made} was made with "
-            f"({about['name']!r}): {'; '.join(differences)}. Give the right model with --model."
-        )
-    return load_backbone(inspection, device=device, compute_dtype=compute_dtype)

@@ -19,7 +19,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def digest_stream(parts: Iterable[bytes]) -> str:
+def digest_stream(parts: Iterable[bytes | memoryview]) -> str:
     """Return the sha256 of parts, each framed by its length so that boundaries count."""
     state = hashlib.sha256()
     for part in parts:

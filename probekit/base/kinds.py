@@ -116,6 +116,9 @@ SPLITS = ("train", "dev", "test")
 HUB_SPLITS: Mapping[str, str] = {"train": "train", "dev": "validation", "test": "test"}
 """What data sets of the Hub usually call them."""
 
+EXAMPLES_IN_MEMORY = "examples in memory"
+"""Where a text came from, as manifests name it, that no file holds."""
+
 ALIASES: Mapping[str, str] = {
     "train": "train",
     "dev": "dev",

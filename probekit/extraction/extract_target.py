@@ -3,10 +3,12 @@
 import logging
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from probekit.backbone import GivenModel
+from probekit.backbone.remembered import identity_at
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.errors import OptionError
@@ -27,8 +29,10 @@ class ExtractTarget:
     """One model and one task as the user names them, and where their entries go.
 
     Attributes:
-        model: Hub id, local folder or .gguf file.
-        task: name of a task, or path of the user's own data.
+        model: Hub id, local folder or .gguf file; the name of a model in memory.
+        task: name of a task, or path of the user's own data; the name of examples in memory.
+        given: the model in memory, if it is one.
+        examples: those in memory, if they are: of the train split, or by split.
         own: how the user's own data is read.
         data: folder with the task's published files; ``None`` reads from the Hub.
         splits: splits to extract; ``None`` is every split that there is.
@@ -43,6 +47,8 @@ class ExtractTarget:
 
     model: str
     task: str
+    given: GivenModel | None = None
+    examples: Any = None
     own: TextOptions = field(default_factory=TextOptions)
     data: Path | None = None
     splits: tuple[str, ...] | None = None
@@ -55,7 +61,9 @@ class ExtractTarget:
     restart: bool = False
 
     def command(self, options: ExtractOptions) -> str:
-        """Return the command line that extracts it with some options."""
+        """Return the command line that extracts it with some options; Python, if need be."""
+        if self.given is not None or self.examples is not None:
+            return self._call(options)
         words = [self.model, self.task, *self.own.typed]
         for name in _TYPED:
             value = getattr(self, name)
@@ -64,11 +72,56 @@ class ExtractTarget:
                 words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
         return shlex.join(["probekit", "extract", *words, *options.words()])
 
+    def _call(self, options: ExtractOptions) -> str:
+        """Return the call of the library that extracts what no command line can name."""
+        words = [
+            f"model={self.model!r}" if self.given is None else "model=MODEL, tokenizer=TOKENIZER",
+            f"task={self.task!r}",
+            *(["examples=EXAMPLES"] if self.examples is not None else []),
+            *(f"{name}={value!r}" for name, value in self.own.given.items()),
+        ]
+        for name in _TYPED:
+            value = getattr(self, name)
+            if value != getattr(ExtractTarget, name):
+                words.append(f"{name}={str(value) if isinstance(value, Path) else value!r}")
+        changed = {
+            field.name: getattr(options, field.name)
+            for field in fields(options)
+            if getattr(options, field.name) != field.default
+        }
+        said = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+        words += [f"options=probekit.ExtractOptions({said})"] if said else []
+        return f"probekit.extract({', '.join(words)})"
+
+    def check_name(self, identity: Mapping[str, Any]) -> None:
+        """Refuse a name for a model in memory that commands would take for another one's.
+
+        Args:
+            identity: of the model.
+
+        Raises:
+            OptionError: the cache has another model of that name, or one is known by it.
+        """
+        entries = [folder for folder in list_entries(self.cache) if folder.model == self.model]
+        if any(folder.asked.get("model") not in (None, identity) for folder in entries):
+            where = "" if self.cache == Path("cache") else f" --cache {self.cache}"
+            raise OptionError(
+                f"--name {self.model}: the cache {self.cache} calls another model so (other "
+                f"tensors are another model), in {len(entries)} entries. Choose another name, or "
+                f"remove them first: probekit cache rm {self.model}{where}."
+            )
+        if identity_at(self.model) not in (None, identity):
+            raise OptionError(
+                f"--name {self.model}: commands would take that for the model that lies at "
+                "that path, or that the Hub calls so. Choose another name."
+            )
+
     def place(self, request: Request, split: Split) -> "Place":
         """Return where the entry of a split lies, or is to lie.
 
         It is the folder that holds such an entry already, whatever the model, and the user's own
-        data, are called there; a task by name is looked for under its name.
+        files, are called there; a task by name, and examples in memory, are looked for under their
+        name.
 
         Raises:
             OptionError: ``name`` is given, and the cache has the entry under another one.
@@ -79,7 +132,8 @@ class ExtractTarget:
         seed = info.identity.random_init
         random = "" if seed is None else f"-random{seed}"
         model = name or f"{model_slug(info.name)}{random}"
-        found = folder_of_key(self.cache, split.name, key, None if is_own(task) else task.slug)
+        moved = is_own(task) and self.examples is None  # those have no place to be known by
+        found = folder_of_key(self.cache, split.name, key, None if moved else task.slug)
         folder = found or entry_folder(self.cache, model, task.slug, split.name, key)
         called = folder.parent.parent.name
         if name and called != name:

@@ -2,26 +2,36 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from probekit.backbone import GivenModel, Inspection, as_given, choose_device, inspect_backbone
 from probekit.backbone.remembered import inspect_and_remember
 from probekit.base.machine.buffers import ReusedMemory
-from probekit.base.machine.hardware import pick_device
 from probekit.errors import MissingFileError, OptionError
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.store.entry import Entries
-from probekit.tasks import Split, TextOptions, get_task, is_own
+from probekit.store.layout import model_slug
+from probekit.tasks import TASKS, Split, Task, TextOptions, examples_task, get_task, is_own
+from probekit.tasks.task import slugify
+from probekit.tasks.text_options import Choice
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 logger = logging.getLogger(__name__)
 
 
 def extract(
-    model: str,
-    task: str,
+    model: "str | Path | PreTrainedModel",
+    task: str | None = None,
     *,
+    tokenizer: "PreTrainedTokenizerFast | None" = None,
+    examples: Any = None,
     data: str | Path | None = None,
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
@@ -45,16 +55,21 @@ def extract(
     A split whose entry is complete is not computed again; one that was interrupted is resumed.
 
     Args:
-        model: Hub id, local folder or .gguf file.
-        task: name of a task, or path of the user's own data.
+        model: Hub id, local folder or .gguf file; or a transformers model in memory, with
+            ``tokenizer`` and ``name``, which stays as it is.
+        task: name of a task, or path of the user's own data; what ``examples`` are called.
+        tokenizer: of a model in memory, a fast one.
+        examples: texts in memory, by split or of train: a list of (words, tags), of texts, of
+            (text, label) or of ((first, second), label), a ``datasets.Dataset``, or a pandas frame.
         data: folder with the task's published files; ``None`` reads from the Hub.
         splits: splits to extract; ``None`` is every split that there is.
         options: what to store, and how.
-        device: ``auto`` is CUDA where there is some, else the CPU.
+        device: ``auto`` is where a model in memory lies; else CUDA where there is some, or the CPU.
         cache: root of the feature cache.
         overwrite: compute complete entries again and replace them.
         restart: throw away what an unfinished extraction with other options has finished.
-        name: what to call the model in the cache, and as MODEL from then on.
+        name: what to call the model in the cache, and as MODEL from then on; a model in memory
+            needs one.
         revision: Hub branch, tag or commit of the model.
         kind: for the user's own data, its kind.
         text: for the user's own data, name or index of the text column.
@@ -75,8 +90,10 @@ def extract(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled,
     )  # fmt: skip
+    given = _given(model, tokenizer, name)
     target = ExtractTarget(
-        model=model, task=task, own=own, data=None if data is None else Path(data),
+        model=str(model) if given is None else given.name, task=_task_name(task, examples),
+        given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
         device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
     )  # fmt: skip
@@ -95,19 +112,66 @@ def open_session(
         the session and the splits, in their order.
     """
     options = options or ExtractOptions()
-    task = get_task(target.task, target.own, target.label)
+    task = _read_task(target)
+    inspection = _inspect(target, options.random_init)
+    texts = _read_texts(target, task, options.limit)
+    request = Request(inspection=inspection, task=task, options=options)
+    device = choose_device(inspection, target.device)
+    reused = ReusedMemory(pinned=device.startswith("cuda"))
+    session = Session(
+        target=target, request=request, device=device, reused=reused, progress=progress
+    )
+    return session, texts
+
+
+def _read_task(target: ExtractTarget) -> Task:
+    """Return the task that is meant.
+
+    Raises:
+        OptionError: a folder of published files for data of the user's own.
+    """
+    if target.examples is None:
+        task = get_task(target.task, target.own, target.label)
+    else:
+        choice = Choice(label=target.label, **target.own.given)
+        task = examples_task(target.examples, target.task, choice)
     if target.data is not None and is_own(task):
         raise OptionError(f"{target.task} is the data already; leave --data {target.data} out.")
-    inspection = inspect_and_remember(
-        target.model, revision=target.revision, random_init=options.random_init
-    )
+    return task
+
+
+def _inspect(target: ExtractTarget, random_init: int | None) -> Inspection:
+    """Learn the model's facts, and whether it can go by its name.
+
+    Raises:
+        OptionError: a revision of a model in memory, or a name that is another model's.
+    """
+    if target.given is None:
+        return inspect_and_remember(target.model, revision=target.revision, random_init=random_init)
+    if target.revision is not None:
+        raise OptionError(
+            f"--revision {target.revision} is of a repository of the Hub, and the model is given "
+            "in memory. Leave it out."
+        )
+    inspection = inspect_backbone(target.given, random_init=random_init)
+    target.check_name(asdict(inspection.info.identity))
+    return inspection
+
+
+def _read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Split]:
+    """Read the splits that are asked for; of all, those that are there.
+
+    Raises:
+        OptionError: none is asked for.
+        MissingFileError: one is not there, or none is.
+    """
     if target.splits is not None and not target.splits:
         raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")
     texts: list[Split] = []
     missing: list[MissingFileError] = []
     for name in task.splits if target.splits is None else target.splits:
         try:
-            texts.append(task.read(name, target.data).first(options.limit))
+            texts.append(task.read(name, target.data).first(limit))
         except MissingFileError as error:
             if target.splits is not None:
                 raise
@@ -116,10 +180,52 @@ def open_session(
         raise missing[0]
     for reason in missing:
         logger.info("left out: %s", reason)
-    request = Request(inspection=inspection, task=task, options=options)
-    device = pick_device(target.device)
-    reused = ReusedMemory(pinned=device.startswith("cuda"))
-    session = Session(
-        target=target, request=request, device=device, reused=reused, progress=progress
-    )
-    return session, texts
+    return texts
+
+
+def _given(model: object, tokenizer: object, name: str | None) -> GivenModel | None:
+    """Return the model that is given in memory; None where it lies elsewhere.
+
+    Raises:
+        OptionError: it has no name, or none that a folder can have.
+        BackboneError: it cannot serve.
+    """
+    if isinstance(model, str | Path):
+        as_given(model, tokenizer, str(model))
+        return None
+    if name is None:
+        raise OptionError(
+            "a model in memory has no name of its own: give one by which the cache knows it, "
+            "such as name='mine'."
+        )
+    if model_slug(name) != name:
+        raise OptionError(
+            f"--name {name!r} cannot be the name of a folder in the cache; expected letters, "
+            f"digits, '.', '_' and '-', such as {model_slug(name)!r}."
+        )
+    return GivenModel.of(model, tokenizer, name)
+
+
+def _task_name(task: str | None, examples: Any) -> str:
+    """Return what the task is called.
+
+    Raises:
+        OptionError: there is neither a task nor examples, or examples have the name of a task, or
+            one that no folder can have.
+    """
+    if examples is None:
+        if task is None:
+            raise OptionError("there is no text to read: give a task, or examples=.")
+        return task
+    name = "examples" if task is None else task
+    if name.partition("/")[0] in TASKS:
+        raise OptionError(
+            f"{name} is a task of probekit's own, and examples= gives other text. Leave one of "
+            "them out, or call the examples otherwise."
+        )
+    if slugify(name) != name:
+        raise OptionError(
+            f"task={name!r} cannot be the name of a folder in the cache; expected letters, "
+            f"digits, '.', '_' and '-', such as {slugify(name)!r}."
+        )
+    return name

@@ -9,11 +9,11 @@ from typing import Any, cast
 from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS, KindName
 from probekit.base.registry import choose
-from probekit.errors import EntryError, MissingFileError, UnknownNameError
+from probekit.errors import EntryError, MissingFileError, OptionError, UnknownNameError
 from probekit.store.entry import Entry, list_entries
 from probekit.store.find import Wanted
 from probekit.store.labels import LabelFile, labels_of
-from probekit.tasks import Task, TextOptions, get_task, is_own
+from probekit.tasks import TASKS, Task, TextOptions, get_task, is_called, is_own
 from probekit.tasks.sentences import Sentences
 
 
@@ -54,6 +54,21 @@ class Location(TextOptions):
                 raise
             return task
 
+    def task_of(self, entries: Sequence[Entry], label: str | None = None) -> Task:
+        """Return the task of entries that are at hand.
+
+        Args:
+            entries: of one task.
+            label: the label column; None is the task's default.
+
+        Raises:
+            UnknownNameError: no such column.
+        """
+        first = entries[0]
+        if first.manifest.task.partition("/")[0] in TASKS:
+            return get_task(first.manifest.task, label=label)
+        return task_of_entries(first.path.parent.name, entries, label)
+
     def wanted(self, model: str, task: Task, typed: Sequence[str]) -> Wanted:
         """Return whose entries are meant.
 
@@ -88,16 +103,33 @@ def _own_text(task: Task) -> Callable[[str, int | None], str | None]:
 def _cached_task(root: Path, name: str, label: str | None) -> Task | None:
     """Return the task of a folder of the cache, or None if no entry lies in such a folder.
 
-    Its files are not at hand: what entries and label files say of it is all that is known. Its
-    default label is the one that was stored first.
+    The hash of its text need not be typed. Its files are not at hand: what entries and label files
+    say of it is all that is known. Its default label is the one that was stored first.
+
+    Raises:
+        UnknownNameError: it has no labels in that column.
+        OptionError: the cache has several texts of that name.
+    """
+    known = [folder for folder in list_entries(root) if folder.complete]
+    folders = [f for f in known if f.task == name] or [f for f in known if is_called(f.task, name)]
+    slugs = sorted({folder.task for folder in folders})
+    if len(slugs) > 1:
+        raise OptionError(f"several texts are called {name}: {', '.join(slugs)}. Name one of them.")
+    entries = [entry for folder in folders if (entry := _opened(folder.path)) is not None]
+    return task_of_entries(slugs[0], entries, label) if entries else None
+
+
+def task_of_entries(name: str, entries: Sequence[Entry], label: str | None) -> Task:
+    """Return the task of some entries, of which nothing but these is at hand.
+
+    Args:
+        name: its folder's name.
+        entries: at least one.
+        label: the label column; None is the one that was stored first.
 
     Raises:
         UnknownNameError: it has no labels in that column.
     """
-    folders = [f for f in list_entries(root) if f.task == name and f.complete]
-    entries = [entry for folder in folders if (entry := _opened(folder.path)) is not None]
-    if not entries:
-        return None
     files = sorted((f for entry in entries for f in labels_of(entry)), key=lambda f: f.created)
     first: dict[str, LabelFile] = {}
     for file in files:
@@ -114,7 +146,7 @@ def _cached_task(root: Path, name: str, label: str | None) -> Task | None:
         slug=name,
         metrics=metrics or unstored,
         kinds={column: cast(KindName, file.kind) for column, file in first.items()},
-        splits=tuple(dict.fromkeys(folder.split for folder in folders)),
+        splits=tuple(dict.fromkeys(entry.manifest.split for entry in entries)),
         kind=kind,
         corpus=_absent,
     )

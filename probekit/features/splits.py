@@ -14,9 +14,10 @@ from jaxtyping import Bool, Float64, Int64
 from probekit.base.kinds import ARRAYS, KINDS, POOLED, SPLITS, KindName
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
-from probekit.errors import DataError, EntryNotFoundError
+from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features.cached_rows import EntryRows, entry_rows, row_groups
 from probekit.features.features_view import features_view
+from probekit.features.given_entries import entries_by_split
 from probekit.features.location import Location
 from probekit.features.row_dataset import RowDataset
 from probekit.features.rows_by_name import LayerRows, layer_rows, to_frame
@@ -275,8 +276,8 @@ class Splits:
 
 
 def open_features(
-    model: str,
-    task: str,
+    model: str | Entry | Sequence[Entry],
+    task: str | None = None,
     label: str | None = None,
     location: Location | None = None,
     *,
@@ -290,8 +291,9 @@ def open_features(
     The split to fit on must be there with labels; the others may be absent, and have no labels.
 
     Args:
-        model: the backbone, as in ``probekit extract``.
-        task: name of the task, or the path of the user's own data.
+        model: the backbone, as in ``probekit extract``; or entries of one model and task, one per
+            split, as `extract` returns them.
+        task: name of the task, or the path of the user's own data; None with entries.
         label: label column; ``None`` is the task's default.
         location: where entries and labels lie; ``None`` is the folder ``cache``.
         control: replace the labels by control labels of this seed (``control_labels``).
@@ -302,19 +304,15 @@ def open_features(
 
     Raises:
         EntryNotFoundError: no entry of train, or several match.
-        OptionError: control labels for a column that does not label words.
+        OptionError: control labels for a column that does not label words; entries that do not
+            belong together.
         DataError: train has no labels in that column, or labels and rows do not fit; or a split
             has no groups.
         UnknownNameError: no such task or column.
     """
     location = Location() if location is None else location
-    about = location.task(task, label)
-    if not about.columns:
-        raise DataError(f"task {about.name!r} has no labels to train on.")
+    about, entries = _found(model, task, label, location, fit_on)
     column = about.columns[0]  # the one asked for, by the name that an index stands for
-    described = isinstance(about.corpus, OwnCorpus)  # by the options of a command
-    typed = [*location.typed, *(["--label", label] if label and described else [])]
-    entries = _entries(model, about, location, fit_on, typed)
     labels = {
         split: found
         for split, entry in entries.items()
@@ -348,6 +346,35 @@ def open_features(
         control=control,
         fit_on=fit_on,
     )
+
+
+def _found(
+    model: str | Entry | Sequence[Entry],
+    task: str | None,
+    label: str | None,
+    location: Location,
+    fit_on: str,
+) -> tuple[Task, dict[str, Entry]]:
+    """Return the task that is meant, and the entry of each split; that to fit on is train."""
+    if isinstance(model, str):
+        if task is None:
+            raise OptionError(f"{model!r} of which task? Name it; or give entries in their place.")
+        about = location.task(task, label)
+        _check_labelled(about)
+        described = isinstance(about.corpus, OwnCorpus)  # by the options of a command
+        typed = [*location.typed, *(["--label", label] if label and described else [])]
+        return about, _entries(model, about, location, fit_on, typed)
+    if task is not None:
+        raise OptionError(f"entries say themselves which task they are of: leave {task!r} out.")
+    given = entries_by_split([model] if isinstance(model, Entry) else list(model), fit_on)
+    about = location.task_of(list(given.values()), label)
+    _check_labelled(about)
+    return about, given
+
+
+def _check_labelled(task: Task) -> None:
+    if not task.columns:
+        raise DataError(f"task {task.name!r} has no labels to train on.")
 
 
 def _entries(

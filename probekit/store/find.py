@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.notices import warn_once
 from probekit.errors import EntryNotFoundError
 from probekit.store.entry import Entry, EntryFolder, list_entries
@@ -226,15 +227,15 @@ def _none(
     folders: Sequence[EntryFolder],
 ) -> str:
     model, task, slug = wanted.model, wanted.task, model_slug(wanted.model)
-    words = ["probekit", "extract", model, task, *wanted.typed]
-    command = shlex.join(words if root == Path("cache") else [*words, "--cache", str(root)])
+    of_model = wanted.of_model(folders)
+    command = _command(root, wanted, of_model)
     if entry is not None and of_task:
         keys = ", ".join(f.path.name for f in of_task)
         return (
             f"no entry of {model} {task} split {split} matches --entry {entry}; there are: {keys}."
         )
     places = {folder.path.parent for folder in of_task}
-    beside = [f for f in wanted.of_model(folders) if f.path.parent in places and f.split == split]
+    beside = [f for f in of_model if f.path.parent in places and f.split == split]
     if beside and wanted.text is not None:
         return (
             f"the text of {task}, split {split}, has changed since {beside[0].path} was made: "
@@ -245,7 +246,7 @@ def _none(
         other = ", or fit on another: --fit-on SPLIT --hold-out 0.1" if split == "train" else ""
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
-            f"Type: {command} --split {split}{other}"
+            f"Type: {_command(root, wanted, of_model, split)}{other}"
         )
     by_name = any((f.model, f.task) == (slug, wanted.slug) for f in folders)
     if by_name and wanted.identity is not None:
@@ -253,12 +254,28 @@ def _none(
             f"the entries of {slug} {task} in {root} were made with another model "
             f"than the one that lies at {model} now. Type: {command}"
         )
-    if by_name or (wanted.text is not None and wanted.of_model(folders)):
+    if by_name or (wanted.text is not None and of_model):
         hint = f" The text of {task} is not in the cache (a changed text is another one)."
     else:
         near = _near(f"{slug} {task}", folders)
         hint = f" The cache holds {near}." if near else ""
     return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
+
+
+def _command(root: Path, wanted: Wanted, of_model: Sequence[EntryFolder], split: str = "") -> str:
+    """Return what extracts an entry: a command, or a call with what was in memory."""
+    made = [folder.manifest for folder in of_model if folder.manifest is not None]
+    given = any(manifest.model_info.get("source") == "memory" for manifest in made)
+    texts = any(m.origin == EXAMPLES_IN_MEMORY and m.task == wanted.slug for m in made)
+    if given or texts:
+        name = f"tokenizer=TOKENIZER, name={wanted.model!r}"
+        words = [f"model=MODEL, {name}" if given else f"model={wanted.model!r}"]
+        words.append("examples=EXAMPLES" if texts else f"task={wanted.task!r}")
+        words += [] if root == Path("cache") else [f"cache={str(root)!r}"]
+        return f"probekit.extract({', '.join(words)})"
+    words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed]
+    words += [] if root == Path("cache") else ["--cache", str(root)]
+    return shlex.join([*words, "--split", split] if split else words)
 
 
 def _near(name: str, folders: Sequence[EntryFolder]) -> str:

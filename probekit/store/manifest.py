@@ -274,8 +274,9 @@ def manifest_in(path: Path) -> Manifest:
     if partial or not file.is_file():
         if partial or beside(path, PARTIAL).is_dir():
             raise EntryError(
-                f"{path} is unfinished. Run the same `probekit extract` command again: "
-                "it resumes where it stopped."
+                f"{path} is unfinished. Run the same `probekit extract` command (or "
+                "`probekit.extract` with the same model and examples) again: it resumes where it "
+                "stopped."
             )
         if not path.is_dir():
             raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")

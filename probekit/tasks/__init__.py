@@ -19,6 +19,7 @@ from probekit.tasks.corpora.wikiann import wikiann
 from probekit.tasks.corpora.wikitext import wikitext2
 from probekit.tasks.corpora.wnut17 import wnut17
 from probekit.tasks.formats.file_names import format_of
+from probekit.tasks.own.given_examples import GivenExamples, examples_task
 from probekit.tasks.own.hub_data import hub_name, hub_task
 from probekit.tasks.own.user_files import FORMATS, HASH, UserFiles, own_name, own_task
 from probekit.tasks.split import Example, Split
@@ -32,6 +33,7 @@ __all__ = [
     "Split",
     "Task",
     "TextOptions",
+    "examples_task",
     "folder_name",
     "get_task",
     "is_called",
@@ -168,8 +170,8 @@ def variants_of(name: str, data: Path | None = None) -> list[str]:
 
 
 def is_own(task: Task) -> bool:
-    """Say whether a task is the user's own files."""
-    return isinstance(task.corpus, UserFiles)
+    """Say whether a task is the user's own files, or examples in memory."""
+    return isinstance(task.corpus, UserFiles | GivenExamples)
 
 
 def folder_name(name: str) -> str:

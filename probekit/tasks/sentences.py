@@ -68,7 +68,7 @@ class Sentences:
     sentences: tuple[Sentence, ...]
     where: str
     origin: str
-    unit: Literal["line", "row"] = "line"
+    unit: Literal["line", "row", "example"] = "line"
     unmarked: Collection[str] = ()
 
     @classmethod

@@ -1,13 +1,14 @@
 """Compare cached rows with a fresh float32 pass, or with another entry of the same text."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.backbone import Backbone, load_again, read_arrays
+from probekit.backbone import Backbone, as_given, load_again, read_arrays
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
 from probekit.data.stored import encoded_of
@@ -16,6 +17,9 @@ from probekit.extraction.maintenance.sample import RowSample, read_sample, sampl
 from probekit.store.entry import Entry
 from probekit.store.tables import ExampleTable
 from probekit.tasks import Example
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 # Median relative error of a row that is allowed per layer, by what made the row. The 99th
 # percentile may be ten times as large: in bfloat16 single texts of correct entries come back with
@@ -74,7 +78,8 @@ def verify_rows(
     entry: Entry,
     count: int,
     *,
-    model: str | None = None,
+    model: "str | Path | PreTrainedModel | None" = None,
+    tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "cpu",
     seed: int = 0,
 ) -> RowErrors:
@@ -84,7 +89,9 @@ def verify_rows(
         entry: the entry to check.
         count: how many random rows of the arrays that hold every chosen layer; fewer if there are
             fewer. Those of the most and the least padded text of every unit come on top.
-        model: where the model lies now; ``None`` is where it lay at extraction.
+        model: where the model lies now, or the model in memory; ``None`` is where it lay at
+            extraction.
+        tokenizer: of a model in memory.
         device: where the model runs.
         seed: of the random rows.
 
@@ -96,7 +103,7 @@ def verify_rows(
     entry.manifest.check_says("request", ("max_length", "overlong"))
     backbone = load_again(
         entry.manifest.model_info,
-        model=model,
+        model=as_given(model, tokenizer, entry.manifest.model_info["name"]),
         device=device,
         compute_dtype="float32",
         made=str(entry.path),

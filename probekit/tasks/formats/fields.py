@@ -27,7 +27,7 @@ class Fields:
     origin: str
     lines: Sequence[int]
     values: Mapping[str, Sequence[Any]]
-    unit: Literal["line", "row"] = "line"
+    unit: Literal["line", "row", "example"] = "line"
 
     def __post_init__(self) -> None:
         names = trim_names(self.where, self.values)

@@ -52,12 +52,7 @@ def texts_of(fields: Fields, choice: Choice) -> Sentences:
     """
     if not fields.lines:
         return fields.sentences(())
-    names = list(fields.values)
-    texts = choose_texts(fields.where, choice, names, _text_columns(fields, choice))
-    label = None
-    if choice.of_kind.per == "text":
-        free = [name for name in names if name not in texts and _may_label(fields, name)]
-        label = choose_label(fields.where, choice, names, free)
+    texts, label = text_columns(fields, choice)
     labels = [] if label is None else _labels(fields, label, choice)
     if label is None or not any(labels):
         return fields.sentences(_sentence(fields, n, texts, {}) for n in range(len(fields.lines)))
@@ -66,7 +61,23 @@ def texts_of(fields: Fields, choice: Choice) -> Sentences:
     )
 
 
-def _text_columns(fields: Fields, choice: Choice) -> list[str]:
+def text_columns(fields: Fields, choice: Choice) -> tuple[tuple[str, ...], str | None]:
+    """Return the columns of the texts, and that of their label if there is one.
+
+    Raises:
+        OptionError: the choice is left open, or does not fit the kind.
+        DataError: no column could hold text.
+        UnknownNameError: no column has the name asked for.
+    """
+    names = list(fields.values)
+    texts = choose_texts(fields.where, choice, names, prose_columns(fields, choice))
+    if choice.of_kind.per != "text":
+        return texts, None
+    free = [name for name in names if name not in texts and _may_label(fields, name)]
+    return texts, choose_label(fields.where, choice, names, free)
+
+
+def prose_columns(fields: Fields, choice: Choice) -> list[str]:
     """Return the columns of strings that are not called as labels or ids are."""
     names = list(fields.values)
     label = choice.label

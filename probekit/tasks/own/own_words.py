@@ -75,10 +75,15 @@ def words_of(fields: Fields, choice: Choice) -> Sentences:
     if not fields.lines:
         return fields.sentences(())
     names = list(fields.values)
-    lists = [name for name, values in fields.values.items() if _is_list_column(values)]
+    lists = list_columns(fields)
     word = choose_words(fields.where, choice, names, lists)
     label = choose_label(fields.where, choice, names, [name for name in lists if name != word])
     return fields.sentences(_record(fields, n, word, label) for n in range(len(fields.lines)))
+
+
+def list_columns(fields: Fields) -> list[str]:
+    """Return the columns of records that could hold words, or labels of words."""
+    return [name for name, values in fields.values.items() if _is_list_column(values)]
 
 
 def _is_conllu(lines: Sequence[str]) -> bool:

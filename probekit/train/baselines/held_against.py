@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from probekit.base.kinds import KINDS
+from probekit.base.kinds import EXAMPLES_IN_MEMORY, KINDS
 from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location, Splits
 from probekit.results import Record
@@ -131,9 +131,14 @@ def _random(
         except (DataError, EntryNotFoundError, OptionError) as error:
             notes.append(f"no scores of {model}: {error}")
     if not models:
+        made = splits.manifest
+        command = f"`probekit extract {first.model} {first.task} --random-init 0`"
+        if made.model_info.get("source") == "memory" or made.origin == EXAMPLES_IN_MEMORY:
+            drawn = f"name='{made.model}-random0', options=probekit.ExtractOptions(random_init=0)"
+            command = f"`probekit.extract(..., {drawn})`"
         notes.append(
-            "no randomly initialised backbone: cache its features with `probekit extract "
-            f"{first.model} {first.task} --random-init 0` and the options of the first extraction."
+            f"no randomly initialised backbone: cache its features with {command} and the options "
+            "of the first extraction."
         )
     return records, notes
 

@@ -4,13 +4,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from probekit.backbone import load_again
+from probekit.backbone import GivenModel, as_given, load_again
 from probekit.base.kinds import KINDS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import bounds_of
@@ -19,6 +19,9 @@ from probekit.probe.heads.contract import HeadInput
 from probekit.train.saved.head import NO_PROBABILITIES, TrainedHead
 from probekit.train.saved.items import Item, as_examples
 from probekit.train.saved.text_rows import HeadReader
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 T = TypeVar("T")
 
@@ -48,7 +51,8 @@ def predict(
     texts: Sequence[Item],
     *,
     probabilities: Literal[False] = False,
-    model: str | None = None,
+    model: "str | Path | PreTrainedModel | None" = None,
+    tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     progress: bool = False,
 ) -> list[list[str]] | list[str] | list[float]: ...
@@ -60,7 +64,8 @@ def predict(
     texts: Sequence[Item],
     *,
     probabilities: Literal[True],
-    model: str | None = None,
+    model: "str | Path | PreTrainedModel | None" = None,
+    tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     progress: bool = False,
 ) -> list[Prediction]: ...
@@ -71,7 +76,8 @@ def predict(
     texts: Sequence[Item],
     *,
     probabilities: bool = False,
-    model: str | None = None,
+    model: "str | Path | PreTrainedModel | None" = None,
+    tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     progress: bool = False,
 ) -> list[list[str]] | list[str] | list[float] | list[Prediction]:
@@ -87,7 +93,9 @@ def predict(
             string), or a pair of texts (two strings). A string is split at spaces where words
             are expected.
         probabilities: say how probable each class is, too.
-        model: where the backbone is now; ``None`` is where it was when the cache was made.
+        model: where the backbone is now, or the backbone in memory; ``None`` is where it was when
+            the cache was made.
+        tokenizer: of a model in memory.
         device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
         progress: show progress on stderr.
 
@@ -112,7 +120,8 @@ def predict(
         )
     if probabilities and kind.targets != "classes":
         raise OptionError(NO_PROBABILITIES)
-    blocks = _read(trained, texts, model=model, device=device, progress=progress)
+    given = as_given(model, tokenizer, trained.saved.model["name"])
+    blocks = _read(trained, texts, model=given, device=device, progress=progress)
     labels, said, lengths = _label(trained, blocks, probabilities)
     if kind.per == "word":
         labels, said = _by_text(labels, lengths), _by_text(said, lengths)
@@ -144,7 +153,7 @@ def _read(
     trained: TrainedHead,
     texts: Sequence[Item],
     *,
-    model: str | None,
+    model: str | GivenModel | None,
     device: str,
     progress: bool,
 ) -> Iterator[TextRows]:

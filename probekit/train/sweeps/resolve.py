@@ -130,7 +130,8 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     start = open_start(filled, head, decoder, layers, splits)
     options = ResolvedOptions(
         spec=filled,
-        task=splits.task.slug if is_own(splits.task) else spec.task,
+        # of a text that the cache alone knows, its name there, with the hash or without it typed
+        task=splits.task.slug if is_own(splits.task) else splits.task.name,
         layers=layers,
         metric=splits.metric,
         entries={split: splits.entries[split].manifest.key for split in splits.labels},

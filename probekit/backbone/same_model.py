@@ -1,0 +1,103 @@
+"""The model that something was made with, once more: found or given again, and proven to be it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import transformers
+
+from probekit.backbone.architecture import backbone_classes, load_config, read_with
+from probekit.backbone.checkpoint import find_checkpoint, local_path
+from probekit.backbone.facts import Inspection, inspect_backbone
+from probekit.backbone.given_model import GivenModel
+from probekit.backbone.identity import Identity
+from probekit.backbone.model import Backbone, load_backbone
+from probekit.backbone.tokenizer import read_tokenizer
+from probekit.errors import BackboneError, HubError, MissingFileError, reason_of
+
+
+def load_again(
+    about: Mapping[str, Any],
+    *,
+    model: str | GivenModel | None,
+    device: str,
+    compute_dtype: str,
+    made: str,
+) -> Backbone:
+    """Load the backbone that ``about`` describes, and prove that it is the same.
+
+    Args:
+        about: what the fields of ``BackboneInfo`` were then.
+        model: where the backbone is now, or the backbone itself; ``None`` is where it was, at the
+            commit that was used. One that was in memory may have been saved since.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        compute_dtype: as for ``load_backbone``.
+        made: what was made with it, for the message.
+
+    Raises:
+        BackboneError: it is another model: weights, tokenizer, configuration, ...
+        MissingFileError: no model lies at that path; or it was in memory, and none is given.
+        HubError: the repository is missing, gated or unreachable.
+    """
+    expected, name, source = Identity(**about["identity"]), about["name"], about.get("source")
+    if model is None:
+        inspection = _find_again(about, made, expected.random_init)
+    elif isinstance(model, str) and source == "memory" and expected.random_init is None:
+        inspection = inspect_backbone(read_saved(model))
+    else:
+        inspection = inspect_backbone(model, random_init=expected.random_init)
+    if differences := expected.differences(inspection.info.identity):
+        known = isinstance(model, GivenModel) and source != "memory"
+        hint = " A model in memory is known by its tensors, one in files by these." if known else ""
+        raise BackboneError(
+            f"model {inspection.info.name!r} is not the one that {made} was made with "
+            f"({name!r}): {'; '.join(differences)}.{hint} Give the right model with --model."
+        )
+    return load_backbone(inspection, device=device, compute_dtype=compute_dtype)
+
+
+def _find_again(about: Mapping[str, Any], made: str, random_init: int | None) -> Inspection:
+    """Inspect a model where it was."""
+    name, source = about["name"], about.get("source", "hub")
+    if source == "memory":
+        raise MissingFileError(
+            f"model {name!r} was in memory when {made} was made. Give it again: model=MODEL, "
+            "tokenizer=TOKENIZER in Python; for the command line save both with save_pretrained, "
+            "and say where they lie: --model FOLDER."
+        )
+    if source != "hub" and local_path(name) is None:
+        # not looked for on the Hub: 'models/bert' would pass for a repository
+        raise MissingFileError(
+            f"model {name!r}: no such file or folder. If it has moved, say where it lies now: "
+            "--model."
+        )
+    try:
+        return inspect_backbone(name, revision=about["revision"], random_init=random_init)
+    except (MissingFileError, HubError) as error:
+        raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
+
+
+def read_saved(model: str) -> GivenModel:
+    """Load what ``save_pretrained`` wrote, as the class and in the dtypes that it was saved with.
+
+    Its tensors are then those of the model in memory, by which that one is known.
+
+    Args:
+        model: where it lies.
+
+    Raises:
+        BackboneError: it cannot be loaded, or can be no backbone.
+        MissingFileError: no model lies there.
+    """
+    checkpoint = find_checkpoint(model)
+    checkpoint.fetch()
+    config = load_config(checkpoint)
+    saved = next(iter(config.architectures or ()), "")
+    kind = getattr(transformers, saved) if hasattr(transformers, saved) else None
+    try:
+        found = read_with(kind or backbone_classes(config)[0], checkpoint, dtype="auto")
+    except Exception as error:  # damaged files raise whatever their reader raises
+        raise BackboneError(
+            f"model {model!r}: its weights in {checkpoint.folder} cannot be loaded "
+            f"({reason_of(error)}). Save the model again."
+        ) from error
+    return GivenModel.of(found.eval(), read_tokenizer(checkpoint), model)

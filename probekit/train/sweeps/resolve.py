@@ -17,7 +17,7 @@ from probekit.base.registry import parse
 from probekit.base.selection import NESTED, Selection
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
-from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
+from probekit.probe.decoders import DECODERS, DecoderSpec, check_decodes
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, SOLVERS
 from probekit.probe.heads import HEADS
@@ -115,7 +115,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     n_values = math.ceil(n_rows * len(layers) * manifest.dim)
     named = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
     decoder = parse("decoder", named, DECODERS)
-    check_decoder(decoder.name, splits.kind)
+    check_decodes(decoder.name, splits.kind)
     settled = settle_fit(spec, head, decoder, values=n_values, splits=splits)
     # Of an encoder's text the papers read the first token, and so does BERT's pooler: BERT on SST-2
     # reads the mean of all tokens, under a protocol or with a pooler cls; GPT-2 the last token; on

@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LEVELS = [
     {"errors", "version"},
-    {"base", "metrics"},
+    {"base"},
+    {"metrics"},
     {"tasks", "store", "probe", "engines"},
     {"data", "results"},
     {"backbone", "plots"},

@@ -227,13 +227,16 @@ class Registry(Mapping[str, T]):
                 warn_once(logger, "%s It is left out.", error)
         return found
 
-    def register(self, name: str, value: Any, *, version: str | None = None) -> T:
+    def register(
+        self, name: str, value: Any, *, version: str | None = None, made_by: Any = None
+    ) -> T:
         """Add a plug-in for this process and its workers; the same one again takes its place.
 
         Args:
             name: as users type it.
             value: the plug-in, as the kind's ``register_...`` takes it.
             version: what tells it from an earlier one in keys of records; None is its source.
+            made_by: the class or function that it is all about; None is the plug-in itself.
 
         Returns:
             What the registry holds.
@@ -241,8 +244,11 @@ class Registry(Mapping[str, T]):
         Raises:
             PluginError: the name is taken or is none, or the plug-in breaks its contract.
         """
-        origin = PluginOrigin.of(value, version=version)
+        origin = PluginOrigin.of(value if made_by is None else made_by, version=version)
         self._check_name(name, origin)
+        before = _GIVEN[self.kind].get(name)
+        if before is not None and before.value is value and before.origin == origin:
+            return self._admit(name, before)[0]
         plugin = _Given(value, origin)
         admitted = self._admit(name, plugin)
         _GIVEN[self.kind][name] = plugin

@@ -55,6 +55,8 @@ def _collect(value: Any, root: str, found: dict[str, str]) -> None:
         found[f"{import_path(value)} given"] = repr((value.args, sorted(value.keywords.items())))
         return
     if not isinstance(value, type | FunctionType):
+        if " at 0x" in repr(value):  # which is another one in every process
+            raise TypeError(f"{value!r} does not say what it holds")
         found[f"{import_path(value)} instance"] = repr(value)
         value = type(value)
     if import_path(value) in found:

@@ -1,0 +1,12 @@
+from ..metrics.metric_checks import METRIC_CHECKS as METRIC_CHECKS
+from ..metrics.metric_checks import check_metric as check_metric
+from ..probe.decoders.decoder_checks import DECODER_CHECKS as DECODER_CHECKS
+from ..probe.decoders.decoder_checks import check_decoder as check_decoder
+from ..probe.fitters.fitter_checks import FITTER_CHECKS as FITTER_CHECKS
+from ..probe.fitters.fitter_checks import check_fitter as check_fitter
+from ..probe.heads.head_checks import HEAD_CHECKS as HEAD_CHECKS
+from ..probe.heads.head_checks import check_head as check_head
+from ..probe.normalization.normalization_checks import NORMALIZATION_CHECKS as NORMALIZATION_CHECKS
+from ..probe.normalization.normalization_checks import check_normalization as check_normalization
+from ..tasks.task_checks import TASK_CHECKS as TASK_CHECKS
+from ..tasks.task_checks import check_task as check_task

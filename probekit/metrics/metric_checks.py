@@ -165,7 +165,9 @@ def resamples_as_it_scores(metric: type[Metric]) -> None:
         demand(close, f"examples {chosen.tolist()} score {found}, by themselves {expected}")
     only = np.zeros((2, n))
     only[0, 1] = only[1, 3] = 5  # no row, and one
-    demand(bool(np.isfinite(resample(only)).all()), "a sample without rows, or of one, is not finite")
+    demand(
+        bool(np.isfinite(resample(only)).all()), "a sample without rows, or of one, is not finite"
+    )
 
 
 def leaves_out_examples(metric: type[Metric]) -> None:

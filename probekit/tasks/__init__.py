@@ -1,8 +1,8 @@
 """Tasks: text sets with label columns, read from published files, the Hub or the user's files."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NoReturn

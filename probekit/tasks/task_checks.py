@@ -45,8 +45,10 @@ def names_splits_and_kinds(tried: Tried) -> None:
 
 
 def reads_every_split(tried: Tried) -> None:
-    """Every split has examples with distinct ids, a label for each word or text, and is the same
-    when it is read again; another split is refused."""
+    """Every split has examples with ids of their own and their labels; read again, it is the same.
+
+    Without a folder of files it is only tried that a split it does not have is refused.
+    """
     task, data = tried.task, tried.data
     refuses(lambda: task.read("no such split", data), UnknownNameError, "a split that it lacks")
     if data is None:

@@ -51,7 +51,7 @@ def sample_targets(decoder: Decoder) -> Tensor:
     return torch.randint(0, decoder.n_classes, (ROWS,), generator=generator(2))
 
 
-def ignored(decoder: Decoder) -> float:
+def ignored(decoder: Decoder) -> int | float:
     """Return the target of a row that does not count."""
     return math.nan if takes_values(decoder) else IGNORED
 
@@ -155,7 +155,7 @@ def stands_batches_without_targets(spec: DecoderSpec) -> None:
     decoder, h = build(spec), sample_rows().requires_grad_()
     none = torch.full_like(sample_targets(decoder), ignored(decoder))
     loss = decoder.loss(decoder(h), none, OFFSETS)
-    loss.backward()
+    torch.autograd.backward(loss)
     gradients = [one.grad for one in (h, *decoder.parameters()) if one.grad is not None]
     demand(float(loss.detach()) == 0, f"without targets the loss is {loss:g}")
     demand(all(bool((one == 0).all()) for one in gradients), "without targets there are gradients")
@@ -164,7 +164,7 @@ def stands_batches_without_targets(spec: DecoderSpec) -> None:
     for one in (decoder.predict(logits, offsets), decoder.row_losses(logits, nothing, offsets)):
         demand(one.shape == (0,), f"no rows give shape {tuple(one.shape)}")
     loss = decoder.loss(logits, nothing, offsets)
-    loss.backward()
+    torch.autograd.backward(loss)
     demand(float(loss.detach()) == 0, f"without rows the loss is {loss:g}")
 
 
@@ -193,7 +193,7 @@ def charges_unseen_classes(spec: DecoderSpec) -> None:
 def passes_gradients(spec: DecoderSpec) -> None:
     """Gradients reach h and every parameter."""
     decoder, h = build(spec).train(), sample_rows().requires_grad_()
-    decoder.loss(decoder(h, generator()), sample_targets(decoder), OFFSETS).backward()
+    torch.autograd.backward(decoder.loss(decoder(h, generator()), sample_targets(decoder), OFFSETS))
     for name, one in [("h", h), *decoder.named_parameters()]:
         reached = one.grad is not None and bool(one.grad.abs().max() > 0)
         demand(reached, f"no gradient reaches {name}")
@@ -224,7 +224,7 @@ def learns_a_signal(spec: DecoderSpec) -> None:
     first = decoder.loss(decoder(h), gold, OFFSETS).item()
     for _ in range(200):
         optimizer.zero_grad()
-        decoder.loss(decoder(h), gold, OFFSETS).backward()
+        torch.autograd.backward(decoder.loss(decoder(h), gold, OFFSETS))
         optimizer.step()
     last = decoder.loss(decoder(h), gold, OFFSETS).item()
     demand(last < first / 3, f"the loss went from {first:.3g} to {last:.3g}")

@@ -40,8 +40,8 @@ def says_what_does_the_work(fitter: Fitter) -> None:
     """One that descends may bring an optimizer, which goes down; one that solves, a `PathFit`."""
     if fitter.solves:
         for trains_head in (False, True):
-            own = fitter.path_fit(trains_head=trains_head)
-            demand(own is None or isinstance(own, type), f"path_fit gives {own!r}, and no class")
+            kind = fitter.path_fit(trains_head=trains_head)
+            demand(kind is None or isinstance(kind, type), f"path_fit gives {kind!r}, no class")
         return
     value = nn.Parameter(torch.full((3,), 2.0))
     own = fitter.optimizer([{"params": [value], "lr": 0.05}], None)
@@ -51,7 +51,7 @@ def says_what_does_the_work(fitter: Fitter) -> None:
     rates = [group["lr"] for group in own.param_groups]
     demand(rates == [0.05], f"given a group of rate 0.05, its groups have the rates {rates}")
     for _ in range(20):
-        value.square().sum().backward()
+        torch.autograd.backward(value.square().sum())
         own.step()
         own.zero_grad()
     demand(float(value.square().sum().detach()) < 12, "20 steps down x^2 from 2 do not lower it")

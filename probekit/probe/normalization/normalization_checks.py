@@ -1,7 +1,7 @@
 """The contract of normalisations as checks, and the door through which other people's come in."""
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,13 +18,15 @@ MASSIVE = 29_303.0
 """The largest state of a decoder's first token (SmolLM2-135M)."""
 
 
-def sample_rows(dtype: torch.dtype = torch.float32, scale: float = 3.0, shift: float = 5.0) -> Tensor:
+def sample_rows(
+    dtype: torch.dtype = torch.float32, scale: float = 3.0, shift: float = 5.0
+) -> Tensor:
     """Return rows of shape (rows, layers, dim), layer-major in memory."""
     z = torch.randn(len(LAYERS), ROWS, DIM, generator=torch.Generator().manual_seed(0))
     return (z * scale + shift).to(dtype).transpose(0, 1)
 
 
-def sample_final_norm(kind: str = "rmsnorm") -> FinalNorm:
+def sample_final_norm(kind: Literal["layernorm", "rmsnorm"] = "rmsnorm") -> FinalNorm:
     """Return a model's final norm."""
     generator = torch.Generator().manual_seed(1)
     weight, bias = torch.rand(2, DIM, generator=generator)
@@ -35,8 +37,10 @@ def fit(
     kind: type[Normalization], z: Tensor | None = None, normed_layer: int | None = 3
 ) -> Normalization:
     """Return a normalisation that is fitted on rows in uneven blocks."""
-    blocks = (sample_rows() if z is None else z).split(13)
-    return kind.fit(blocks, LAYERS, RowFacts(final_norm=sample_final_norm(), normed_layer=normed_layer))
+    blocks = torch.split(sample_rows() if z is None else z, 13)  # type: ignore[no-untyped-call]
+    return kind.fit(
+        blocks, LAYERS, RowFacts(final_norm=sample_final_norm(), normed_layer=normed_layer)
+    )
 
 
 def _rebuilt(kind: type[Normalization], like: Normalization, value: Any) -> Normalization:

@@ -24,7 +24,6 @@ from probekit.train.result import FitResult
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.used_plugins import code_settings
 from probekit.version import __version__
 
 _APART = ("head", "seed", "trial", "rate_from", "left_out")
@@ -108,7 +107,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "seen": seen,
         "head": member.head.name,
         "decoder": member.decoder.name,
-        "options": _changed_settings(spec) | code_settings(options.plugins),
+        "options": _changed_settings(spec),
         "plugins": options.plugins,
         "layers": options.layers,
         "init": run.init,

@@ -1,8 +1,5 @@
 """The plug-ins of third parties that a run is made of, with their origins."""
 
-from collections.abc import Mapping
-
-from probekit.base.fingerprint import digest
 from probekit.base.plugins import PluginOrigin
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
@@ -11,10 +8,6 @@ from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 
 Origins = dict[str, dict[str, str]]
-
-SHOWN = 8
-"""Characters of a hash that tell one version of a plug-in from another in a table."""
-
 
 def used_plugins(
     *, head: str, decoder: str, normalization: str, fitter: str, metric: str
@@ -28,13 +21,3 @@ def used_plugins(
         "metric": METRICS.origin(metric),
     }
     return {kind: one.to_json() for kind, one in found.items() if one is not None}
-
-
-def code_settings(origins: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return what tells versions of plug-ins apart, as settings of a record: ``head.code``."""
-    return {f"{kind}.code": _short(one) for kind, one in origins.items()}
-
-
-def _short(origin: Mapping[str, str]) -> str:
-    code = origin.get("code") or origin["package"]
-    return code[:SHOWN] if len(code) == len(digest("")) else code

@@ -308,11 +308,13 @@ class Registry(Mapping[str, T]):
         if plugin not in self._admitted:
             module, _, function = self._door.partition(":")
             door: Callable[[str, Any, bool], T] = getattr(import_module(module), function)
+            origin = None
             try:
                 value, origin = plugin.load()
                 self._admitted[plugin] = door(name, value, plugin.checked), origin
             except PluginError as error:
-                self._refused[plugin] = f"{self.kind} {name!r}: {error}"
+                whose = f" of the package {origin.package}" if origin and origin.package else ""
+                self._refused[plugin] = f"{self.kind} {name!r}{whose}: {error}"
                 raise PluginError(self._refused[plugin]) from error
         return self._admitted[plugin]
 

@@ -120,7 +120,7 @@ class ModuleSpec(HeadSpec):
 
     default_layers: ClassVar[str] = "all"
     learning_rate: ClassVar[float] = 1e-3
-    source: ClassVar[str] = "your own"
+    source: ClassVar[str] = "a torch module"
     sizes: ClassVar[tuple[str, ...]]
 
     @classmethod

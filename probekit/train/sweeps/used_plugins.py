@@ -9,6 +9,7 @@ from probekit.probe.normalization import NORMALIZATIONS
 
 Origins = dict[str, dict[str, str]]
 
+
 def used_plugins(
     *, head: str, decoder: str, normalization: str, fitter: str, metric: str
 ) -> Origins:

@@ -20,7 +20,7 @@ LEVELS = [
     {"train.saved"},
     {"train.sweeps"},
     {"train.baselines"},
-    {"cli"},
+    {"cli", "testing"},
     {"__init__", "__main__"},
 ]
 """From below: a room imports from lower levels alone, or from itself."""

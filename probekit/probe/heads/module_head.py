@@ -144,7 +144,7 @@ class ModuleSpec(HeadSpec):
         with torch.device("cpu"), seeded(seed):
             module = self.make(**options)
             if not isinstance(module, nn.Module):
-                raise PluginError(f"it made a {type(module).__name__}, and no torch.nn.Module.")
+                raise PluginError(f"it made {module!r:.60}, which is no torch.nn.Module.")
             kind = WeighingModuleHead if isinstance(module, WeighsLayers) else ModuleHead
             return kind(layers, dim, module, seed)
 

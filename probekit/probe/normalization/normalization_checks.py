@@ -37,7 +37,7 @@ def fit(
     kind: type[Normalization], z: Tensor | None = None, normed_layer: int | None = 3
 ) -> Normalization:
     """Return a normalisation that is fitted on rows in uneven blocks."""
-    blocks = torch.split(sample_rows() if z is None else z, 13)  # type: ignore[no-untyped-call]
+    blocks = torch.split(sample_rows() if z is None else z, 13)
     return kind.fit(
         blocks, LAYERS, RowFacts(final_norm=sample_final_norm(), normed_layer=normed_layer)
     )

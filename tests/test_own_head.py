@@ -36,7 +36,7 @@ def test_the_page_works_as_written(tmp_path, monkeypatch, nothing_registered):
     monkeypatch.delitem(sys.modules, "page")
     assert page.result.layers == (0, 1, 2, 3)
     assert [one.head for one in page.records] == ["middle", "middle", "last", "last"]
-    assert page.records[0].weights == {0: 0.0, 1: 0.5, 2: 0.5, 3: 0.0}
+    assert page.records[0].weights == {}
 
 
 def test_the_package_keeps_the_contract_and_is_the_one_of_the_page(monkeypatch):

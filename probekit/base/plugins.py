@@ -244,15 +244,21 @@ class Registry(Mapping[str, T]):
         Raises:
             PluginError: the name is taken or is none, or the plug-in breaks its contract.
         """
-        origin = PluginOrigin.of(value if made_by is None else made_by, version=version)
-        self._check_name(name, origin)
+        about = value if made_by is None else made_by
+        self._check_name(name, import_path(about))
         before = _GIVEN[self.kind].get(name)
-        if before is not None and before.value is value and before.origin == origin:
-            return self._admit(name, before)[0]
+        if before is not None and before.value is value:
+            if before.origin == PluginOrigin.of(about, version=version):
+                return self._admit(name, before)[0]
+        try:
+            admitted = self._enter(name, value)
+            origin = PluginOrigin.of(about, version=version)
+        except PluginError as error:
+            raise PluginError(f"{self.kind} {name!r}: {error}") from error
         plugin = _Given(value, origin)
-        admitted = self._admit(name, plugin)
+        self._admitted[plugin] = admitted, origin
         _GIVEN[self.kind][name] = plugin
-        return admitted[0]
+        return admitted
 
     def origin(self, name: str) -> PluginOrigin | None:
         """Return where a plug-in is from; None of probekit's own."""
@@ -306,19 +312,23 @@ class Registry(Mapping[str, T]):
         if plugin in self._refused:
             raise PluginError(self._refused[plugin])
         if plugin not in self._admitted:
-            module, _, function = self._door.partition(":")
-            door: Callable[[str, Any, bool], T] = getattr(import_module(module), function)
             origin = None
             try:
                 value, origin = plugin.load()
-                self._admitted[plugin] = door(name, value, plugin.checked), origin
+                self._admitted[plugin] = self._enter(name, value, plugin.checked), origin
             except PluginError as error:
                 whose = f" of the package {origin.package}" if origin and origin.package else ""
                 self._refused[plugin] = f"{self.kind} {name!r}{whose}: {error}"
                 raise PluginError(self._refused[plugin]) from error
         return self._admitted[plugin]
 
-    def _check_name(self, name: str, origin: PluginOrigin) -> None:
+    def _enter(self, name: str, value: Any, checked: bool = False) -> T:
+        """Return what the door makes of a plug-in."""
+        module, _, function = self._door.partition(":")
+        door: Callable[[str, Any, bool], T] = getattr(import_module(module), function)
+        return door(name, value, checked)
+
+    def _check_name(self, name: str, path: str) -> None:
         """Refuse a name that is taken, or that nobody could type."""
         if not _NAME.fullmatch(name):
             raise PluginError(
@@ -327,15 +337,13 @@ class Registry(Mapping[str, T]):
             )
         taken = f"{self.kind} {name!r} exists: it is "
         if name in self._own or name in self._reserved:
-            raise PluginError(f"{taken}probekit's own. Register {origin.path} as something else.")
+            raise PluginError(f"{taken}probekit's own. Register {path} as something else.")
         given, offered = _GIVEN[self.kind].get(name), _offers()[self.kind].get(name)
-        if given is not None and given.origin.path != origin.path:
+        if given is not None and given.origin.path != path:
+            raise PluginError(f"{taken}{given.origin.path}. Register {path} as something else.")
+        if offered is not None and path not in {one.value for one in offered.points}:
             raise PluginError(
-                f"{taken}{given.origin.path}. Register {origin.path} as something else."
-            )
-        if offered is not None and origin.path not in {one.value for one in offered.points}:
-            raise PluginError(
-                f"{taken}that of the package {_package(offered.points[0])}. Register {origin.path} "
+                f"{taken}that of the package {_package(offered.points[0])}. Register {path} "
                 "as something else."
             )
 

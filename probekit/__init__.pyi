@@ -3,6 +3,7 @@ from .extraction import extract as extract
 from .features import Location as Location
 from .features import open_features as open_features
 from .measures.measuring import geometry as geometry
+from .metrics import register_metric as register_metric
 from .plots.amount import plot_fewshot as plot_fewshot
 from .plots.amount import plot_fraction as plot_fraction
 from .plots.attention import plot_attention as plot_attention
@@ -17,7 +18,11 @@ from .plots.overthinking_shares import plot_overthinking as plot_overthinking
 from .plots.style import save_figure as save_figure
 from .plots.weights import plot_weights as plot_weights
 from .probe.decoders import DECODERS as DECODERS
+from .probe.decoders import register_decoder as register_decoder
+from .probe.fitters import register_fitter as register_fitter
 from .probe.heads import HEADS as HEADS
+from .probe.heads import register_head as register_head
+from .probe.normalization import register_normalization as register_normalization
 from .results import Record as Record
 from .results import Records as Records
 from .results import load_records as load_records
@@ -31,6 +36,7 @@ from .results.overthinking import early_exit as early_exit
 from .results.overthinking import expected_layers as expected_layers
 from .results.overthinking import overthinking as overthinking
 from .results.predictions import read_predicted as read_predicted
+from .tasks import register_task as register_task
 from .train.baselines import run_baselines as run_baselines
 from .train.saved.direction_files import write_directions as write_directions
 from .train.saved.directions import Directions as Directions

@@ -21,6 +21,10 @@ class UnknownNameError(ProbekitError, KeyError, ValueError):
     """A task, head, decoder, metric, backend or label name that no registry holds."""
 
 
+class PluginError(ProbekitError, ImportError):
+    """A plug-in cannot be loaded, breaks its contract, or takes a name that exists."""
+
+
 class DataError(ProbekitError, ValueError):
     """A text or label file does not hold what its format promises."""
 

@@ -144,12 +144,30 @@ def normal_form(kind: str, text: str, registry: Mapping[str, Callable[..., objec
         text: what the user wrote.
         registry: the classes by name.
     """
+    if not isinstance(text, str):
+        raise OptionError(
+            f"{kind} {text!r}: expected a name; give it one with probekit.register_{kind}"
+            f'("mine", ...), then {kind}="mine".'
+        )
     chosen = parse(kind, text, registry)
-    name = text.partition(":")[0]
-    default = registry[name]()
-    values = {option: getattr(chosen, option) for option in _options(registry[name])}
+    return text_of(chosen, registry, text.partition(":")[0])
+
+
+def text_of(
+    plugin: Any, registry: Mapping[str, Callable[..., object]], name: str | None = None
+) -> str:
+    """Return how a plug-in is typed: its name, and the options that are not the default.
+
+    Args:
+        plugin: a value of a class in the registry.
+        registry: the classes by name.
+        name: its name, where it does not say it.
+    """
+    called = plugin.name if name is None else name
+    default = registry[called]()
+    values = {option: getattr(plugin, option) for option in _options(registry[called])}
     changed = {option: v for option, v in values.items() if v != getattr(default, option)}
-    return as_typed(name, changed)
+    return as_typed(called, changed)
 
 
 def as_typed(name: str, options: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from probekit.base.plugins import Registry
 from probekit.cli import arguments
 from probekit.cli.output import print_table
 from probekit.errors import OptionError
@@ -78,7 +79,7 @@ def _heads(words: bool) -> list[dict[str, Any]]:
             "lr": head.learning_rate,
             "rates": _rates(head.group_rates),
             "options": _defaults(head, words),
-            "source": head.source,
+            "source": _source(HEADS, name, head.source),
         }
         for name, head in HEADS.items()
     ]
@@ -95,7 +96,7 @@ def _decoders(words: bool) -> list[dict[str, Any]]:
             "what": decoder.summary,
             "rates": _rates(decoder.group_rates),
             "options": _defaults(decoder, words),
-            "source": decoder.source,
+            "source": _source(DECODERS, name, decoder.source),
         }
         for name, decoder in DECODERS.items()
     ]
@@ -111,6 +112,12 @@ def _protocols() -> list[dict[str, Any]]:
         }
         for name, protocol in PROTOCOLS.items()
     ]
+
+
+def _source(registry: Registry[Any], name: str, said: str) -> str:
+    """Return what a plug-in says of its source, and of one of third parties its package."""
+    origin = registry.origin(name)
+    return said if origin is None else f"{said} ({origin.package or origin.path})"
 
 
 def _rates(by_group: Mapping[str, float | None]) -> list[str]:

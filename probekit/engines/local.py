@@ -26,6 +26,7 @@ from typing import Any
 
 from probekit.base.machine.hardware import usable_cores
 from probekit.base.machine.process import STOP
+from probekit.base.plugins import carried, take_over
 from probekit.engines.contract import Job, Report
 from probekit.errors import EngineError, OptionError
 
@@ -77,11 +78,12 @@ def _run_spawned(
     news = context.Queue()
     level = logging.getLogger("probekit").getEffectiveLevel()
     given = news, max(usable_cores() // workers, 1), level
+    added = carried()
     pool = ProcessPoolExecutor(
         workers, mp_context=context, initializer=_start_worker, initargs=given
     )
     try:
-        futures = {pool.submit(_run_job, job): place for place, job in enumerate(jobs)}
+        futures = {pool.submit(_run_job, job, added): place for place, job in enumerate(jobs)}
         processes = list(pool._processes.values())
         left = set(futures)
         try:
@@ -175,12 +177,19 @@ def _follow_parent() -> None:
     os._exit(1)
 
 
-def _run_job(job: Job) -> list[Any]:
-    """Return what a job yields; where it was interrupted, what it had finished."""
+def _run_job(job: Job, added: bytes | None) -> list[Any]:
+    """Return what a job yields; where it was interrupted, what it had finished.
+
+    Args:
+        job: the job.
+        added: the plug-ins that were registered in the process that started this one.
+    """
     global _at_work
     found: list[Any] = []
     if _asked_to_stop:
         return found
+    if added is not None:
+        take_over(added)
     try:
         _at_work = True
         for result in job(_news.put):

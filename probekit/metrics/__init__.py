@@ -1,8 +1,11 @@
 """Metrics: prepared once with the gold labels of a split, they score predictions fast.
 
-To add a metric, write one file with a `Metric`, and one line in ``METRICS``.
+To add a metric to probekit, write one file with a `Metric`, and one line in ``_OWN``.
 """
 
+from collections.abc import Mapping
+
+from probekit.base.plugins import Registry
 from probekit.metrics.accuracy import Accuracy, MicroF1
 from probekit.metrics.brier import Brier
 from probekit.metrics.calibration import CalibrationError
@@ -24,7 +27,7 @@ from probekit.metrics.span_f1 import SpanF1
 from probekit.metrics.spearman import Spearman
 from probekit.metrics.squared_error import SquaredError
 
-METRICS: dict[str, type[Metric]] = {
+_OWN: Mapping[str, type[Metric]] = {
     "span-f1": SpanF1,
     "accuracy": Accuracy,
     "micro-f1": MicroF1,
@@ -38,11 +41,30 @@ METRICS: dict[str, type[Metric]] = {
     "brier": Brier,
 }
 
-OF_PROBABILITIES: tuple[type[Metric], ...] = (LogLoss, CalibrationError, Brier)
-"""What every run of classes is scored with, beside the metric of its task."""
-
 COMPRESSION = "compression"
 """Score of an online code: how much shorter it is than the uniform one. No `Metric` computes it."""
+
+METRICS = Registry(
+    "metric", _OWN, admit=f"{__name__}.metric_checks:admit_metric", reserved=(COMPRESSION, UNSEEN)
+)
+
+
+def register_metric(name: str, metric: type[Metric], *, version: str | None = None) -> None:
+    """Add a metric of your own, for this process and its workers.
+
+    Args:
+        name: as tasks ask for it.
+        metric: a `Metric` of this name.
+        version: what tells it from an earlier one in the keys of records; None is its source.
+
+    Raises:
+        PluginError: the name is taken, or the metric breaks its contract.
+    """
+    METRICS.register(name, metric, version=version)
+
+
+OF_PROBABILITIES: tuple[type[Metric], ...] = (LogLoss, CalibrationError, Brier)
+"""What every run of classes is scored with, beside the metric of its task."""
 
 
 def scale_of(metric: str) -> Scale:
@@ -76,5 +98,6 @@ __all__ = [
     "ValueGold",
     "confusion",
     "encode_gold",
+    "register_metric",
     "scale_of",
 ]

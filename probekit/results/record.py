@@ -67,6 +67,8 @@ class Record:
         optimizer: name of the optimizer.
         diagnosis: how the fit went, by name: see ``results.diagnosis``.
         environment: device, dtypes and versions of what computed; no part of the key.
+        plugins: where plug-ins that are not probekit's own are from (``path``, ``code``,
+            ``package``), by kind (``head``, ``metric``).
         seen: ``examples`` and ``rows`` that were fitted on, ``of_examples`` and ``of_rows`` that
             the cache holds of that split, ``dtype`` and ``format`` in which it is stored,
             ``blocks``, the number of the backbone's layers, and ``limit``, where the cache was
@@ -138,6 +140,7 @@ class Record:
     optimizer: str
     diagnosis: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
+    plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     seen: Mapping[str, Any] = field(default_factory=dict)
     metric: str
     eval_score: float
@@ -230,6 +233,7 @@ _OTHER: dict[str, Callable[[Any], Any]] = {
     "diagnosis": plain.settings,
     "environment": plain.settings,
     "seen": plain.settings,
+    "plugins": plain.by_name(plain.by_name(plain.text)),
 }
 _BY_TYPE: dict[Any, Callable[[Any], Any]] = {
     str: plain.text,
@@ -252,4 +256,5 @@ _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
     "initial_weights", "shares", "ablation", "ablated", "left_out", "resample",
+    "plugins",
 )  # fmt: skip

@@ -1,13 +1,14 @@
 """Tasks: text sets with label columns, read from published files, the Hub or the user's files."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from probekit.base.kinds import KINDS
+from probekit.base.plugins import Registry
 from probekit.base.registry import choose
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.tasks.corpora.conll import conll
@@ -23,13 +24,14 @@ from probekit.tasks.own.given_examples import GivenExamples, examples_task
 from probekit.tasks.own.hub_data import hub_name, hub_task
 from probekit.tasks.own.user_files import FORMATS, HASH, UserFiles, own_name, own_task
 from probekit.tasks.split import Example, Split
-from probekit.tasks.task import Task, slugify
+from probekit.tasks.task import Family, Task, slugify
 from probekit.tasks.text_options import Choice, TextOptions
 
 __all__ = [
     "HASH",
     "TASKS",
     "Example",
+    "Family",
     "Split",
     "Task",
     "TextOptions",
@@ -38,41 +40,12 @@ __all__ = [
     "get_task",
     "is_called",
     "is_own",
+    "register_task",
     "variants_of",
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Family:
-    """A task, or a family of tasks that differ in what follows the slash.
-
-    Attributes:
-        build: makes the task; a family's takes what follows the slash.
-        summary: what the text is, in a few words.
-        variant: what follows the slash ("LANG"); empty for a single task.
-        example: a variant that exists.
-        variants: all of them, where the family is closed; empty where any name may follow.
-        listed: returns those of a folder with published files, or of the Hub (None), where they
-            can be listed.
-    """
-
-    build: Callable[..., Task]
-    summary: str
-    variant: str = ""
-    example: str = ""
-    variants: tuple[str, ...] = ()
-    listed: Callable[[Path | None], Sequence[str]] | None = None
-
-    def sample(self) -> Task:
-        """Return the task, or the example of the family."""
-        return self.build(self.example) if self.variant else self.build()
-
-    def tasks(self) -> tuple[Task, ...]:
-        """Return all tasks of a closed family; else the sample alone."""
-        return tuple(map(self.build, self.variants)) or (self.sample(),)
-
-
-TASKS: Mapping[str, Family] = {
+_OWN: Mapping[str, Family] = {
     "conll": Family(build=conll, summary="CoNLL-2003 English news"),
     "wikiann": Family(
         build=wikiann, variant="LANG", example="de", summary="WikiAnn, Wikipedia in many languages"
@@ -100,6 +73,25 @@ TASKS: Mapping[str, Family] = {
     "wikitext2": Family(build=wikitext2, summary="WikiText-2, articles of the English Wikipedia"),
     "demo-ner": Family(build=demo_ner, summary="the corpus shipped with probekit"),
 }
+
+TASKS = Registry("task", _OWN, admit=f"{__name__}.task_checks:admit_task")
+
+
+def register_task(
+    name: str, task: Family | Callable[[], Task], *, version: str | None = None
+) -> None:
+    """Add a task of your own, for this process and its workers.
+
+    Args:
+        name: as users type it.
+        task: a function that makes the `Task` of this name, or a `Family` of them.
+        version: what tells it from an earlier one; None is its source.
+
+    Raises:
+        PluginError: the name is taken, or the task breaks its contract.
+    """
+    made_by = task.build if isinstance(task, Family) else task
+    TASKS.register(name, task, version=version, made_by=made_by)
 
 
 _NEAR = 0.75
@@ -130,7 +122,8 @@ def get_task(name: str, own: TextOptions | None = None, label: str | None = None
     if choice.kind is not None:
         choose("kind", choice.kind, KINDS)
     head, _, variant = name.partition("/")
-    if (family := TASKS.get(head)) is not None:
+    if head in TASKS:
+        family = TASKS[head]
         if family.variant and not variant:
             raise OptionError(
                 f"{name}: expected {head}/{family.variant}, as in {head}/{family.example}."

@@ -1,7 +1,7 @@
-"""A task: a text set with its label columns, splits and metrics."""
+"""A task: a text set with its label columns, splits and metrics; and families of tasks."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -107,6 +107,36 @@ class Task:
             name_example(one, split, number): _group(found, one, column)
             for number, one in enumerate(found.sentences)
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A task, or a family of tasks that differ in what follows the slash.
+
+    Attributes:
+        build: makes the task; a family's takes what follows the slash.
+        summary: what the text is, in a few words.
+        variant: what follows the slash ("LANG"); empty for a single task.
+        example: a variant that exists.
+        variants: all of them, where the family is closed; empty where any name may follow.
+        listed: returns those of a folder with published files, or of the Hub (None), where they
+            can be listed.
+    """
+
+    build: Callable[..., Task]
+    summary: str
+    variant: str = ""
+    example: str = ""
+    variants: tuple[str, ...] = ()
+    listed: Callable[[Path | None], Sequence[str]] | None = None
+
+    def sample(self) -> Task:
+        """Return the task, or the example of the family."""
+        return self.build(self.example) if self.variant else self.build()
+
+    def tasks(self) -> tuple[Task, ...]:
+        """Return all tasks of a closed family; else the sample alone."""
+        return tuple(map(self.build, self.variants)) or (self.sample(),)
 
 
 def _group(found: Sentences, sentence: Sentence, column: str) -> str:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
+from probekit.probe.fitters import Fitter
 from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe
 
@@ -15,7 +16,9 @@ _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
 
 
 class Optimizer:
-    """AdamW or Adam over what probes train, with torch's defaults; it may have nothing to do.
+    """AdamW or Adam over what probes train, with torch's defaults, unless a fitter has its own.
+
+    It may have nothing to do.
 
     The classes of ``torch.optim`` import torch's compiler, which takes a second and tens of MB in
     every process; the function that they call does not.
@@ -24,12 +27,15 @@ class Optimizer:
         idle: whether there is nothing to train (the frozen output head on one layer).
     """
 
-    def __init__(self, probes: Sequence[Probe], descent: Descent) -> None:
+    def __init__(
+        self, probes: Sequence[Probe], descent: Descent, fitter: Fitter | None = None
+    ) -> None:
         """Gather the trained values by their rate.
 
         Args:
             probes: on their device, their frozen values marked.
             descent: what all of them have in common.
+            fitter: which may bring an optimizer of its own; None does not.
         """
         self._descent, self._decay = descent, descent.decay
         self._by_rate: dict[float, list[tuple[Tensor, ...]]] = {}  # values of one rate go together
@@ -41,6 +47,13 @@ class Optimizer:
                 steps = torch.zeros((), dtype=torch.float32, device=value.device)
                 self._by_rate.setdefault(descent.peak(name), []).append((value, *moments, steps))
         self.idle = not self._by_rate
+        self._own = None
+        if fitter is not None and not self.idle:
+            given = [
+                {"params": [state[0] for state in own], "lr": rate}
+                for rate, own in self._by_rate.items()
+            ]
+            self._own = fitter.optimizer(given, self._decay)
 
     @torch.no_grad()
     def step(self, *, remaining: float) -> None:
@@ -50,6 +63,12 @@ class Optimizer:
             remaining: the share of the run that is left, in (0, 1].
         """
         share = self._descent.share(remaining)
+        if self._own is not None:
+            for rate, own in zip(self._by_rate, self._own.param_groups, strict=True):
+                own["lr"] = rate * share
+            self._own.step()
+            self._own.zero_grad()
+            return
         for rate, group in self._by_rate.items():
             states = [state for state in group if state[0].grad is not None]
             if not states:

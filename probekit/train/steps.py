@@ -11,6 +11,7 @@ from torch.nn import functional
 from probekit.probe.decoders.contract import IGNORED, Fused
 from probekit.probe.decoders.dropout import dropout_mask
 from probekit.probe.decoders.linear import LinearDecoder
+from probekit.probe.fitters import FITTERS
 from probekit.train.member import Member
 from probekit.train.optimizer import Optimizer
 from probekit.train.source import Inputs
@@ -23,7 +24,8 @@ class OwnSteps:
     def __init__(self, member: Member) -> None:
         """Start its optimizer."""
         self._member = member
-        self._optimizer = Optimizer([member.probe], member.spec.descent)
+        fitter = FITTERS[member.spec.fitter]
+        self._optimizer = Optimizer([member.probe], member.spec.descent, fitter)
 
     def step(self, inputs: Inputs, *, remaining: float) -> None:
         """Take one step, unless the member has diverged.
@@ -63,7 +65,8 @@ class LinearProbes:
     def __init__(self, members: Sequence[Member]) -> None:
         """Start what the probes have in common; one stopwatch is that of all from now on."""
         self._probes = [(one, cast(LinearDecoder, one.probe.decoder)) for one in members]
-        self._optimizer = Optimizer([member.probe for member in members], members[0].spec.descent)
+        first, probes = members[0].spec, [member.probe for member in members]
+        self._optimizer = Optimizer(probes, first.descent, FITTERS[first.fitter])
         self._dropout = members[0].dropout
         self._stopwatch = Stopwatch(self._dropout.device, among=len(members))
         for member in members:
@@ -142,7 +145,8 @@ def steps_of(members: Sequence[Member]) -> list[Stepper]:
     found: list[Stepper] = []
     for member in members:
         if is_linear_probe(member):
-            shared = member.probe.head.width, member.spec.decoder, member.spec.descent
+            spec = member.spec
+            shared = member.probe.head.width, spec.decoder, spec.descent, spec.fitter
             together.setdefault(shared, []).append(member)
         else:
             found.append(OwnSteps(member))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from probekit.engines import Report
 from probekit.features import FeatureView
-from probekit.probe.fitters import SOLVERS
+from probekit.probe.fitters import solves
 from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member, MemberSpec, taken_over
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS, DEFAULT_EVALS, Steps
@@ -37,7 +37,7 @@ class StreamSpec:
     @property
     def solved(self) -> bool:
         """Whether a solver fits the members."""
-        return any(member.fitter in SOLVERS for member in self.members)
+        return any(solves(member.fitter) for member in self.members)
 
     @property
     def epochs(self) -> int:

@@ -1,12 +1,13 @@
 """Decoders: one fused vector per row in, class ids (or numbers) out.
 
-To add a decoder, write one file with a `DecoderSpec` and its `Decoder`, and one line in
-``DECODERS``.
+To add a decoder to probekit, write one file with a `DecoderSpec` and its `Decoder`, and one line in
+``_OWN``.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from probekit.base.plugins import Registry
 from probekit.base.registry import choose, revive
 from probekit.errors import OptionError
 from probekit.probe.decoders.contract import IGNORED, UNSEEN_LOSS, Decoder, DecoderSpec
@@ -17,7 +18,7 @@ from probekit.probe.decoders.pooler import Pooler
 from probekit.probe.decoders.regression import Regression
 from probekit.probe.decoders.vocabulary import Vocabulary
 
-DECODERS: dict[str, type[DecoderSpec]] = {
+_OWN: Mapping[str, type[DecoderSpec]] = {
     "linear": Linear,
     "mlp": MLP,
     "crf": CRF,
@@ -25,6 +26,22 @@ DECODERS: dict[str, type[DecoderSpec]] = {
     "regression": Regression,
     "vocabulary": Vocabulary,
 }
+
+DECODERS = Registry("decoder", _OWN, admit=f"{__name__}.decoder_checks:admit_decoder")
+
+
+def register_decoder(name: str, decoder: type[DecoderSpec], *, version: str | None = None) -> None:
+    """Add a decoder of your own, for this process and its workers.
+
+    Args:
+        name: as ``--decoder`` and `TrainSpec` take it.
+        decoder: a `DecoderSpec` of this name.
+        version: what tells it from an earlier one in the keys of records; None is its source.
+
+    Raises:
+        PluginError: the name is taken, or the decoder breaks its contract.
+    """
+    DECODERS.register(name, decoder, version=version)
 
 
 def decoder_from_json(value: Mapping[str, Any]) -> DecoderSpec:
@@ -37,7 +54,7 @@ def decoder_from_json(value: Mapping[str, Any]) -> DecoderSpec:
     return revive("decoder", value, DECODERS)
 
 
-def check_decoder(name: str, kind: str) -> None:
+def check_decodes(name: str, kind: str) -> None:
     """Check that a decoder fits a kind of label column.
 
     Raises:
@@ -56,6 +73,7 @@ __all__ = [
     "UNSEEN_LOSS",
     "Decoder",
     "DecoderSpec",
-    "check_decoder",
+    "check_decodes",
     "decoder_from_json",
+    "register_decoder",
 ]

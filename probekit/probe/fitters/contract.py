@@ -1,11 +1,15 @@
 """What a fitter is, a way to find the trained values of a head and its decoder; and three."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from probekit.probe.decoders.contract import DecoderSpec
 from probekit.probe.heads.contract import HeadSpec
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer  # which takes a second to import
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +38,29 @@ class Fitter(ABC):
             decoder: the decoder.
             frozen: whether the head is kept as it is, so that the decoder alone is fitted.
         """
+
+    def optimizer(
+        self, groups: Sequence[dict[str, Any]], weight_decay: float | None
+    ) -> "Optimizer | None":
+        """Return what takes the steps of a fitter that descends; None is AdamW, or Adam.
+
+        Args:
+            groups: trained values by their peak rate, ``{"params": [...], "lr": rate}``; before
+                each step ``lr`` is set to what the schedule leaves of it.
+            weight_decay: as asked for; None where ``--optimizer adam`` asks for none.
+        """
+        return None
+
+    def path_fit(self, *, trains_head: bool) -> type[Any] | None:
+        """Return what does the work of a fitter that solves: a class that derives from `PathFit`.
+
+        None is `LinearFit` of a decoder alone, and `MixtureFit` with a mixture of the layers
+        (``probekit.train.solving.solved_fits``).
+
+        Args:
+            trains_head: whether the head has values to be fitted.
+        """
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,20 @@
 """Fusion heads: frozen features of several layers in, one vector per row out.
 
-To add a head, write one file with a `HeadSpec` and its `FusionHead`, and one line in ``HEADS``.
+To add a head to probekit, write one file with a `HeadSpec` and its `FusionHead`, and one line in
+``_OWN``.
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from probekit.base.plugins import Registry
 from probekit.base.registry import LazyRegistry, revive
 
 if TYPE_CHECKING:
     from probekit.probe.heads.contract import HeadSpec
+    from probekit.probe.heads.module_head import ModuleFactory
 
-HEADS: "Mapping[str, type[HeadSpec]]" = LazyRegistry(
+_OWN: "Mapping[str, type[HeadSpec]]" = LazyRegistry(
     {
         "last": f"{__name__}.last:Last",
         "mean": f"{__name__}.mean:Mean",
@@ -26,7 +29,32 @@ HEADS: "Mapping[str, type[HeadSpec]]" = LazyRegistry(
         "laya": f"{__name__}.laya:LAYA",
     }
 )
+
+HEADS: "Registry[type[HeadSpec]]" = Registry(
+    "head",
+    _OWN,
+    admit=f"{__name__}.head_checks:admit_head",
+    reserved=("majority", "memorised"),  # baselines, which stand in place of a head in records
+)
 """In the order of tables and legends, which read the names alone: torch is not loaded for them."""
+
+
+def register_head(
+    name: str, head: "type[HeadSpec] | ModuleFactory", *, version: str | None = None
+) -> None:
+    """Add a head of your own, for this process and its workers.
+
+    Args:
+        name: as ``--head`` and `TrainSpec` take it.
+        head: a `HeadSpec` of this name; or the class of any ``torch.nn.Module`` from
+            (rows, layers, dim) to (rows, width), or a function that makes one. Of ``n_layers`` and
+            ``dim`` it is given what it names; numbers and texts with defaults are options.
+        version: what tells it from an earlier one in the keys of records; None is its source.
+
+    Raises:
+        PluginError: the name is taken, or the head breaks its contract.
+    """
+    HEADS.register(name, head, version=version)
 
 
 def head_from_json(value: Mapping[str, Any]) -> "HeadSpec":

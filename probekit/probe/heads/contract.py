@@ -52,12 +52,19 @@ class LayerWeights:
     raw: Float[Tensor, "*rows layers"] | None = None
 
     @classmethod
+    def unknown(cls) -> "LayerWeights":
+        """Return the weights of a head that cannot say how much its layers count: of no layer."""
+        return cls((), torch.zeros(0))
+
+    @classmethod
     def even(cls, layers: tuple[int, ...]) -> "LayerWeights":
         """Return the same weight for every layer."""
         return cls(layers, torch.full((len(layers),), 1 / len(layers)))
 
     def by_layer(self) -> dict[int, float]:
         """Return ``{layer: weight}``, averaged over the rows where weights differ by row."""
+        if not self.layers:
+            return {}
         means = self.weights.double().reshape(-1, len(self.layers)).mean(0)
         return dict(zip(self.layers, means.tolist(), strict=True))
 
@@ -122,12 +129,7 @@ class FusionHead(nn.Module, ABC):
             OptionError: ``layers`` is empty or not ascending, or ``dim`` is not positive.
         """
         super().__init__()
-        if not layers or list(layers) != sorted(set(layers)):
-            raise OptionError(
-                f"a head needs one layer or more, ascending and each once; found {layers}."
-            )
-        if dim < 1:
-            raise OptionError(f"a head needs a positive width of its input; found dim={dim}.")
+        check_size(layers, dim)
         self.layers = layers
         self.dim = dim
         self.width = dim
@@ -148,7 +150,7 @@ class FusionHead(nn.Module, ABC):
 
     @abstractmethod
     def layer_weights(self, z: HeadInput | None = None) -> LayerWeights:
-        """Return the weight of each layer, without gradients.
+        """Return the weight of each layer, without gradients; `LayerWeights.unknown` if none says.
 
         Args:
             z: the rows to weigh; needed when ``per_row``, ignored otherwise.
@@ -185,6 +187,20 @@ class FusionHead(nn.Module, ABC):
         besides ``weights`` are those of the spec's ``group_rates``.
         """
         return divide(self)
+
+
+def check_size(layers: tuple[int, ...], dim: int) -> None:
+    """Refuse what no head can be built for.
+
+    Raises:
+        OptionError: ``layers`` is empty or not ascending, or ``dim`` is not positive.
+    """
+    if not layers or list(layers) != sorted(set(layers)):
+        raise OptionError(
+            f"a head needs one layer or more, ascending and each once; found {layers}."
+        )
+    if dim < 1:
+        raise OptionError(f"a head needs a positive width of its input; found dim={dim}.")
 
 
 class RowHead(FusionHead):

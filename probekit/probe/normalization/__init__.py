@@ -1,11 +1,12 @@
 """How rows are normalised, layer by layer, before a head reads them.
 
-To add a normalisation, write one file with a `Normalization`, and one line in ``NORMALIZATIONS``.
+To add one to probekit, write one file with a `Normalization`, and one line in ``_OWN``.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from probekit.base.plugins import Registry
 from probekit.base.registry import choose
 from probekit.probe.normalization.contract import Normalization, RowFacts
 from probekit.probe.normalization.final_normalization import FinalNormalization
@@ -13,12 +14,32 @@ from probekit.probe.normalization.no_normalization import NoNormalization
 from probekit.probe.normalization.row_normalization import RowNormalization
 from probekit.probe.normalization.standardization import Standardization
 
-NORMALIZATIONS: dict[str, type[Normalization]] = {
+_OWN: Mapping[str, type[Normalization]] = {
     "none": NoNormalization,
     "layernorm": RowNormalization,
     "standardize": Standardization,
     "final-norm": FinalNormalization,
 }
+
+NORMALIZATIONS = Registry(
+    "normalization", _OWN, admit=f"{__name__}.normalization_checks:admit_normalization"
+)
+
+
+def register_normalization(
+    name: str, normalization: type[Normalization], *, version: str | None = None
+) -> None:
+    """Add a normalisation of your own, for this process and its workers.
+
+    Args:
+        name: as ``--normalize`` and `TrainSpec` take it.
+        normalization: a `Normalization` of this name.
+        version: what tells it from an earlier one in the keys of records; None is its source.
+
+    Raises:
+        PluginError: the name is taken, or it breaks its contract.
+    """
+    NORMALIZATIONS.register(name, normalization, version=version)
 
 
 def normalization_from_json(
@@ -38,4 +59,10 @@ def normalization_from_json(
     return kind.from_json(value, layers, dim)
 
 
-__all__ = ["NORMALIZATIONS", "Normalization", "RowFacts", "normalization_from_json"]
+__all__ = [
+    "NORMALIZATIONS",
+    "Normalization",
+    "RowFacts",
+    "normalization_from_json",
+    "register_normalization",
+]

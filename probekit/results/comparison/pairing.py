@@ -83,6 +83,7 @@ def pair(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = None) 
     """
     _check_runs(a, b)
     own = a.records[0].metric
+    METRICS.recall(own, a.records[0].plugins.get("metric"))
     choose("metric", own, METRICS)
     if metric is not None:
         choose("metric", metric, METRICS)
@@ -134,7 +135,8 @@ def _check_scorable(
             "hold none, as an earlier version of probekit wrote them; delete "
             f"{record.predictions} and train again with --predictions."
         )
-    fitting = [name for name in METRICS if _metric_for(name, found.content).consumes in held]
+    kinds = {name: _metric_for(name, found.content) for name, _ in METRICS.items()}
+    fitting = [name for name, one in kinds.items() if one.consumes in held]
     raise RecordError(
         f"{_origin(run, record)}: {metric} scores {kind.consumes}, and its predictions are "
         f"{found.content}; choose from: {', '.join(fitting)}."

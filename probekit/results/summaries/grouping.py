@@ -11,6 +11,7 @@ from probekit.results.summaries.wording import (
     OPTIONS,
     entry_text,
     options_text,
+    plugins_text,
     rates_text,
     settings_text,
 )
@@ -49,6 +50,8 @@ def option_of(record: Record, name: str) -> Any:
     value = getattr(record, name)
     if name == "rates":
         return rates_text(value) or None
+    if name == "plugins":
+        return plugins_text(value) or None
     return (settings_text(value) or None) if name == "options" else value
 
 

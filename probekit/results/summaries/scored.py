@@ -62,7 +62,7 @@ def has_two_scores(records: Sequence[Record]) -> bool:
     """
     return any(
         record.eval_last != record.eval_score
-        or (record.fitter == "adam" and record.select == "dev")
+        or (record.epochs is not None and record.select == "dev")
         for record in records
     )
 

@@ -68,6 +68,12 @@ OPTIONS: Mapping[str, Option] = {
     "labels_fingerprint": Option(
         "labels {}", settled_by=("task", "label", "entry"), origin="others"
     ),
+    "plugins": Option(
+        "code of {}",
+        none="probekit's own",
+        settled_by=("head", "decoder", "normalize", "fitter", "metric"),
+        origin="others",
+    ),
 }
 """Everything that says what was run, except the seed; in the order of columns."""
 
@@ -144,6 +150,16 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 def rates_text(rates: Mapping[str, float]) -> str:
     """Return the rates of groups as they are typed, such as ``mixing=0.2,transitions=0.1``."""
     return ",".join(f"{name}={rate:g}" for name, rate in rates.items())
+
+
+def plugins_text(plugins: Mapping[str, Mapping[str, str]]) -> str:
+    """Return which code the plug-ins of third parties are, such as ``head 1a2b3c4d``."""
+    return ", ".join(f"{kind} {_code_text(origin)}" for kind, origin in sorted(plugins.items()))
+
+
+def _code_text(origin: Mapping[str, str]) -> str:
+    code = origin.get("code") or origin.get("package", "")
+    return code if " " in code else code[:8]
 
 
 def _setting_text(value: Any) -> str:

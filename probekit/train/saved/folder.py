@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +12,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from probekit.base.plugins import Registry
 from probekit.data.pooling import Pooling
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError, reason_of
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
+from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.arrays import FeatureDtype
 from probekit.store.files import nearest
 from probekit.tasks import folder_name
@@ -35,8 +39,12 @@ class _Form:
         Raises:
             KeyError: a field is missing.
         """
-        known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
-        needed = [name for name, field in known.items() if field.default is MISSING]
+        known = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
+        needed = [
+            name
+            for name, one in known.items()
+            if one.default is MISSING and one.default_factory is MISSING
+        ]
         if missing := set(needed).difference(found):
             raise KeyError(min(missing))
         return cls(**{name: found[name] for name in known if name in found})
@@ -97,6 +105,7 @@ class SavedHead(_Form):
         test_score: test score, where there is one.
         options: of the run.
         init: what the head that the run started from was trained on, if there is one.
+        plugins: where plug-ins that are not probekit's own are from, by kind.
         key: of the run's record.
     """
 
@@ -117,6 +126,7 @@ class SavedHead(_Form):
     test_score: float | None
     options: Mapping[str, Any]
     init: str | None = None
+    plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     key: str
 
     @classmethod
@@ -138,7 +148,22 @@ class SavedHead(_Form):
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``of`` reads."""
-        return {**vars(self), "features": vars(self.features)}
+        values = {**vars(self), "features": vars(self.features)}
+        return {name: one for name, one in values.items() if one or name != "plugins"}
+
+    def recall_plugins(self) -> None:
+        """Make sure that what it is made of is known here: import what is not.
+
+        Raises:
+            UnknownNameError: it cannot be imported; the message says what to install.
+            PluginError: it breaks its contract by now.
+        """
+        registries: Mapping[str, Registry[Any]] = {
+            "head": HEADS, "decoder": DECODERS, "normalization": NORMALIZATIONS,
+        }  # fmt: skip
+        for kind, registry in registries.items():
+            name = str(vars(self)[kind].get("name"))
+            registry.recall(name, self.plugins.get(kind))
 
     @property
     def text_kind(self) -> str:

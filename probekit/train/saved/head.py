@@ -36,7 +36,8 @@ class TrainedHead:
     """
 
     def __init__(self, saved: SavedHead, state: Mapping[str, Tensor]) -> None:
-        """Rebuild the modules and load their tensors."""
+        """Rebuild the modules and load their tensors; plug-ins are imported where they are not."""
+        saved.recall_plugins()
         self.saved, self.state = saved, dict(state)
         self.layers, self.labels = saved.layers, saved.labels
         dim, seed = saved.features.dim, torch.Generator()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from probekit.engines import Report
 from probekit.features import FeatureView
+from probekit.probe.fitters import FITTERS
 from probekit.probe.heads.contract import Reads
 from probekit.train.dev_folds import DevFolds
 from probekit.train.member import Member
@@ -141,6 +142,7 @@ class SolvedStream:
     def _fit(self, member: Member, sources: dict[SplitName, Source]) -> PathFit:
         """Return what fits a member: its decoder, or the mixture of its layers as well."""
         trains_head = any(value.requires_grad for value in member.probe.head.parameters())
-        kind = MixtureFit if trains_head else LinearFit
+        own = FITTERS[member.spec.fitter].path_fit(trains_head=trains_head)
+        kind: type[PathFit] = own or (MixtureFit if trains_head else LinearFit)
         folds = self._folds_of(member)
         return kind(member, sources, judge=self._judge, folds=folds, memory=self._residency.left)

@@ -8,7 +8,7 @@ from pathlib import Path
 from probekit.base.registry import flag
 from probekit.errors import OptionError
 from probekit.features import Location
-from probekit.probe.fitters import SOLVERS
+from probekit.probe.fitters import solves
 from probekit.results import Record, Records
 from probekit.results.overthinking.depth_curves import resample_of, strength_of
 from probekit.results.overthinking.depth_predictions import metric_of_classes
@@ -101,7 +101,7 @@ def refit_plan(
         settled = {}
         for run in (resolve(spec, splits) for spec in specs):
             spec = run.spec
-            if spec.fit in SOLVERS:
+            if solves(spec.fit):
                 strength = strength_of(probes[run.options.key])
                 spec = replace(spec, select=None, l2=strength)
             settled[run.spec] = spec

@@ -157,6 +157,10 @@ def _model_found(info: Mapping[str, Any], given: str) -> dict[str, Any]:
     return {**info, "name": given} if found else dict(info)
 
 
+_REBUILT = ("head", "decoder", "normalization")
+"""What a saved head is made of."""
+
+
 def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
     """Return what is known of a trained head besides its tensors."""
     options, manifest = run.options, splits.manifest
@@ -193,5 +197,6 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         test_score=result.test_score,
         options=options.to_json(),
         init=run.init,
+        plugins={kind: one for kind, one in options.plugins.items() if kind in _REBUILT},
         key=options.key,
     )

@@ -17,9 +17,9 @@ from probekit.base.registry import parse
 from probekit.base.selection import NESTED, Selection
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
-from probekit.probe.decoders import DECODERS, DecoderSpec, check_decoder
+from probekit.probe.decoders import DECODERS, DecoderSpec, check_decodes
 from probekit.probe.decoders.linear import Linear
-from probekit.probe.fitters import FITTERS, SOLVERS
+from probekit.probe.fitters import FITTERS, solves
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts, HeadSpec
 from probekit.probe.model_parts.kept import KeptBackbone
@@ -39,6 +39,7 @@ from probekit.train.sweeps.run_views import (
 )
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.start import SavedStart, open_start
+from probekit.train.sweeps.used_plugins import used_plugins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ class Run:
         """Whether no seed differs from another: a solver on all of train draws nothing."""
         spec = self.spec
         drawn = spec.shots or spec.fraction not in (None, 1) or spec.resample is not None
-        return spec.fit in SOLVERS and not drawn
+        return solves(spec.fit) and not drawn
 
     @property
     def steps(self) -> int:
@@ -115,7 +116,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     n_values = math.ceil(n_rows * len(layers) * manifest.dim)
     named = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
     decoder = parse("decoder", named, DECODERS)
-    check_decoder(decoder.name, splits.kind)
+    check_decodes(decoder.name, splits.kind)
     settled = settle_fit(spec, head, decoder, values=n_values, splits=splits)
     # Of an encoder's text the papers read the first token, and so does BERT's pooler: BERT on SST-2
     # reads the mean of all tokens, under a protocol or with a pooler cls; GPT-2 the last token; on
@@ -139,6 +140,13 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         numerics=FITTERS[filled.fit].numerics,
         start=start.fingerprint,
         groups=digest(splits.groups) if filled.group else None,
+        plugins=used_plugins(
+            head=head.name,
+            decoder=decoder.name,
+            normalization=filled.normalize or "none",
+            fitter=filled.fit,
+            metric=splits.metric,
+        ),
     )
     return _planned(options, head, decoder, start, splits, drawn, n_values)
 
@@ -203,7 +211,7 @@ def _check_draw(
     select = None if filled.select is None else Selection.parse(filled.select)
     if select is not None and select.nested:
         _check_nested(filled, splits, select)
-    if filled.fit not in SOLVERS:
+    if not solves(filled.fit):
         return filled
     units = count_units(splits, "train", drawn)
     if select is not None and select.kind != NESTED and filled.group is not None:

@@ -25,6 +25,7 @@ from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.results.tracking import Tracking
 from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
+from probekit.train.sweeps.given_heads import GivenHead, spec_of
 from probekit.train.sweeps.left_out_layers import check_ablation, with_ablation, without_each
 from probekit.train.sweeps.outputs import OutputOptions, Outputs
 from probekit.train.sweeps.resolve import Run, resolve
@@ -150,35 +151,58 @@ def check_runs(plan: Sequence[TrainSpec], location: Location) -> None:
 
 
 def fit(
-    spec: TrainSpec,
+    spec: TrainSpec | None = None,
     *,
+    head: GivenHead | None = None,
+    task: str | None = None,
+    model: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
     location: Location | None = None,
     device: str = "auto",
     memory: int | None = None,
     ablate: bool = False,
+    save: str | Path | None = None,
 ) -> FitResult:
-    """Train one head from the cache.
+    """Train one head from the cache: of a spec, or of a head, a task and a model.
 
     Args:
-        spec: the options; what is ``None`` takes its default.
+        spec: all options; what is ``None`` takes its default.
+        head: in place of a spec a name with options, a `HeadSpec`, or the class of any
+            ``torch.nn.Module`` from (rows, layers, dim) to (rows, width), or a function that makes
+            one: see `register_head`.
+        task: name of the task.
+        model: the backbone, or the path of an entry.
+        options: any other options of `TrainSpec`, by name, such as ``{"epochs": 5}``.
         location: where entries and labels lie; ``None`` is the folder ``cache``.
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         memory: bytes that rows may take; more are streamed. ``None`` is half of what is free.
         ablate: find what the loss on dev gains when the rows of a layer are their mean in training.
+        save: folder to save the trained head in, for `TrainedHead` and `predict`.
 
     Returns:
         The trained state, scores, learning curve, layer weights and predictions.
 
     Raises:
-        OptionError: an option cannot be used.
+        OptionError: an option cannot be used, or ``save`` holds the head of another run.
+        PluginError: the head breaks its contract, or has a name that is taken.
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
         MissingFileError: no saved head lies where the run should start from one.
         RecordError: it is damaged.
+        StorageError: the head cannot be saved.
     """
+    if spec is None:
+        if head is None or task is None or model is None:
+            raise OptionError("fit needs a TrainSpec, or head=, task= and model=.")
+        spec = spec_of(head, model=model, task=task, options=options)
+    elif (head, task, model, options) != (None, None, None, None):
+        raise OptionError("fit takes a TrainSpec, or head=, task=, model= and options=; not both.")
     splits = open_splits(spec, location)
+    run = resolve(spec, splits)
+    wanted = OutputOptions(save=None if save is None else Path(save))
+    outputs = Outputs.of([run], Path(), wanted)
     ((_, result),) = fit_runs(
-        [resolve(spec, splits)],
+        [run],
         splits,
         device=device,
         memory=memory,
@@ -186,6 +210,7 @@ def fit(
         ablate=ablate,
         report=lambda news: None,
     )
+    outputs.write(run, result, splits)
     return result
 
 

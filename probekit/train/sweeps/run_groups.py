@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
-from probekit.probe.fitters import SOLVERS
+from probekit.probe.fitters import solves
 from probekit.train.option_groups import Steps
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_options import Data, Sample
@@ -92,7 +92,7 @@ def fit_key(run: Run) -> Hashable:
 def data_key(run: Run) -> Hashable:
     """Return what runs must share to be in one group: the data, and what a decoder predicts."""
     spec = run.spec
-    solved = spec.fit in SOLVERS  # a solver wants the memory for its own rows
+    solved = solves(spec.fit)  # a solver wants the memory for its own rows
     return spec.of(Data), spec.hold_out, spec.pooling, run.classes, solved
 
 
@@ -114,7 +114,7 @@ def cost(run: Run) -> float:
     Rows that are scored go forward alone, a third of a step's work, and in blocks that hardly feel
     the overhead.
     """
-    if run.spec.fit in SOLVERS:
+    if solves(run.spec.fit):
         select = run.member.select
         parts = 1 if select is None or select.by_split else 1 + max(select.folds, 1)
         return run.n_values * parts * (_SOLVED if run.linear else _MIXTURE)

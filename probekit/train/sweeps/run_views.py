@@ -7,7 +7,7 @@ from jaxtyping import Int64
 
 from probekit.base.selection import HELD_OUT, Selection
 from probekit.features import FeatureView, Location, Splits, open_features
-from probekit.probe.fitters import SOLVERS
+from probekit.probe.fitters import solves
 from probekit.train.sampling import bootstrap_sample, count_classes, draw, held_out, hold_out
 from probekit.train.sweeps.run_options import Data
 from probekit.train.sweeps.specs import TrainSpec
@@ -83,7 +83,7 @@ def fitted_and_judging(
     # 1, 5 and 9, and 8 judges; a resample of these is 1, 9, 9
     select = None if spec.select is None else Selection.parse(spec.select)
     fitted, judging = drawn, None
-    if spec.fit not in SOLVERS and select is not None and select.kind == "hold-out":
+    if not solves(spec.fit) and select is not None and select.kind == "hold-out":
         groups = splits.example_groups("train")
         held = held_out(len(drawn), select.share, None if groups is None else groups[drawn])
         fitted, judging = np.delete(drawn, held), drawn[held]

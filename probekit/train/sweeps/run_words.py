@@ -108,6 +108,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "head": member.head.name,
         "decoder": member.decoder.name,
         "options": _changed_settings(spec),
+        "plugins": options.plugins,
         "layers": options.layers,
         "init": run.init,
         "freeze": spec.freeze_fusion,

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from probekit.base.fingerprint import digest
@@ -12,7 +12,7 @@ from probekit.base.registry import choose, flag, normal_form
 from probekit.base.selection import HELD_OUT, SEARCH
 from probekit.errors import OptionError
 from probekit.probe.decoders import DECODERS
-from probekit.probe.fitters import FITTERS, SOLVERS
+from probekit.probe.fitters import AUTO, FITTERS, solves
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.parameter_groups import WEIGHTS
@@ -29,9 +29,6 @@ from probekit.train.sweeps.run_options import (
 
 SEARCHABLE = ("lr", "weight_decay")
 """Options that a sweep can find by trials."""
-
-FITS = ("auto", *FITTERS)
-"""What ``fit`` may be: a name of ``FITTERS``, or the choice among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +54,8 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
             object.__setattr__(self, name, value)
         if self.normalize is not None:
             choose("normalization", self.normalize, NORMALIZATIONS)
-        choose("fitter", self.fit, dict.fromkeys(FITS))
+        if self.fit not in FITTERS:
+            choose("fitter", self.fit, dict.fromkeys((AUTO, *FITTERS)))
         self._check_together()
 
     def _check_together(self) -> None:
@@ -71,13 +69,14 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
         if self.select == HELD_OUT and self.hold_out is None:
             raise OptionError(f"--select {HELD_OUT} chooses by what --hold-out F keeps; give both.")
         descent = self.descending
-        if self.fit in SOLVERS and descent:
+        if solves(self.fit) and descent:
             raise OptionError(
                 f"--fit {self.fit} solves for the optimum and takes no {descent[0]}; "
                 "leave it out, or give --fit adam."
             )
-        if self.l2 is not None and (self.fit == "adam" or descent):
-            given = ["--fit adam", *descent] if self.fit == "adam" else descent
+        descends = self.fit != AUTO and not solves(self.fit)
+        if self.l2 is not None and (descends or descent):
+            given = [f"--fit {self.fit}", *descent] if descends else descent
             raise OptionError(
                 "--l2 is the strength of a solver's penalty, and this run descends by steps; give "
                 f"--weight-decay, or leave out {' and '.join(given)}."
@@ -142,6 +141,8 @@ class ResolvedOptions:
         numerics: version of the fitter's arithmetic.
         start: sha256 over the saved head that the run starts from; ``None`` for a fresh start.
         groups: sha256 over the groups of all splits; ``None``, and not written, without any.
+        plugins: where plug-ins of third parties are from, and which code they are, by kind; not
+            written without any.
     """
 
     spec: TrainSpec
@@ -153,16 +154,18 @@ class ResolvedOptions:
     numerics: int
     start: str | None = None
     groups: str | None = None
+    plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values."""
-        origin = {one.name for one in fields(Origin)}
+        origin, apart = {one.name for one in fields(Origin)}, ("spec", "groups", "plugins")
         return {
             **{name: one for name, one in self.spec.to_json().items() if name not in origin},
-            **{name: one for name, one in vars(self).items() if name not in ("spec", "groups")},
+            **{name: one for name, one in vars(self).items() if name not in apart},
             "layers": list(self.layers),
             "entries": dict(self.entries),
             **({"groups": self.groups} if self.groups else {}),
+            **({"plugins": dict(self.plugins)} if self.plugins else {}),
         }
 
     @property
@@ -175,7 +178,7 @@ class ResolvedOptions:
         settled, so that a default that changes is another run.
         """
         left_out = {"model", "task", "fusion_from", "init_from"}
-        if self.spec.fit in SOLVERS:
+        if solves(self.spec.fit):
             left_out |= {one.name for group in (Descent, Steps) for one in fields(group)}
         else:
             left_out.add("l2")

@@ -69,6 +69,7 @@ def open_start(
     if folder is None:
         return SavedStart()
     saved, tensors, fingerprint = open_saved(folder)
+    saved.recall_plugins()
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
         # Settings that came after a head was saved have their default.

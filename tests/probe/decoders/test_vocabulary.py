@@ -8,10 +8,12 @@ import torch
 from probekit.base.registry import parse
 from probekit.errors import EntryError, OptionError
 from probekit.probe.decoders import DECODERS, Vocabulary, decoder_from_json
+from probekit.probe.decoders.decoder_checks import OFFSETS, WIDTH, generator
+from probekit.probe.decoders.decoder_checks import sample_rows as rows
 from probekit.probe.decoders.vocabulary import VocabularyDecoder
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import FILE
-from tests.probe.decoders.cases import OFFSETS, WIDTH, generator, output_head, rows
+from tests.probe.decoders.cases import output_head
 
 OWN = {"weight", "bias"} | {
     f"transform.{name}" for name in ("dense_weight", "dense_bias", "norm_weight", "norm_bias")

@@ -11,7 +11,10 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from probekit.errors import OptionError
 from probekit.probe.normalization import NORMALIZATIONS, RowFacts
-from tests.probe.normalization.cases import DIM, LAYERS, ROWS, final_norm, fit, rows
+from probekit.probe.normalization.normalization_checks import DIM, LAYERS, ROWS
+from probekit.probe.normalization.normalization_checks import sample_final_norm as final_norm
+from probekit.probe.normalization.normalization_checks import sample_rows as rows
+from tests.probe.normalization.cases import fit
 
 
 def test_none_is_the_same_object() -> None:

@@ -1,0 +1,76 @@
+"""Contracts as checks: functions that a plug-in passes, or that say what it did instead."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from probekit.errors import PluginError, reason_of
+
+T = TypeVar("T")
+
+Check = Callable[[T], None]
+"""Raises whatever it finds; the first line of its docstring is the promise that it checks."""
+
+
+class BrokenPromiseError(AssertionError):
+    """A plug-in does not do what its contract says; the message is what it did."""
+
+
+def demand(holds: bool, found: str) -> None:
+    """Go on if something holds.
+
+    Args:
+        holds: what the contract promises.
+        found: what the plug-in did instead, in words.
+
+    Raises:
+        BrokenPromiseError: it does not hold.
+    """
+    if not holds:
+        raise BrokenPromiseError(found)
+
+
+def refuses(call: Callable[[], object], error: type[Exception], what: str) -> None:
+    """Go on if a call raises an error.
+
+    Args:
+        call: what is to be refused.
+        error: what it must raise.
+        what: what was called, in words.
+
+    Raises:
+        BrokenPromiseError: it raises nothing.
+    """
+    try:
+        call()
+    except error:
+        return
+    raise BrokenPromiseError(f"{what} was not refused with a {error.__name__}")
+
+
+def run_checks(kind: str, plugin: T, checks: Iterable[Check[T]]) -> None:
+    """Run checks until one fails.
+
+    Args:
+        kind: what the plug-in is, for the message ("head").
+        plugin: what every check is given.
+        checks: of its contract.
+
+    Raises:
+        PluginError: a check failed, or the plug-in raised an error in it; the message has the
+            promise that was broken and what the plug-in did.
+    """
+    for check in checks:
+        try:
+            check(plugin)
+        except Exception as error:  # whatever a plug-in does when it is tried
+            told = isinstance(error, AssertionError)
+            found = " ".join(str(error).split())[:300] if told else f"it raised {reason_of(error)}"
+            raise PluginError(
+                f"it breaks the contract of a {kind}: {promise_of(check)} But {found} "
+                f"(check {check.__name__})."
+            ) from error
+
+
+def promise_of(check: Callable[..., object]) -> str:
+    """Return what a check is about: the first line of its docstring."""
+    return (check.__doc__ or check.__name__).strip().splitlines()[0]

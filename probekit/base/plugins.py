@@ -1,0 +1,399 @@
+"""Registries that third parties add to, through one door: a call, or an entry point.
+
+What is added by a call lives as long as the process, and is carried to its workers; the entry
+points of installed packages are read when a registry is asked, and imported when one of them is
+used. Either way the contract is checked at the door, once.
+"""
+
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
+from typing import Any, Self, TypeVar, cast
+
+from probekit.base.notices import warn_once
+from probekit.base.source_hash import import_path, source_hash
+from probekit.errors import PluginError, UnknownNameError, reason_of
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+GROUP = "probekit.plugins"
+"""The group of entry points; each is called KIND.NAME, as ``head.mine``."""
+
+KINDS = ("head", "decoder", "normalization", "fitter", "metric", "task")
+"""What can be added."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginOrigin:
+    """Where a plug-in is from, and which version of it that is: what records and saved heads keep.
+
+    Attributes:
+        path: ``module:name`` of the class or function.
+        code: what tells its code from an earlier or later one: ``version 2`` as it was registered,
+            else the hash of its source.
+        package: the package that offers it, if one does, with its version: ``probekit-mine 0.1.0``.
+    """
+
+    path: str
+    code: str
+    package: str = ""
+
+    @classmethod
+    def of(cls, value: Any, *, version: str | None = None, package: str = "") -> Self:
+        """Return the origin of a plug-in.
+
+        Raises:
+            PluginError: its source cannot be found, and nothing else tells its version.
+        """
+        code = f"version {version}" if version is not None else source_hash(value)
+        if code is None and not package:
+            raise PluginError(
+                f"{import_path(value)}: its source cannot be found, which tells a changed class "
+                'from the one of an earlier run; say its version when you register it: version="1".'
+            )
+        return cls(path=import_path(value), code=code or "", package=package)
+
+    def to_json(self) -> dict[str, str]:
+        """Return what there is, as text by name."""
+        return {name: text for name, text in vars(self).items() if text}
+
+    def missing(self, kind: str, name: str, reason: str) -> str:
+        """Return what to do where the plug-in is not there."""
+        module, _, attribute = self.path.partition(":")
+        if self.package:
+            wanted = self.package.replace(" ", "==")
+            return (
+                f"unknown {kind} {name!r}: it is of the package {self.package}, which is not "
+                f"installed here ({reason}). Run: pip install {wanted}"
+            )
+        if module == "__main__":
+            return (
+                f"unknown {kind} {name!r}: it is {attribute} of a notebook or script, which is not "
+                f"known here. Put it into a module that can be imported, or define it and call "
+                f"probekit.register_{kind}({name!r}, {attribute}) first."
+            )
+        return (
+            f"unknown {kind} {name!r}: it is {attribute} of the module {module}, which cannot be "
+            f"loaded here ({reason}). Put the folder of that module on PYTHONPATH, or call "
+            f"probekit.register_{kind}({name!r}, ...) first."
+        )
+
+
+class _Plugin(ABC):
+    """Something that was added, not yet admitted."""
+
+    checked = False
+    """Whether it passed its contract in another process."""
+
+    @abstractmethod
+    def load(self) -> tuple[Any, PluginOrigin]:
+        """Return the plug-in as it was given, and its origin.
+
+        Raises:
+            PluginError: it cannot be imported.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class _Given(_Plugin):
+    """What a call added in this process, or in the one that started it."""
+
+    value: Any = field(repr=False)
+    origin: PluginOrigin
+    checked: bool = False
+
+    def load(self) -> tuple[Any, PluginOrigin]:
+        return self.value, self.origin
+
+
+@dataclass(frozen=True, eq=False)
+class _Offered(_Plugin):
+    """What installed packages offer under one name; more than one of them is a mistake."""
+
+    points: tuple[EntryPoint, ...]
+
+    def load(self) -> tuple[Any, PluginOrigin]:
+        if len(self.points) > 1:
+            names = " and ".join(sorted(map(_package, self.points)))
+            raise PluginError(f"{names} offer it both; uninstall one of them.")
+        (point,) = self.points
+        try:
+            value = point.load()
+        except Exception as error:  # whatever a foreign package does when it is imported
+            raise PluginError(
+                f"the package {_package(point)} offers it as {point.value}, which cannot be "
+                f"imported ({reason_of(error)}); update or uninstall that package."
+            ) from error
+        return value, PluginOrigin.of(value, package=_package(point))
+
+
+_GIVEN: dict[str, dict[str, _Given]] = {kind: {} for kind in KINDS}
+"""What calls added, by kind and name."""
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown package"
+
+
+@lru_cache(maxsize=1)
+def _offers() -> Mapping[str, Mapping[str, _Offered]]:
+    """Return what installed packages offer, by kind and name; nothing is imported."""
+    found: dict[str, dict[str, _Offered]] = {kind: {} for kind in KINDS}
+    for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, _package(one))):
+        kind, _, name = point.name.partition(".")
+        if kind not in found or not _NAME.fullmatch(name):
+            logger.warning(
+                "the package %s has an entry point %r in the group %s, which is left out: expected "
+                "KIND.NAME, where KIND is one of %s.",
+                *(_package(point), point.name, GROUP, ", ".join(KINDS)),
+            )
+            continue
+        before = found[kind][name].points if name in found[kind] else ()
+        found[kind][name] = _Offered((*before, point))
+    return found
+
+
+class Registry(Mapping[str, T]):
+    """Plug-ins of one kind by name: probekit's own, in their order, then those that were added.
+
+    To look up one of probekit's own costs nothing more than that; names alone import nothing.
+    """
+
+    def __init__(
+        self, kind: str, own: Mapping[str, T], *, admit: str, reserved: Sequence[str] = ()
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            kind: one of ``KINDS``.
+            own: probekit's own.
+            admit: the door, as ``module:function``: a function of name, plug-in and whether its
+                contract is known to hold, that checks it and returns what the registry is to hold.
+            reserved: names that mean something else.
+        """
+        assert kind in KINDS
+        self.kind = kind
+        self._own, self._door, self._reserved = own, admit, frozenset(reserved)
+        self._admitted: dict[_Plugin, tuple[T, PluginOrigin]] = {}
+        self._refused: dict[_Plugin, str] = {}
+
+    def __getitem__(self, name: str) -> T:
+        """Return a plug-in, imported and checked.
+
+        Raises:
+            KeyError: there is none of this name.
+            PluginError: it cannot be imported, or breaks its contract.
+        """
+        added = self._added()
+        return self._own[name] if name in self._own else self._admit(name, added[name])[0]
+
+    def __contains__(self, name: object) -> bool:
+        """Say whether a name is known; what is behind it may turn out to be broken."""
+        return name in self._own or name in self._added()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names, without those that turned out to be broken."""
+        yield from self._own
+        yield from (name for name, one in self._added().items() if one not in self._refused)
+
+    def __len__(self) -> int:
+        """Return how many names there are."""
+        return sum(1 for _ in self)
+
+    def items(self) -> ItemsView[str, T]:
+        """Return names and plug-ins; those that are broken are left out, with a warning."""
+        return self._sound().items()
+
+    def values(self) -> ValuesView[T]:
+        """Return the plug-ins; those that are broken are left out, with a warning."""
+        return self._sound().values()
+
+    def _sound(self) -> dict[str, T]:
+        found = {}
+        for name in list(self):
+            try:
+                found[name] = self[name]
+            except PluginError as error:
+                warn_once(logger, "%s It is left out.", error)
+        return found
+
+    def register(
+        self, name: str, value: Any, *, version: str | None = None, made_by: Any = None
+    ) -> T:
+        """Add a plug-in for this process and its workers; the same one again takes its place.
+
+        Args:
+            name: as users type it.
+            value: the plug-in, as the kind's ``register_...`` takes it.
+            version: what tells it from an earlier one in keys of records; None is its source.
+            made_by: the class or function that it is all about; None is the plug-in itself.
+
+        Returns:
+            What the registry holds.
+
+        Raises:
+            PluginError: the name is taken or is none, or the plug-in breaks its contract.
+        """
+        about = value if made_by is None else made_by
+        self._check_name(name, import_path(about))
+        before = _GIVEN[self.kind].get(name)
+        if before is not None and before.value is value:
+            if before.origin == PluginOrigin.of(about, version=version):
+                return self._admit(name, before)[0]
+        try:
+            admitted = self._enter(name, value)
+            origin = PluginOrigin.of(about, version=version)
+        except PluginError as error:
+            raise PluginError(f"{self.kind} {name!r}: {error}") from error
+        plugin = _Given(value, origin)
+        self._admitted[plugin] = admitted, origin
+        _GIVEN[self.kind][name] = plugin
+        return admitted
+
+    def origin(self, name: str) -> PluginOrigin | None:
+        """Return where a plug-in is from; None of probekit's own."""
+        return None if name in self._own else self._admit(name, self._added()[name])[1]
+
+    def recall(self, name: str, origin: Mapping[str, str] | None) -> None:
+        """Make sure that a plug-in of a record or saved head is known: import it where it is not.
+
+        Args:
+            name: its name.
+            origin: the dict form of its `PluginOrigin`; None of probekit's own.
+
+        Raises:
+            UnknownNameError: it cannot be imported; the message says what to install.
+        """
+        if origin is None:
+            return
+        then = PluginOrigin(**{"code": "", **origin})
+        if name not in self:
+            try:
+                value = _imported(then.path)
+            except (ImportError, AttributeError) as error:
+                reason = reason_of(error)
+                raise UnknownNameError(then.missing(self.kind, name, reason)) from error
+            self.register(name, value)
+        now = self.origin(name)
+        if now is None or now.code != then.code:
+            warn_once(
+                logger,
+                "the %s %s (%s) has changed since: what it computes may not be what it was.",
+                *(self.kind, name, then.path),
+            )
+
+    def _added(self) -> dict[str, _Plugin]:
+        """Return what was added, by name: by calls, then by packages."""
+        found: dict[str, _Plugin] = dict(_GIVEN[self.kind])
+        for name, offered in _offers()[self.kind].items():
+            if name in self._own or name in self._reserved:
+                warn_once(
+                    logger,
+                    "the package %s offers a %s %r, which is probekit's own name: it is left out. "
+                    "The package must call it something else.",
+                    *(_package(offered.points[0]), self.kind, name),
+                )
+            else:
+                found.setdefault(name, offered)
+        return found
+
+    def _admit(self, name: str, plugin: _Plugin) -> tuple[T, PluginOrigin]:
+        """Return what the registry holds of a plug-in, and its origin."""
+        if plugin in self._refused:
+            raise PluginError(self._refused[plugin])
+        if plugin not in self._admitted:
+            origin = None
+            try:
+                value, origin = plugin.load()
+                self._admitted[plugin] = self._enter(name, value, plugin.checked), origin
+            except PluginError as error:
+                whose = f" of the package {origin.package}" if origin and origin.package else ""
+                self._refused[plugin] = f"{self.kind} {name!r}{whose}: {error}"
+                raise PluginError(self._refused[plugin]) from error
+        return self._admitted[plugin]
+
+    def _enter(self, name: str, value: Any, checked: bool = False) -> T:
+        """Return what the door makes of a plug-in."""
+        module, _, function = self._door.partition(":")
+        door: Callable[[str, Any, bool], T] = getattr(import_module(module), function)
+        return door(name, value, checked)
+
+    def _check_name(self, name: str, path: str) -> None:
+        """Refuse a name that is taken, or that nobody could type."""
+        if not _NAME.fullmatch(name):
+            raise PluginError(
+                f"{self.kind} {name!r}: a name begins with a letter or digit, and has letters, "
+                "digits, '.', '_' and '-' alone."
+            )
+        taken = f"{self.kind} {name!r} exists: it is "
+        if name in self._own or name in self._reserved:
+            raise PluginError(f"{taken}probekit's own. Register {path} as something else.")
+        given, offered = _GIVEN[self.kind].get(name), _offers()[self.kind].get(name)
+        if given is not None and given.origin.path != path:
+            raise PluginError(f"{taken}{given.origin.path}. Register {path} as something else.")
+        if offered is not None and path not in {one.value for one in offered.points}:
+            raise PluginError(
+                f"{taken}that of the package {_package(offered.points[0])}. Register {path} "
+                "as something else."
+            )
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return attrgetter(name)(import_module(module))
+
+
+def carried() -> bytes | None:
+    """Return what calls added in this process, for another one; None where there is nothing.
+
+    Classes of modules travel by their import path, those of a notebook or script by value.
+
+    Raises:
+        PluginError: a plug-in cannot be carried.
+    """
+    given = {kind: own for kind, own in _GIVEN.items() if own}
+    if not given:
+        return None
+    import cloudpickle
+
+    for kind, own in given.items():
+        for name, one in own.items():
+            try:
+                cloudpickle.dumps(one)
+            except Exception as error:  # whatever the class holds
+                raise PluginError(
+                    f"{kind} {name!r} ({one.origin.path}) cannot be sent to worker processes "
+                    f"({reason_of(error)}): put it into a module that can be imported, or give "
+                    "workers=1."
+                ) from error
+    return cast(bytes, cloudpickle.dumps(given))
+
+
+def take_over(load: bytes) -> None:
+    """Add what another process carried here, which checked it.
+
+    Raises:
+        PluginError: a plug-in's module cannot be imported here.
+    """
+    import pickle
+
+    try:
+        given = pickle.loads(load)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(
+            f"a plug-in that was registered cannot be imported by a worker ({reason_of(error)}): "
+            "put it into a module on PYTHONPATH, or give workers=1."
+        ) from error
+    for kind, own in given.items():
+        for name, one in own.items():
+            _GIVEN[kind].setdefault(name, _Given(one.value, one.origin, checked=True))

@@ -1,0 +1,101 @@
+"""The source of a plug-in as a hash, so that a run of a class that changed is another run."""
+
+import ast
+import inspect
+import linecache
+import sys
+import textwrap
+from collections.abc import Iterator
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+from probekit.base.fingerprint import digest_stream
+
+_PLAIN = (bool, int, float, str, bytes, type(None))
+"""Types of the constants whose values count."""
+
+
+def source_hash(value: Any) -> str | None:
+    """Return the sha256 over the source of a class, function or ``partial`` of one.
+
+    What it names of its own package, or notebook, counts as well, and so on from there: bases,
+    helpers and constants. What other packages define does not.
+
+    Returns:
+        None where no source is to be found (compiled code, or a class that ``exec`` made).
+    """
+    found: dict[str, str] = {}
+    try:
+        _collect(value, _root(value), found)
+    except (OSError, TypeError, SyntaxError):
+        return None
+    return digest_stream(f"{name}\n{text}".encode() for name, text in sorted(found.items()))
+
+
+def import_path(value: Any) -> str:
+    """Return where a plug-in is found again: ``module:name`` of a class or function.
+
+    Of an instance it is that of its class, of a ``partial`` that of its function.
+    """
+    if isinstance(value, partial):
+        return import_path(value.func)
+    named = value if isinstance(value, type | FunctionType) else type(value)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def _root(value: Any) -> str:
+    return import_path(value).partition(":")[0].partition(".")[0]
+
+
+def _collect(value: Any, root: str, found: dict[str, str]) -> None:
+    """Add the source of a value, and of all of its own package that it names."""
+    if isinstance(value, partial):
+        _collect(value.func, root, found)
+        found[f"{import_path(value)} given"] = repr((value.args, sorted(value.keywords.items())))
+        return
+    if not isinstance(value, type | FunctionType):
+        if " at 0x" in repr(value):  # which is another one in every process
+            raise TypeError(f"{value!r} does not say what it holds")
+        found[f"{import_path(value)} instance"] = repr(value)
+        value = type(value)
+    if import_path(value) in found:
+        return
+    text = textwrap.dedent(_source_of(value))
+    found[import_path(value)] = text
+    bases = value.__mro__[1:] if isinstance(value, type) else ()
+    for name, other in [*((base.__name__, base) for base in bases), *_named(value, text)]:
+        if isinstance(other, _PLAIN):
+            found[f"{value.__module__}:{name}"] = repr(other)
+        elif isinstance(other, type | FunctionType) and _root(other) == root:
+            _collect(other, root, found)
+
+
+def _named(value: type | FunctionType, text: str) -> Iterator[tuple[str, Any]]:
+    """Yield what a source names of its module, by name."""
+    if isinstance(value, FunctionType):
+        space = value.__globals__
+    else:
+        space = vars(sys.modules[value.__module__]) if value.__module__ in sys.modules else {}
+    names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    yield from ((name, space[name]) for name in sorted(names & space.keys()))
+
+
+def _source_of(value: type | FunctionType) -> str:
+    """Return the source of a class or function; OSError or TypeError where there is none.
+
+    Of a class in a notebook `inspect` knows no file: its methods know the cell that it is in.
+    """
+    try:
+        return inspect.getsource(value)
+    except (OSError, TypeError):
+        if not isinstance(value, type):
+            raise
+    methods = [one for one in vars(value).values() if isinstance(one, FunctionType)]
+    cells = {one.__code__.co_filename for one in methods}
+    for cell in sorted(cells):
+        lines = "".join(linecache.getlines(cell))
+        for node in ast.walk(ast.parse(lines)):
+            if isinstance(node, ast.ClassDef) and node.name == value.__name__:
+                return ast.get_source_segment(lines, node) or ""
+    raise OSError(f"no source of {value.__qualname__}")

@@ -1,0 +1,213 @@
+"""The contract of metrics as checks, and the door through which those of third parties come in."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64, Shaped
+
+from probekit.base.contract_checks import Check, demand, refuses, run_checks
+from probekit.errors import OptionError, PluginError
+from probekit.metrics.contract import Metric
+from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
+from probekit.metrics.row_scores import ROW_SCORES
+
+TAGS = ("O", "B-PER", "I-PER", "B-LOC")
+LENGTHS = (3, 0, 5, 1, 12)
+"""Rows of each example; the second one has none."""
+ROWS = sum(LENGTHS)
+OFFSETS = np.cumsum([0, *LENGTHS])
+
+_CONSUMED = ("classes", "values", "losses", "probabilities")
+
+Predictions = Shaped[np.ndarray, " rows"]
+
+
+def random_row_scores(n: int, seed: int, unseen: float = 0.2) -> Predictions:
+    """Return what random probabilities of three classes score, some on a class that is unseen."""
+    rng = np.random.default_rng(seed)
+    p, gold = rng.dirichlet(np.ones(3), n), rng.integers(0, 3, n)
+    new = rng.random(n) < unseen
+    found = np.empty(n, ROW_SCORES)
+    found["right"] = (p.argmax(1) == gold) & ~new
+    found["confidence"] = p.max(1)
+    found["loss"] = np.where(new, np.nan, -np.log(p[np.arange(n), gold]))
+    one_hot = np.eye(3)[gold] * ~new[:, None]
+    found["brier"] = np.square(p - one_hot).sum(1) + new
+    return found
+
+
+def sample_case(metric: type[Metric], seed: int) -> tuple[AnyGold, Predictions]:
+    """Return a gold side and random predictions; of two classes where a metric takes no more."""
+    rng = np.random.default_rng(seed)
+    if metric.consumes == "values":
+        gold = ValueGold(rng.integers(0, 6, ROWS) / 2, OFFSETS)  # with ties, on either side
+        return gold, rng.integers(0, 9, ROWS) / 3
+    if metric.consumes == "losses":
+        return LossGold(ROWS, OFFSETS), rng.exponential(size=ROWS)
+    if metric.consumes == "probabilities":
+        return LossGold(ROWS, OFFSETS), random_row_scores(ROWS, seed)
+    names = TAGS if _takes(metric, TAGS) else ("0", "1")
+    labels = [[names[i] for i in rng.integers(0, len(names), n)] for n in LENGTHS]
+    return encode_gold(labels, names), rng.integers(0, len(names), ROWS)
+
+
+def _takes(metric: type[Metric], names: tuple[str, ...]) -> bool:
+    try:
+        metric(encode_gold([names], names))
+    except OptionError:
+        return False
+    return True
+
+
+def best_prediction(gold: AnyGold, metric: type[Metric]) -> Predictions:
+    """Return the predictions that are all right."""
+    if metric.consumes == "probabilities":
+        sure = np.zeros(ROWS, ROW_SCORES)
+        sure["right"] = sure["confidence"] = 1
+        return sure
+    if isinstance(gold, LossGold):
+        return np.zeros(gold.n_rows)
+    return gold.ids if isinstance(gold, Gold) else gold.values
+
+
+def drawn(gold: AnyGold, examples: Int64[np.ndarray, " drawn"]) -> tuple[AnyGold, Any]:
+    """Return the gold side of some examples, each as often as it is named, and their rows."""
+    rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in examples])
+    bounds = np.cumsum([0, *(LENGTHS[e] for e in examples)])
+    if isinstance(gold, Gold):
+        return Gold(gold.ids[rows], bounds, gold.names), rows
+    if isinstance(gold, ValueGold):
+        return ValueGold(gold.values[rows], bounds), rows
+    return LossGold(len(rows), bounds), rows
+
+
+def describes_itself(metric: type[Metric]) -> None:
+    """It says its name, text and summary, and what it scores."""
+    for what in ("name", "text", "summary"):
+        text = getattr(metric, what)
+        demand(isinstance(text, str) and bool(text), f"its {what} is {text!r}")
+    one_of = ", ".join(_CONSUMED)
+    demand(metric.consumes in _CONSUMED, f"consumes is {metric.consumes!r}, none of {one_of}")
+
+
+def prefers_what_is_right(metric: type[Metric]) -> None:
+    """Predictions that are all right score better than random ones, as its scale says."""
+    for seed in range(5):
+        gold, predicted = sample_case(metric, seed)
+        scorer = metric(gold)
+        best = scorer.score(best_prediction(gold, metric))[metric.name]
+        other = scorer.score(predicted)[metric.name]
+        better = metric.scale.sign * best > metric.scale.sign * other
+        demand(better, f"all right scores {best:g}, random predictions {other:g}")
+
+
+def puts_its_score_first(metric: type[Metric]) -> None:
+    """Scores are finite floats, the main one first, under its name; the judge's are the same."""
+    for seed in range(5):
+        gold, predicted = sample_case(metric, seed)
+        scores = metric(gold).score(predicted)
+        first = next(iter(scores), None)
+        demand(first == metric.name, f"the first score is {first!r}, its name {metric.name!r}")
+        plain = all(type(one) is float and math.isfinite(one) for one in scores.values())
+        demand(plain, f"scores are {scores}")
+        demand(scores == metric(gold).judge(predicted), "score and judge differ")
+
+
+def keeps_no_state(metric: type[Metric]) -> None:
+    """The same predictions score the same, whatever was scored between."""
+    gold, predicted = sample_case(metric, 1)
+    scorer = metric(gold)
+    first = scorer.score(predicted)
+    scorer.score(best_prediction(gold, metric))
+    demand(scorer.score(predicted) == first, "the score changed")
+
+
+def refuses_what_does_not_fit(metric: type[Metric]) -> None:
+    """Too few predictions, classes without a name and gold of another kind are refused."""
+    gold, predicted = sample_case(metric, 0)
+    refuses(lambda: metric(gold).score(predicted[1:]), OptionError, "a row without a prediction")
+    if isinstance(gold, Gold):
+        for bad in (-1, len(gold.names)):
+            odd = predicted.copy()
+            odd[0] = bad
+            refuses(lambda odd=odd: metric(gold).score(odd), OptionError, f"class {bad}")  # type: ignore[misc]
+    others = encode_gold([TAGS], TAGS), ValueGold(np.ones(1), np.array([0, 1])), LossGold(1)
+    for other in others:
+        if type(other) is not type(gold):
+            refuses(lambda other=other: metric(other), OptionError, type(other).__name__)  # type: ignore[misc]
+
+
+def counts_unseen_labels_as_errors(metric: type[Metric]) -> None:
+    """A label that train does not have can be predicted by no head, and counts as an error."""
+    if metric.consumes != "classes" or not _takes(metric, TAGS):
+        return
+    scorer = metric(encode_gold([["B-PER", "B-NEW", "B-LOC"]], TAGS))
+    wrong, right = (scorer.score(np.array([1, one, 3]))[metric.name] for one in (1, 4))
+    better = metric.scale.sign * right > metric.scale.sign * wrong
+    demand(better, f"missed it scores {wrong:g}, else {right:g}")
+
+
+def resamples_as_it_scores(metric: type[Metric]) -> None:
+    """Scores of resamples are those of the examples that were drawn; without rows, finite."""
+    n, rng = len(LENGTHS), np.random.default_rng(3)
+    gold, predicted = sample_case(metric, 2)
+    resample = metric(gold).resampler(predicted)
+    (once,) = resample(np.ones((1, n)))
+    whole = metric(gold).score(predicted)[metric.name]
+    demand(math.isclose(once, whole, rel_tol=1e-9), f"each once scores {once}, all {whole}")
+    for _ in range(10):
+        chosen = np.append(rng.integers(0, n, n - 1), 4)  # with a long one, so that there are rows
+        own, rows = drawn(gold, chosen)
+        expected = metric(own).score(predicted[rows])[metric.name]
+        (found,) = resample(np.bincount(chosen, minlength=n)[None].astype(np.float64))
+        close = math.isclose(found, expected, rel_tol=1e-6, abs_tol=1e-9)
+        demand(close, f"examples {chosen.tolist()} score {found}, by themselves {expected}")
+    only = np.zeros((2, n))
+    only[0, 1] = only[1, 3] = 5  # no row, and one
+    demand(
+        bool(np.isfinite(resample(only)).all()), "a sample without rows, or of one, is not finite"
+    )
+
+
+def leaves_out_examples(metric: type[Metric]) -> None:
+    """The scores without each example are those of the others."""
+    gold, predicted = sample_case(metric, 5)
+    found = metric(gold).left_out(predicted)
+    for left in range(len(LENGTHS)):
+        own, rows = drawn(gold, np.delete(np.arange(len(LENGTHS)), left))
+        expected = metric(own).score(predicted[rows])[metric.name]
+        close = math.isclose(found[left], expected, rel_tol=1e-6, abs_tol=1e-9)
+        demand(close, f"without example {left} it scores {found[left]}, the others {expected}")
+
+
+METRIC_CHECKS: tuple[Check[type[Metric]], ...] = (
+    describes_itself, prefers_what_is_right, puts_its_score_first, keeps_no_state,
+    refuses_what_does_not_fit, counts_unseen_labels_as_errors, resamples_as_it_scores,
+    leaves_out_examples,
+)  # fmt: skip
+"""What holds for every metric."""
+
+
+def check_metric(metric: type[Metric]) -> None:
+    """Check a metric against its contract.
+
+    Raises:
+        PluginError: it breaks the contract; the message has the promise and what it did.
+    """
+    run_checks("metric", metric, METRIC_CHECKS)
+
+
+def admit_metric(name: str, metric: Any, checked: bool) -> type[Metric]:
+    """Return a metric that is added, once its contract holds.
+
+    Raises:
+        PluginError: it is none, is called otherwise, or breaks the contract.
+    """
+    if not (isinstance(metric, type) and issubclass(metric, Metric)):
+        raise PluginError(f"expected a class that derives from Metric; found {metric!r}.")
+    if (said := vars(metric).get("name")) != name:
+        raise PluginError(f"the class says name = {said!r}; say {name!r}.")
+    if not checked:
+        check_metric(metric)
+    return metric

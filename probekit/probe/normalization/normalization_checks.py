@@ -1,0 +1,155 @@
+"""The contract of normalisations as checks, and the door through which other people's come in."""
+
+import json
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from probekit.base.contract_checks import Check, demand, run_checks
+from probekit.errors import PluginError
+from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.normalization.contract import Normalization, RowFacts
+
+LAYERS, DIM, ROWS = (0, 2, 3), 8, 50
+"""Of the rows that checks fit on; layer 3 is stored behind the model's final norm."""
+
+MASSIVE = 29_303.0
+"""The largest state of a decoder's first token (SmolLM2-135M)."""
+
+
+def sample_rows(
+    dtype: torch.dtype = torch.float32, scale: float = 3.0, shift: float = 5.0
+) -> Tensor:
+    """Return rows of shape (rows, layers, dim), layer-major in memory."""
+    z = torch.randn(len(LAYERS), ROWS, DIM, generator=torch.Generator().manual_seed(0))
+    return (z * scale + shift).to(dtype).transpose(0, 1)
+
+
+def sample_final_norm(kind: Literal["layernorm", "rmsnorm"] = "rmsnorm") -> FinalNorm:
+    """Return a model's final norm."""
+    generator = torch.Generator().manual_seed(1)
+    weight, bias = torch.rand(2, DIM, generator=generator)
+    return FinalNorm(kind=kind, weight=weight, bias=bias if kind == "layernorm" else None, eps=1e-6)
+
+
+def fit(
+    kind: type[Normalization], z: Tensor | None = None, normed_layer: int | None = 3
+) -> Normalization:
+    """Return a normalisation that is fitted on rows in uneven blocks."""
+    blocks = torch.split(sample_rows() if z is None else z, 13)
+    return kind.fit(
+        blocks, LAYERS, RowFacts(final_norm=sample_final_norm(), normed_layer=normed_layer)
+    )
+
+
+def _rebuilt(kind: type[Normalization], like: Normalization, value: Any) -> Normalization:
+    other = kind.from_json(value, like.layers, DIM)
+    other.load_state_dict(like.state_dict())
+    return other
+
+
+def is_of_its_layers(kind: type[Normalization]) -> None:
+    """Fitted, it has its name and the layers that it was fitted for."""
+    fitted = fit(kind)
+    demand(fitted.name == kind.name and bool(kind.name), f"its name is {fitted.name!r}")
+    demand(fitted.layers == LAYERS, f"its layers are {fitted.layers}, fitted for {LAYERS}")
+
+
+def keeps_shape_and_memory(kind: type[Normalization]) -> None:
+    """It returns rows of the same shape, layer-major in memory, and does not write to its input."""
+    z = sample_rows()
+    out = fit(kind)(z)
+    demand(out.shape == z.shape, f"shape {tuple(z.shape)} became {tuple(out.shape)}")
+    demand(out.transpose(0, 1).is_contiguous(), "out.transpose(0, 1) is not contiguous")
+    demand(torch.equal(z, sample_rows()), "the rows that it was given changed")
+
+
+def has_no_parameters(kind: type[Normalization]) -> None:
+    """Its numbers are buffers: it has no parameters."""
+    names = [name for name, _ in fit(kind).named_parameters()]
+    demand(not names, f"it has {', '.join(names)}")
+
+
+def is_saved_and_loaded(kind: type[Normalization]) -> None:
+    """Its dict form is JSON with its name; with the state dict it rebuilds it."""
+    fitted = fit(kind)
+    value = json.loads(json.dumps(fitted.to_json()))
+    demand(value.get("name") == kind.name, f"its dict form says name {value.get('name')!r}")
+    same = torch.equal(_rebuilt(kind, fitted, value)(sample_rows()), fitted(sample_rows()))
+    demand(same, "rebuilt, it computes something else")
+
+
+def learns_only_if_it_says_so(kind: type[Normalization]) -> None:
+    """If it is ``fitted``, name and tensors rebuild it; if not, rows do not change what it does."""
+    if kind.fitted:
+        fitted = fit(kind)
+        other = _rebuilt(kind, fitted, {"name": kind.name})
+        demand(torch.equal(other(sample_rows()), fitted(sample_rows())), "rebuilt, it differs")
+        return
+    few, all_ = fit(kind, sample_rows()[:20]), fit(kind)
+    demand(few.state_dict().keys() == all_.state_dict().keys(), "its tensors depend on rows")
+    demand(torch.equal(few(sample_rows()), all_(sample_rows())), "what it does depends on rows")
+
+
+def is_cut_to_layers(kind: type[Normalization]) -> None:
+    """The part of some layers treats them as the whole does, and leaves the whole as it is."""
+    fitted, z = fit(kind), sample_rows()
+    whole = fitted(z)
+    for layers in (LAYERS, LAYERS[1:], LAYERS[:2], (0, 3), (2,)):
+        places = [LAYERS.index(layer) for layer in layers]
+        part, own = fitted.cut(layers), z.transpose(0, 1)[places].transpose(0, 1)
+        demand(part.layers == layers, f"the part of layers {layers} is of {part.layers}")
+        demand(torch.equal(part(own), whole[:, places]), f"the part of layers {layers} differs")
+        again = _rebuilt(kind, part, part.to_json())
+        demand(torch.equal(again(own), part(own)), f"the part of layers {layers}, saved, differs")
+    demand(fitted.layers == LAYERS and torch.equal(fitted(z), whole), "cut changed the whole")
+
+
+def widens_half_precision(kind: type[Normalization]) -> None:
+    """Rows in half precision become float32, unless it changes nothing."""
+    for dtype in (torch.float16, torch.bfloat16):
+        z = sample_rows(dtype)
+        out, wide = fit(kind, z)(z), fit(kind, z)(z.float())
+        demand(out.dtype == torch.float32 or out is z, f"{dtype} rows became {out.dtype}")
+        demand(torch.equal(out, wide.to(out.dtype)), f"{dtype} rows are not widened first")
+
+
+def stands_massive_activations(kind: type[Normalization]) -> None:
+    """A channel near 30,000 in float16 gives finite rows."""
+    z = sample_rows(torch.float16)
+    z[::7, 1, 2] = MASSIVE
+    demand(bool(fit(kind, z)(z).isfinite().all()), "a value is not finite")
+
+
+NORMALIZATION_CHECKS: tuple[Check[type[Normalization]], ...] = (
+    is_of_its_layers, keeps_shape_and_memory, has_no_parameters, is_saved_and_loaded,
+    learns_only_if_it_says_so, is_cut_to_layers, widens_half_precision, stands_massive_activations,
+)  # fmt: skip
+"""What holds for every normalisation."""
+
+
+def check_normalization(normalization: type[Normalization]) -> None:
+    """Check a normalisation against its contract.
+
+    Raises:
+        PluginError: it breaks the contract; the message has the promise and what it did.
+    """
+    run_checks("normalization", normalization, NORMALIZATION_CHECKS)
+
+
+def admit_normalization(name: str, normalization: Any, checked: bool) -> type[Normalization]:
+    """Return a normalisation that is added, once its contract holds.
+
+    Raises:
+        PluginError: it is none, is called otherwise, or breaks the contract.
+    """
+    if not (isinstance(normalization, type) and issubclass(normalization, Normalization)):
+        raise PluginError(
+            f"expected a class that derives from Normalization; found {normalization!r}."
+        )
+    if (said := vars(normalization).get("name")) != name:
+        raise PluginError(f"the class says name = {said!r}; say {name!r}.")
+    if not checked:
+        check_normalization(normalization)
+    return normalization

@@ -36,6 +36,7 @@ from .results.overthinking import early_exit as early_exit
 from .results.overthinking import expected_layers as expected_layers
 from .results.overthinking import overthinking as overthinking
 from .results.predictions import read_predicted as read_predicted
+from .results.trackers import register_tracker as register_tracker
 from .tasks import register_task as register_task
 from .train.baselines import run_baselines as run_baselines
 from .train.saved.direction_files import write_directions as write_directions

@@ -21,6 +21,7 @@ from probekit.probe.fitters import FITTERS
 from probekit.probe.fitters.contract import Fitter
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.normalization.contract import Normalization
+from probekit.results.trackers import TRACKERS, Tracker, TrackerSpec
 from probekit.tasks import TASKS, get_task
 from probekit.tasks.corpora.demo_ner import demo_ner
 from probekit.tasks.task import Task
@@ -98,6 +99,39 @@ class Uphill(Sgd):
         return torch.optim.SGD(groups, maximize=True)
 
 
+class Notes(Tracker):
+    """It notes everything."""
+
+    seen: ClassVar[list] = []
+
+    def start(self, name, record, options):
+        self.seen.append(record.key)
+
+    def log(self, values, step):
+        self.seen.append(values)
+
+    def finish(self, scores):
+        self.seen.append(scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notebook(TrackerSpec):
+    """It opens them."""
+
+    name: ClassVar[str] = "notebook"
+    summary: ClassVar[str] = "a list"
+
+    def open(self, out):
+        return Notes()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Talkative(Notebook):
+    """It logs curves."""
+
+    curves: bool = True
+
+
 def news() -> Task:
     """Return the corpus of the demo under another name."""
     found = demo_ner()
@@ -115,8 +149,11 @@ CASES = {
     "metric": (Right, Wrong, "all right scores 0, random predictions"),
     "fitter": (Sgd, Uphill, "20 steps down x"),
     "task": (news, unnamed, "it is called 'demo-ner', and typed 'news'"),
+    "tracker": (Notebook, Talkative, "it logs curves unless told not to"),
 }
-REGISTRIES = {one.kind: one for one in (DECODERS, NORMALIZATIONS, METRICS, FITTERS, TASKS)}
+REGISTRIES = {
+    one.kind: one for one in (DECODERS, NORMALIZATIONS, METRICS, FITTERS, TASKS, TRACKERS)
+}
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +177,7 @@ def test_one_passes_and_one_is_told_what_it_did(kind):
             REGISTRIES[kind].register("odd", odd)
 
 
-@pytest.mark.parametrize("kind", ["decoder", "normalization", "metric", "fitter"])
+@pytest.mark.parametrize("kind", ["decoder", "normalization", "metric", "fitter", "tracker"])
 def test_the_name_is_that_of_the_class(kind):
     with pytest.raises(PluginError, match=r"the class says name = '\w+'; say 'other'"):
         getattr(probekit, f"register_{kind}")("other", CASES[kind][0])
@@ -166,6 +203,23 @@ def test_contract_of_a_task_with_its_files(tmp_path):
     for split in news().splits:
         (tmp_path / f"{split}.conll").write_text("Rome B-LOC\n\n", "utf-8")
     testing.check_task(lambda: get_task(str(tmp_path)))
+
+
+@pytest.mark.parametrize("check", testing.TRACKER_CHECKS, ids=lambda check: check.__name__)
+def test_contract_of_a_tracker(check):
+    check(TRACKERS["tensorboard"])
+
+
+def test_a_tracker_of_ones_own_is_shown_runs(tmp_path):
+    probekit.register_tracker("notebook", Notebook)
+    Notes.seen.clear()
+    location = Location(cache=plant_all(tmp_path / "cache"))
+    spec = TrainSpec(model=MODEL, task=TASK, head="last")
+    options = {"out": tmp_path / "runs.jsonl", "location": location, "track": "notebook"}
+    (record,) = probekit.sweep([spec], **options)
+    key, logged, scores = Notes.seen
+    assert key == record.key
+    assert logged == scores and scores[f"dev/{record.metric}"] == record.eval_score
 
 
 def test_a_run_of_nothing_but_plug_ins(tmp_path):

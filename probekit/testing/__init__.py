@@ -12,6 +12,7 @@ from probekit.probe.normalization.normalization_checks import (
     NORMALIZATION_CHECKS,
     check_normalization,
 )
+from probekit.results.trackers.tracker_checks import TRACKER_CHECKS, check_tracker
 from probekit.tasks.task_checks import TASK_CHECKS, check_task
 
 __all__ = [
@@ -21,10 +22,12 @@ __all__ = [
     "METRIC_CHECKS",
     "NORMALIZATION_CHECKS",
     "TASK_CHECKS",
+    "TRACKER_CHECKS",
     "check_decoder",
     "check_fitter",
     "check_head",
     "check_metric",
     "check_normalization",
     "check_task",
+    "check_tracker",
 ]

@@ -1,7 +1,7 @@
 """Contracts as checks: functions that a plug-in passes, or that say what it did instead."""
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from probekit.errors import PluginError, reason_of
 
@@ -69,6 +69,17 @@ def run_checks(kind: str, plugin: T, checks: Iterable[Check[T]]) -> None:
                 f"it breaks the contract of a {kind}: {promise_of(check)} But {found} "
                 f"(check {check.__name__})."
             ) from error
+
+
+def check_name(plugin: type[Any], name: str) -> None:
+    """Refuse a class that says another name than it is added under.
+
+    Raises:
+        PluginError: it does.
+    """
+    said = next((vars(one)["name"] for one in plugin.__mro__ if "name" in vars(one)), None)
+    if said != name:
+        raise PluginError(f"the class says name = {said!r}; say {name!r}.")
 
 
 def promise_of(check: Callable[..., object]) -> str:

@@ -247,9 +247,9 @@ class Registry(Mapping[str, T]):
         about = value if made_by is None else made_by
         self._check_name(name, import_path(about))
         before = _GIVEN[self.kind].get(name)
-        if before is not None and before.value is value:
-            if before.origin == PluginOrigin.of(about, version=version):
-                return self._admit(name, before)[0]
+        same = before if before is not None and before.value is value else None
+        if same is not None and same.origin == PluginOrigin.of(about, version=version):
+            return self._admit(name, same)[0]
         try:
             admitted = self._enter(name, value)
             origin = PluginOrigin.of(about, version=version)

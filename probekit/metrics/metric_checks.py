@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from probekit.base.contract_checks import Check, demand, refuses, run_checks
+from probekit.base.contract_checks import Check, check_name, demand, refuses, run_checks
 from probekit.errors import OptionError, PluginError
 from probekit.metrics.contract import Metric
 from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
@@ -206,8 +206,7 @@ def admit_metric(name: str, metric: Any, checked: bool) -> type[Metric]:
     """
     if not (isinstance(metric, type) and issubclass(metric, Metric)):
         raise PluginError(f"expected a class that derives from Metric; found {metric!r}.")
-    if (said := vars(metric).get("name")) != name:
-        raise PluginError(f"the class says name = {said!r}; say {name!r}.")
+    check_name(metric, name)
     if not checked:
         check_metric(metric)
     return metric

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probekit.base.contract_checks import Check, demand, refuses, run_checks
+from probekit.base.contract_checks import Check, check_name, demand, refuses, run_checks
 from probekit.base.kinds import KINDS
 from probekit.base.registry import revive
 from probekit.errors import OptionError, PluginError
@@ -278,8 +278,7 @@ def admit_decoder(name: str, decoder: Any, checked: bool) -> type[DecoderSpec]:
     """
     if not (isinstance(decoder, type) and issubclass(decoder, DecoderSpec)):
         raise PluginError(f"expected a class that derives from DecoderSpec; found {decoder!r}.")
-    if vars(decoder).get("name") != name:
-        raise PluginError(f"the class says name = {vars(decoder).get('name')!r}; say {name!r}.")
+    check_name(decoder, name)
     if not checked:
         check_decoder(decoder)
     return decoder

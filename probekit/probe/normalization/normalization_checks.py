@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from probekit.base.contract_checks import Check, demand, run_checks
+from probekit.base.contract_checks import Check, check_name, demand, run_checks
 from probekit.errors import PluginError
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.normalization.contract import Normalization, RowFacts
@@ -148,8 +148,7 @@ def admit_normalization(name: str, normalization: Any, checked: bool) -> type[No
         raise PluginError(
             f"expected a class that derives from Normalization; found {normalization!r}."
         )
-    if (said := vars(normalization).get("name")) != name:
-        raise PluginError(f"the class says name = {said!r}; say {name!r}.")
+    check_name(normalization, name)
     if not checked:
         check_normalization(normalization)
     return normalization

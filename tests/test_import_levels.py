@@ -13,7 +13,7 @@ LEVELS = [
     {"base", "metrics"},
     {"tasks", "store", "probe", "engines"},
     {"data", "results"},
-    {"backbone", "plots"},
+    {"backbone", "page", "plots"},
     {"features"},
     {"extraction", "measures", "train"},
     {"train.saved"},

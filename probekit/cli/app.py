@@ -19,8 +19,9 @@ from probekit.cli import (
     extract,
     geometry,
     overthinking,
+    page,
     predict,
-    report,
+    record_reading,
     train,
 )
 from probekit.cli.messages import end_messages, start_messages
@@ -120,7 +121,8 @@ def _configure(
 
 for _command in (
     *(extract.extract, train.train, train.sweep, train.depth, predict.predict),
-    *(report.plot, report.table, report.compare, geometry.geometry, overthinking.overthinking),
+    *(record_reading.plot, record_reading.table, record_reading.compare, page.report),
+    *(geometry.geometry, overthinking.overthinking),
 ):
     app.command()(_command)
 app.command("exit")(overthinking.exit_early)

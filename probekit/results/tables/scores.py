@@ -170,10 +170,15 @@ def table(rows: Sequence[ScoreRow], style: Style = "text", also: Sequence[str] =
     Raises:
         UnknownNameError: there is no such style.
     """
-    columns = [*_option_columns(rows), *_result_columns(rows, also)]
+    columns = score_columns(rows, also)
     if style == "csv":
         columns += _said_columns(rows)
     return laid_out(columns, (row.to_json() for row in rows), style)
+
+
+def score_columns(rows: Sequence[ScoreRow], also: Sequence[str] = ()) -> list[Column]:
+    """Return the columns of a table of scores, as `table` lays them out."""
+    return [*_option_columns(rows), *_result_columns(rows, also)]
 
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from probekit.base.notices import human_bytes
 from probekit.errors import ProbekitError
-from probekit.page.rerun_commands import extract_command
+from probekit.page.rerun_commands import extract_command, model_source
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.wording import layers_text, model_text
@@ -92,7 +92,7 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     made = [one.manifest for one in found.values() if one.manifest is not None]
     return Found(
         entries=[*entries, *(_missing(first[key]) for key, folders in own.items() if not folders)],
-        sources={model: str(manifest.model_info["name"]) for model, manifest in manifests.items()},
+        sources={model: model_source(manifest) for model, manifest in manifests.items()},
         facts=_facts(records, models),
         commands=list(dict.fromkeys(extract_command(one, cache) for one in made)),
     )
@@ -173,7 +173,7 @@ def _model_text(manifest: Manifest) -> str:
     reads = "left to right" if manifest.causal else "both ways"
     parts = [
         f"{manifest.n_blocks} blocks of width {manifest.dim}, reads {reads}",
-        f"from {info['name']}" + (f" at {revision}" if revision else ""),
+        f"from {model_source(manifest)}" + (f" at {revision}" if revision else ""),
     ]
     return "; ".join(parts)
 

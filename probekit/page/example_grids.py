@@ -133,9 +133,9 @@ def example_grids(
 def _without_predictions(group: Sequence[Record]) -> str:
     again = "run `probekit depth` of the same model and task, which keeps them"
     if all(one.depth is None for one in group):
-        again += ", or the commands below again with --predictions"
+        again += ", or the commands above again with --predictions"
     else:
-        again = "run the commands below again with --predictions"
+        again = "run the commands above again with --predictions"
     count = f"its {len(group)} records" if len(group) > 1 else "its record"
     return f"{task_title(group[0])}: no predictions were kept by {count}; {again}."
 

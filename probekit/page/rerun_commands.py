@@ -71,7 +71,7 @@ def rerun_commands(
 def extract_command(manifest: Manifest, cache: Path) -> str:
     """Return the command that makes an entry, and those of the other splits, again."""
     asked = manifest.request
-    words = [manifest.model_info["name"], manifest.task, "--keep", ",".join(asked["keep"])]
+    words = [model_source(manifest), manifest.task, "--keep", ",".join(asked["keep"])]
     usual = {
         "format": "zarr",
         "dtype": "auto",
@@ -87,6 +87,11 @@ def extract_command(manifest: Manifest, cache: Path) -> str:
     for name, value in given.items():
         words += [] if value is None else [flag(name), str(value)]
     return shlex.join(["probekit", "extract", *words, *_root(cache)])
+
+
+def model_source(manifest: Manifest) -> str:
+    """Return what the model of an entry was called when it was extracted: an id, or a path."""
+    return str(manifest.model_info.get("name", manifest.model))
 
 
 def _root(cache: Path) -> list[str]:

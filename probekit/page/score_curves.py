@@ -1,13 +1,13 @@
 """Pictures of scores: by depth, and by how much of train was read."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from probekit.errors import RecordError
 from probekit.metrics import scale_of
 from probekit.page.page_figure import CURVE_COLUMNS, Cell, PageFigure, Section
-from probekit.results.comparison import best_depth
+from probekit.results.comparison import BestDepth, best_depth
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks_along, notes
 from probekit.results.summaries.grouping import grouped, series
@@ -39,7 +39,7 @@ def depth_figures(records: Sequence[Record], split: Scored | None) -> Iterator[P
     truncated = [record for record in records if record.depth is not None]
     for (*_, shots), group in grouped(truncated, [*TASK, "shots"]).items():
         more = {} if shots is None else {"shots": shots}
-        yield from _figure("depth", group, "depth", split, "depth (0 = emb)", more, _depth_marks)
+        yield from _figure("depth", group, "depth", split, "depth (0 = emb)", more)
 
 
 def amount_figures(records: Sequence[Record], split: Scored | None) -> Iterator[PageFigure]:
@@ -54,7 +54,7 @@ def amount_figures(records: Sequence[Record], split: Scored | None) -> Iterator[
         drawn = [record for record in records if getattr(record, along) is not None]
         for (*_, depth), group in grouped(drawn, [*TASK, "depth"]).items():
             more = {} if depth is None else {"depth": depth}
-            yield from _figure("amount", group, along, split, label, more, marks_along)
+            yield from _figure("amount", group, along, split, label, more)
 
 
 def _figure(
@@ -64,7 +64,6 @@ def _figure(
     split: Scored | None,
     label: str,
     more: Mapping[str, object],
-    marked: Callable[[Sequence[Record], Along], Marks],
 ) -> Iterator[PageFigure]:
     """Yield the picture of one task's curves; none where there is no curve, or no such score."""
     if len({getattr(record, along) for record in records}) < 2:
@@ -78,14 +77,16 @@ def _figure(
     rows: list[Sequence[Cell]] = []
     captions = notes(records)
     for name, members in series(records, given=[along]).items():
-        said = marked(members, along)
+        said: Marks = marks_along(members, along)
+        if along == "depth" and len(said) > 1:
+            best = best_depth(members)
+            said = _with_best(said, best)
+            captions.insert(0, f"{name}: {best.text}")
         factor = scale_of(metric).factor
         curve = score_curve(members, along, SCORE_OF[shown_split], name, factor)
         for x, point in curve.items():
             ends = (None, None) if point.half is None else (point.low, point.high)
             rows.append([name, x, point.mean, *ends, point.n, "; ".join(said.get(x, ()))])
-        if along == "depth" and len(curve) > 1:
-            captions.insert(0, f"{name}: {best_depth(members).text}")
     yield PageFigure(
         section=section,
         kind="curves",
@@ -97,12 +98,8 @@ def _figure(
     )
 
 
-def _depth_marks(members: Sequence[Record], along: Along) -> Marks:
-    """Return what is said of the depths of a curve: the best, those within noise, troubles."""
-    found = {depth: list(said) for depth, said in marks_along(members, along).items()}
-    if len(found) > 1:
-        best = best_depth(members)
-        for depth in best.within:
-            said = "best on dev" if depth == best.best else "within noise of the best"
-            found[depth].insert(0, said)
-    return found
+def _with_best(marks: Marks, best: BestDepth) -> Marks:
+    """Return what is said of depths, and first which is the best one or within noise of it."""
+    words = dict.fromkeys(best.within, "within noise of the best") | {best.best: "best on dev"}
+    first = {depth: [words[depth]] if depth in words else [] for depth in marks}
+    return {depth: [*first[depth], *said] for depth, said in marks.items()}

@@ -62,4 +62,4 @@ fillAsked();
 fillScores();
 fillFigures();
 fillNavigation();
-if (DATA.grids.length) new Examples(DATA.grids, DATA.sentences);
+const examples = DATA.grids.length ? new Examples(DATA.grids, DATA.sentences) : null;

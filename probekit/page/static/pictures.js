@@ -64,7 +64,7 @@ function drawCurves(figure, width) {
     marks.push(Plot.dot(best, { ...shared, r: 8, strokeWidth: 1.2 }));
   }
   marks.push(Plot.tip(rows, Plot.pointer({
-    x: "place", y: "y", title: (row) => pointText(figure, row), fill: "var(--ground)", stroke: "var(--faint)",
+    x: "place", y: "y", maxRadius: 80, title: (row) => pointText(figure, row), fill: "var(--ground)", stroke: "var(--faint)",
   })));
   const whole = places.every(([, x]) => Number.isInteger(x)) && places.length <= 26;
   const ticks = figure.log || whole ? places.map(([place]) => place) : undefined;

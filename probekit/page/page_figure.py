@@ -30,6 +30,8 @@ class PageFigure:
         log: whether x goes by doublings.
         dashed: curves that others are held against.
         points: curves of single points.
+        limits: the lowest and the highest that y can be, where intervals that reach beyond are cut
+            as they are drawn; None where there is no such end.
     """
 
     section: Section
@@ -41,6 +43,7 @@ class PageFigure:
     log: bool = False
     dashed: Sequence[str] = field(default_factory=list)
     points: Sequence[str] = field(default_factory=list)
+    limits: tuple[float | None, float | None] = (None, None)
 
     def to_json(self) -> Mapping[str, Any]:
         """Return it as the page reads it, floats rounded."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
 from probekit.page.page_figure import CURVE_COLUMNS, Cell, PageFigure
-from probekit.page.score_curves import TASK, task_title
+from probekit.page.score_curves import TASK, score_limits, task_title
 from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
@@ -94,6 +94,7 @@ def _shares_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap
                  *CURVE_COLUMNS],
         rows=rows,
         dashed=dashed,
+        limits=(0.0, 100.0),
     )  # fmt: skip
 
 
@@ -128,6 +129,7 @@ def _exit_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap) 
                  *CURVE_COLUMNS],
         rows=rows,
         points=[_chosen_name(one.rule) for one in found.points],
+        limits=score_limits(found.metric),
     )  # fmt: skip
 
 

@@ -95,11 +95,19 @@ def _figure(
         columns=["head", label, f"{shown_split} {metric_text(metric)}", *CURVE_COLUMNS],
         rows=rows,
         log=along != "depth",
+        limits=score_limits(metric),
     )
+
+
+def score_limits(metric: str) -> tuple[float | None, float | None]:
+    """Return the ends of a metric's scale, as its scores are printed."""
+    scale = scale_of(metric)
+    return scale.lowest * scale.factor, 100.0 if scale.percent else None
 
 
 def _with_best(marks: Marks, best: BestDepth) -> Marks:
     """Return what is said of depths, and first which is the best one or within noise of it."""
-    words = dict.fromkeys(best.within, "within noise of the best") | {best.best: "best on dev"}
+    words: dict[int | float, str] = dict.fromkeys(best.within, "within noise of the best")
+    words[best.best] = "best on dev"
     first = {depth: [words[depth]] if depth in words else [] for depth in marks}
     return {depth: [*first[depth], *said] for depth, said in marks.items()}

@@ -316,6 +316,43 @@ def test_twenty_thousand_examples_do_not_stall(open_page, tmp_path, data):
     assert max(slowest.values()) < 2_000, slowest
 
 
+@pytest.mark.parametrize(
+    ("texts", "paragraphs"),
+    [
+        (tuple(HOSTILE), [(one,) for one in HOSTILE]),
+        (tuple(zip(HOSTILE, HOSTILE[::-1], strict=True)),
+         list(zip(HOSTILE, HOSTILE[::-1], strict=True))),
+        ((), [()] * len(HOSTILE)),  # of a version that did not keep them
+    ],
+    ids=["texts", "pairs", "no texts"],
+)  # fmt: skip
+def test_whole_texts_stand_above_their_predictions(open_page, tmp_path, data, texts, paragraphs):
+    gold = np.arange(len(HOSTILE)) % 2
+    found = Predicted(
+        ids=tuple(f"dev-{n}" for n in range(len(gold))), offsets=np.arange(len(gold) + 1),
+        content="classes", predicted=gold, gold=gold, names=("no", "yes"), texts=texts,
+    )  # fmt: skip
+    grid, sentences = ExampleGrid(
+        title="texts", along="depth", split="dev", seed="seed 0", columns=["0 = emb", "1"],
+        found=[replace(found, predicted=1 - gold), found],
+        probabilities=np.full((2, len(gold)), 0.75),
+    ).to_json(100)  # fmt: skip
+    out = tmp_path / "texts.html"
+    own = {"grids": [grid | {"sentences": 0}], "sentences": [sentences]}
+    out.write_bytes(render("texts", data | own))
+    page = open_page(out)
+    articles = page.locator("article")
+    assert articles.count() == len(HOSTILE)
+    for article, said in zip(articles.all(), paragraphs, strict=True):
+        assert article.locator("p").all_text_contents() == list(said)
+        assert article.locator("tbody tr").count() == 1
+        assert article.locator("td.right").count() == article.locator("td.wrong").count() == 1
+    page.select_option("[name=kind]", "gained")
+    assert shown(page) == len(HOSTILE)
+    read = list(csv.reader(io.StringIO(page.evaluate("examples.csv()"))))
+    assert [row[1] for row in read[1:]] == [" | ".join(said) for said in paragraphs]
+
+
 def test_a_page_without_predictions_has_the_other_parts(open_page, tmp_path):
     out = write_report([make_record(seed=seed) for seed in range(3)], tmp_path / "few.html",
                        ReportOptions(samples=100))  # fmt: skip

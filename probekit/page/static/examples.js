@@ -139,7 +139,11 @@ class Examples {
     const gold = inside("gold", this.others?.gold);
     const predicted = inside("predicted", this.others?.predicted);
     const [low, high] = [+this.field.low.value / 100, +this.field.high.value / 100];
-    const anyProbability = low <= 0 && high >= 1;
+    const slack = 0.5 / STRONGEST; // half a step, so that 0.90 is within "from 90 %"
+    const probable = (row) => {
+      const found = this.probability(column, row);
+      return (low <= 0 && high >= 1) || (found !== null && found >= low - slack && found <= high + slack);
+    };
     const words = this.field.search.value.trim().toLowerCase();
     this.hits = new Set();
     this.found = new Map(); // sentence to its rows that match
@@ -147,9 +151,7 @@ class Examples {
       const owner = this.sentences.owner[row];
       if (words && !this.sentences.lower[owner].includes(words)) continue;
       if (!gold(this.sentences.gold[row]) || !predicted(this.at(column, row)) || !kind(row)) continue;
-      const probability = this.probability(column, row);
-      // half a step of the stored probabilities, so that 0.90 is within "from 90 %"
-      if (!anyProbability && (probability === null || probability < low - 0.002 || probability > high + 0.002)) continue;
+      if (!probable(row)) continue;
       this.hits.add(row);
       if (this.found.has(owner)) this.found.get(owner).push(row);
       else this.found.set(owner, [row]);
@@ -198,7 +200,7 @@ class Examples {
     const { ids, texts, start, gold, names } = this.sentences;
     const text = texts[sentence];
     const rows = d3.range(start[sentence], start[sentence + 1]);
-    const words = Array.isArray(text) && text.length === rows.length && !(rows.length === 1 && this.isPair(text)) ? text : null;
+    const words = this.isWords(text, rows.length) ? text : null;
     const chosen = this.hits.size < this.count; // where all rows match, none of them stands out
     const shown = this.field.only.checked ? rows.filter((row) => this.hits.has(row)) : rows;
     const head = [words ? "word" : "", "gold", ...this.grid.columns].map((name, place) =>
@@ -217,7 +219,8 @@ class Examples {
         element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body))));
   }
 
-  isPair(text) { return text.length === 2; }
+  /** Say whether a text is the words of its rows, and not two texts of one row. */
+  isWords(text, rows) { return Array.isArray(text) && text.length === rows; }
 
   cell(column, row, name) {
     const { names, gold } = this.sentences;
@@ -327,8 +330,9 @@ class Examples {
     const columns = this.grid.columns.flatMap((name) => [`${this.grid.along} ${name}`, `p at ${name}`]);
     const rows = this.order.flatMap((sentence) => this.found.get(sentence)).map((row) => {
       const text = texts[owner[row]];
-      const word = Array.isArray(text) && !(this.isPair(text) && start[owner[row] + 1] - start[owner[row]] === 1)
-        ? text[row - start[owner[row]]] : [text ?? ""].flat().join(" | ");
+      const first = start[owner[row]];
+      const word = this.isWords(text, start[owner[row] + 1] - first)
+        ? text[row - first] : [text ?? ""].flat().join(" | ");
       const cells = this.grid.columns.flatMap((_, column) =>
         [names[this.at(column, row)], this.probability(column, row)?.toFixed(3) ?? ""]);
       return [ids[owner[row]], word, names[gold[row]], ...cells];

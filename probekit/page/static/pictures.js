@@ -39,8 +39,18 @@ function drawCurves(figure, width) {
   const of = (name) => styles.get(name);
   const least = Math.min(...rows.map((row) => row.x).filter((x) => x > 0));
   // nothing has no place on a logarithmic axis: it stands left of all else
-  for (const row of rows) row.place = figure.log && row.x === 0 ? least / 4 : row.x;
-  const places = [...new Map(rows.map((row) => [row.place, row.x])).entries()].sort((a, b) => a[0] - b[0]);
+  const at = (x) => (figure.log && x === 0 ? least / 4 : x);
+  const places = [...new Map(rows.map((row) => [at(row.x), row.x])).entries()].sort((a, b) => a[0] - b[0]);
+  // bars of one amount stand beside each other, all points of a curve as far to one side
+  const names = [...styles.keys()];
+  const step = figure.log ? Math.min(0.12, 0.3 / Math.max(1, names.length - 1)) : 0;
+  const [lowest, highest] = figure.limits;
+  for (const row of rows) {
+    row.place = at(row.x) * 2 ** ((names.indexOf(row.curve) - (names.length - 1) / 2) * step);
+    // a wide interval reaches beyond what a score can be: it is drawn up to there
+    row.from = row.low === null ? null : Math.max(row.low, lowest ?? row.low);
+    row.to = row.high === null ? null : Math.min(row.high, highest ?? row.high);
+  }
   const dense = !figure.log;
   const marks = [];
   for (const style of styles.values()) {
@@ -48,9 +58,9 @@ function drawCurves(figure, width) {
     const known = own.filter((row) => row.low !== null);
     const shared = { x: "place", y: "y", stroke: style.colour };
     if (dense && style.line && !style.dash) {
-      marks.push(Plot.areaY(known, { x: "place", y1: "low", y2: "high", fill: style.colour, fillOpacity: 0.14 }));
+      marks.push(Plot.areaY(known, { x: "place", y1: "from", y2: "to", fill: style.colour, fillOpacity: 0.14 }));
     } else if (!style.dash) {
-      marks.push(Plot.ruleX(known, { x: "place", y1: "low", y2: "high", stroke: style.colour, strokeOpacity: 0.6 }));
+      marks.push(Plot.ruleX(known, { x: "place", y1: "from", y2: "to", stroke: style.colour, strokeOpacity: 0.6 }));
     }
     if (style.line) {
       marks.push(Plot.lineY(own, { ...shared, strokeWidth: style.dash ? 1.2 : 1.9, strokeDasharray: style.dash }));
@@ -69,14 +79,14 @@ function drawCurves(figure, width) {
   const whole = places.every(([, x]) => Number.isInteger(x)) && places.length <= 26;
   const ticks = figure.log || whole ? places.map(([place]) => place) : undefined;
   const shown = new Map(places.map(([place, x]) => [place, String(x)]));
-  const step = Math.ceil(places.length / Math.max(4, Math.floor(width / 40)));
+  const every = Math.ceil(places.length / Math.max(4, Math.floor(width / 40)));
   return Plot.plot({
     width, height: Math.min(340, Math.max(250, width * 0.6)), marginLeft: 46, marginBottom: 40,
     style: { fontSize: "12px", fontFamily: "inherit", background: "none", color: "var(--ink)" },
     ariaLabel: figure.title,
     x: {
       type: figure.log ? "log" : "linear", base: figure.log ? 2 : undefined, label: figure.columns[1],
-      ticks: ticks?.filter((_, place) => place % step === 0 || figure.log),
+      ticks: ticks?.filter((_, place) => place % every === 0 || figure.log),
       tickFormat: ticks ? (place) => shown.get(place) ?? "" : undefined, inset: 8, labelArrow: "none",
     },
     y: { label: figure.columns[2], grid: true, nice: true, insetTop: 6, labelArrow: "none" },

@@ -1,5 +1,6 @@
 """``probekit report``: records as one HTML page."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -12,6 +13,11 @@ from probekit.cli.record_reading import Runs, Where
 
 if TYPE_CHECKING:
     from probekit.results.summaries.scored import Scored
+
+logger = logging.getLogger(__name__)
+
+_HEAVY = 100e6
+"""Bytes of a page from which on a browser takes more than some seconds to open it."""
 
 
 def report(
@@ -67,4 +73,10 @@ def report(
     )
     records = select(load_records(runs), where or [], refits=True)
     path = write_report(records, output, options)
-    typer.echo(f"{path} ({human_bytes(path.stat().st_size)})")
+    size = path.stat().st_size
+    typer.echo(f"{path} ({human_bytes(size)})")
+    if size > _HEAVY:
+        logger.warning(
+            "a page of this size opens slowly: choose among the runs with --where task=TASK, or "
+            "show fewer sentences with --examples 1000."
+        )

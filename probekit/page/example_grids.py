@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from probekit.base.registry import choose
+from probekit.base.notices import ProgressBar
 from probekit.errors import ProbekitError
 from probekit.metrics import METRICS
 from probekit.page.score_curves import TASK, task_title
@@ -20,6 +20,7 @@ from probekit.results.comparison.pairing import read_alike
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Predicted, read_predicted
 from probekit.results.record import Record
+from probekit.results.summaries.baseline_scores import without_baselines
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.wording import layer_text
@@ -102,31 +103,45 @@ class _Columns:
 
 
 def example_grids(
-    records: Sequence[Record], split: str | None = None
+    records: Sequence[Record], split: str | None = None, *, progress: bool = False
 ) -> tuple[list[ExampleGrid], list[str]]:
     """Return a grid per curve and per task, and why there is none of others.
 
     Args:
-        records: any; runs on resamples are left out.
+        records: any; runs on resamples are left out, and baselines, which predict nothing.
         split: whose sentences; None is test where all of a grid have one, else dev.
+        progress: show progress on stderr.
     """
+    probes = [one for one in without_baselines(records) if one.resample is None]
+    groups = [one for one in grouped(probes, TASK).values() if one[0].metric in METRICS]
+    found, missing = [], []
+    with ProgressBar(total=len(groups), desc="examples", unit="task", shown=progress) as bar:
+        for group in groups:
+            grids, why = _of_task(group, split)
+            found += grids
+            missing += why
+            bar.report(1)
+    return found, missing
+
+
+def _of_task(group: Sequence[Record], split: str | None) -> tuple[list[ExampleGrid], list[str]]:
+    """Return the grids of one model and task, and why there is none."""
     grids, missing = [], []
-    for group in grouped([one for one in records if one.resample is None], TASK).values():
-        kept = [one for one in group if one.predictions is not None]
-        consumed = choose("metric", group[0].metric, METRICS).consumes
-        if consumed != "classes":
-            missing.append(
-                f"{task_title(group[0])}: a prediction is right or wrong where labels are classes, "
-                f"and {group[0].metric} scores {consumed}."
-            )
-        elif not kept:
-            missing.append(_without_predictions(group))
-        else:
-            for columns in [*_curves(kept), *_heads(kept)]:
-                try:
-                    grids.append(_grid(columns, split))
-                except ProbekitError as error:
-                    missing.append(f"{columns.title}: {error}")
+    kept = [one for one in group if one.predictions is not None]
+    consumed = METRICS[group[0].metric].consumes
+    if consumed != "classes":
+        missing.append(
+            f"{task_title(group[0])}: a prediction is right or wrong where labels are classes, "
+            f"and {group[0].metric} scores {consumed}."
+        )
+    elif not kept:
+        missing.append(_without_predictions(group))
+    else:
+        for columns in [*_curves(kept), *_heads(kept)]:
+            try:
+                grids.append(_grid(columns, split))
+            except ProbekitError as error:
+                missing.append(f"{columns.title}: {error}")
     return grids, missing
 
 

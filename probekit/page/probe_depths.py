@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from probekit.base.notices import ProgressBar
 from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
-from probekit.page.page_figure import CURVE_COLUMNS, Cell, PageFigure
+from probekit.page.page_figure import CURVE_COLUMNS, Cell, PageFigure, Section
 from probekit.page.score_curves import TASK, score_limits, task_title
 from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
@@ -25,7 +26,7 @@ Drawn = tuple[list[PageFigure], list[str]]
 
 
 def overthinking_figures(
-    records: Sequence[Record], split: Scored | None, bootstrap: Bootstrap
+    records: Sequence[Record], split: Scored | None, bootstrap: Bootstrap, *, progress: bool = False
 ) -> Drawn:
     """Draw the shares of rows that some depth has right, where there are refits for chance.
 
@@ -33,22 +34,28 @@ def overthinking_figures(
         records: any, refits included.
         split: test or dev; None is test where all of a curve have one, else dev.
         bootstrap: of the intervals.
+        progress: show progress on stderr.
     """
     refitted = {_whose(one) for one in records if one.resample is not None}
     held = [one for one in records if _whose(one) in refitted]
-    return _each(held, True, lambda curve: _shares_figure(curve, split, bootstrap))
+    return _each(
+        "overthinking", held, lambda curve: _shares_figure(curve, split, bootstrap), progress
+    )
 
 
-def exit_figures(records: Sequence[Record], split: Scored | None, bootstrap: Bootstrap) -> Drawn:
+def exit_figures(
+    records: Sequence[Record], split: Scored | None, bootstrap: Bootstrap, *, progress: bool = False
+) -> Drawn:
     """Draw score against layers used, where the predictions of all depths were kept.
 
     Args:
         records: any.
         split: test or dev; None is test where all of a curve have one, else dev.
         bootstrap: of the intervals.
+        progress: show progress on stderr.
     """
     held = [one for one in records if one.predictions is not None and one.resample is None]
-    return _each(held, False, lambda curve: _exit_figure(curve, split, bootstrap))
+    return _each("exit", held, lambda curve: _exit_figure(curve, split, bootstrap), progress)
 
 
 def _whose(record: Record) -> Key:
@@ -56,19 +63,27 @@ def _whose(record: Record) -> Key:
 
 
 def _each(
-    records: Sequence[Record], refits: bool, draw: Callable[[DepthCurve], PageFigure]
+    section: Section,
+    records: Sequence[Record],
+    draw: Callable[[DepthCurve], PageFigure],
+    progress: bool,
 ) -> Drawn:
     """Draw every head of every task by itself, so that one that cannot be drawn stops no other."""
+    groups = [one for one in grouped(records, _CURVE).values() if _has_depths(one)]
     figures, failed = [], []
-    for group in grouped(records, _CURVE).values():
-        if len({one.depth for one in group if one.depth is not None}) < 2:
-            continue
-        try:
-            curves = depth_curves(group, refits=refits)
-            figures += [draw(curve) for curve in curves]
-        except ProbekitError as error:
-            failed.append(f"{task_title(group[0])}: {error}")
+    with ProgressBar(total=len(groups), desc=section, unit="head", shown=progress) as bar:
+        for group in groups:
+            try:
+                curves = depth_curves(group, refits=section == "overthinking")
+                figures += [draw(curve) for curve in curves]
+            except ProbekitError as error:
+                failed.append(f"{section}, {task_title(group[0])}: {error}")
+            bar.report(1)
     return figures, failed
+
+
+def _has_depths(records: Sequence[Record]) -> bool:
+    return len({one.depth for one in records if one.depth is not None}) > 1
 
 
 def _shares_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap) -> PageFigure:

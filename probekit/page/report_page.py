@@ -170,9 +170,9 @@ def _figures(
     records: Sequence[Record], own: Sequence[Record], options: ReportOptions
 ) -> tuple[list[Any], list[str]]:
     """Return all pictures, and what could not be drawn and why."""
-    bootstrap = Bootstrap(samples=options.samples)
-    shares, no_shares = overthinking_figures(records, options.split, bootstrap)
-    exits, no_exits = exit_figures(own, options.split, bootstrap)
+    asked, shown = (options.split, Bootstrap(samples=options.samples)), options.progress
+    shares, no_shares = overthinking_figures(records, *asked, progress=shown)
+    exits, no_exits = exit_figures(own, *asked, progress=shown)
     depths = list(depth_figures(own, options.split))
     if depths and not shares and not no_shares:
         no_shares = ["overthinking: the records hold no refits, which measure its level of chance; "
@@ -190,7 +190,7 @@ def _grids(
     """Return the grids, the sentences that they are of, each once, and what has no grid and why."""
     if not options.examples:
         return [], [], []
-    found, missing = example_grids(records, options.split)
+    found, missing = example_grids(records, options.split, progress=options.progress)
     grids: list[dict[str, Any]] = []
     sentences: list[dict[str, Any]] = []
     for one in found:

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit test-slow bench analyses house clean
+.PHONY: help install demo test lint types unit test-slow test-browser bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,12 @@ unit: $(STAMP)
 
 test-slow: $(STAMP)  ## the long tests: 20 kills per backend, real models and data
 	$(BIN)/python -m pytest -q -m slow --timeout 3600
+
+test-browser: $(STAMP)  ## the report page in headless Chromium; screenshots in build/screenshots
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[browser]'
+	command -v chromium >/dev/null || apt-get install -y -qq chromium \
+		|| echo "Chromium is not here and cannot be installed: the tests will skip."
+	$(BIN)/python -m pytest -q -m browser -rs tests/page
 
 bench: $(STAMP)  ## measure every speed claim; MODELS and DATA are folders (hours)
 	$(BIN)/python benchmarks/run_all.py --models $(or $(MODELS),models) --data $(or $(DATA),data)

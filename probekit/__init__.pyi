@@ -4,6 +4,8 @@ from .features import Location as Location
 from .features import open_features as open_features
 from .measures.measuring import geometry as geometry
 from .metrics import register_metric as register_metric
+from .page.report_page import ReportOptions as ReportOptions
+from .page.report_page import write_report as write_report
 from .plots.amount import plot_fewshot as plot_fewshot
 from .plots.amount import plot_fraction as plot_fraction
 from .plots.attention import plot_attention as plot_attention

@@ -14,7 +14,7 @@ LEVELS = [
     {"metrics"},
     {"tasks", "store", "probe", "engines"},
     {"data", "results"},
-    {"backbone", "plots"},
+    {"backbone", "page", "plots"},
     {"features"},
     {"extraction", "measures", "train"},
     {"train.saved", "sklearn"},

@@ -20,8 +20,9 @@ from probekit.cli import (
     extract,
     geometry,
     overthinking,
+    page,
     predict,
-    report,
+    record_reading,
     train,
 )
 from probekit.cli.completion import offer_completion
@@ -125,8 +126,8 @@ app.command()(extract.extract)
 for _training in (train.train, train.sweep, train.depth):
     app.command(cls=PlanCommand)(_training)
 for _command in (
-    *(predict.predict, export.export),
-    *(report.plot, report.table, report.compare, geometry.geometry, overthinking.overthinking),
+    *(predict.predict, export.export, page.report, geometry.geometry, overthinking.overthinking),
+    *(record_reading.plot, record_reading.table, record_reading.compare),
 ):
     app.command()(_command)
 app.command("exit")(overthinking.exit_early)

@@ -36,9 +36,10 @@ def demo(
     ] = "3",
     log_file: arguments.LogFile = None,
 ) -> None:
-    """Cache MiniLM-L6 over a small NER corpus, train six heads, probe every depth, plot."""
+    """Cache MiniLM-L6 over a small NER corpus, train six heads, probe every depth, report."""
     from probekit.backbone import demo_model_folder
     from probekit.extraction import extract
+    from probekit.page.report_page import ReportOptions, write_report
     from probekit.plots.depth import plot_depth
     from probekit.plots.style import save_figure
     from probekit.plots.weights import plot_weights
@@ -55,6 +56,7 @@ def demo(
     by_depth = _sweep(model, out, predictions=True, head=["last"], depth=list(depths(n_blocks)))
     save_figure(plot_weights(fused), out / "weights.png")
     save_figure(plot_depth(by_depth), out / "depth.png")
+    write_report([*fused, *by_depth], out / "report.html", ReportOptions(cache=out / "cache"))
     print_records(fused)
     typer.echo(_next_steps(model, out, time.perf_counter() - start))
 
@@ -90,8 +92,9 @@ def _named_link(folder: Path, link: Path) -> str:
 
 def _next_steps(model: str, out: Path, seconds: float) -> str:
     return f"""
-Done in {seconds:.0f} s. Look at {out}/weights.png (how each head weighs the layers; 1: alike)
-and {out}/depth.png (what a probe reads at each depth). From the same cache, try next:
+Done in {seconds:.0f} s. Open {out}/report.html in a browser: scores, curves, and every example with
+what each depth predicts of it. Its figures for a paper are {out}/weights.png (how each head weighs
+the layers; 1: alike) and {out}/depth.png. From the same cache, try next:
 
   probekit sweep {model} {TASK} --cache {out}/cache --head p32,dwatt --shots 8,32 --seeds 3
   probekit depth {model} {TASK} --cache {out}/cache --head last,mean

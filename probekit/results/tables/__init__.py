@@ -13,6 +13,7 @@ from probekit.results.tables.captions import caption, footnotes, measure_caption
 from probekit.results.tables.pivot import pivot
 from probekit.results.tables.scores import (
     ScoreRow,
+    score_columns,
     summarise,
     table,
     with_chosen,
@@ -31,6 +32,7 @@ __all__ = [
     "measure_caption",
     "measure_table",
     "pivot",
+    "score_columns",
     "shares_table",
     "summarise",
     "table",

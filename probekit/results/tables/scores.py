@@ -177,7 +177,7 @@ def table(rows: Sequence[ScoreRow], style: Style = "text", also: Sequence[str] =
 
 
 def score_columns(rows: Sequence[ScoreRow], also: Sequence[str] = ()) -> list[Column]:
-    """Return the columns of `table`, to be laid out."""
+    """Return the columns of a table of scores, as `table` lays them out."""
     return [*_option_columns(rows), *_result_columns(rows, also)]
 
 

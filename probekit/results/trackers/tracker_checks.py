@@ -5,7 +5,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from probekit.base.contract_checks import Check, demand, run_checks
+from probekit.base.contract_checks import Check, check_name, demand, run_checks
 from probekit.errors import PluginError
 from probekit.results.trackers.contract import Tracker, TrackerSpec
 
@@ -53,8 +53,7 @@ def admit_tracker(name: str, tracker: Any, checked: bool) -> type[TrackerSpec]:
     """
     if not (isinstance(tracker, type) and issubclass(tracker, TrackerSpec)):
         raise PluginError(f"expected a class that derives from TrackerSpec; found {tracker!r}.")
-    if (said := vars(tracker).get("name")) != name:
-        raise PluginError(f"the class says name = {said!r}; say {name!r}.")
+    check_name(tracker, name)
     if not checked:
         run_checks("tracker", tracker, _UNOPENED)
     return tracker

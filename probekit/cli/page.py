@@ -1,0 +1,82 @@
+"""``probekit report``: records as one HTML page."""
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from probekit.base.notices import human_bytes
+from probekit.cli import arguments
+from probekit.cli.output import progress_wanted
+from probekit.cli.record_reading import Runs, Where
+
+if TYPE_CHECKING:
+    from probekit.results.summaries.scored import Scored
+
+logger = logging.getLogger(__name__)
+
+_HEAVY = 100e6
+"""Bytes of a page from which on a browser takes more than some seconds to open it."""
+
+
+def report(
+    runs: Runs,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="FILE.html; its folder must exist.")
+    ] = Path("report.html"),
+    where: Where = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            help="test or dev.",
+            show_default="test where all that is shown together have one, else dev",
+        ),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", help="Of the page.", show_default="models and tasks")
+    ] = None,
+    examples: Annotated[
+        int,
+        typer.Option(
+            "--examples",
+            help="Most sentences of a task whose predictions the page holds, evenly spaced; 0: "
+            "none.",
+        ),
+    ] = 20_000,
+    cache: arguments.Cache = Path("cache"),
+    verify: Annotated[
+        bool,
+        typer.Option("--verify/--no-verify", help="Compare the checksums of the runs' entries."),
+    ] = True,
+    samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 2_000,
+) -> None:
+    """Write what RUNS hold as one HTML page, to be opened anywhere: no server, no network.
+
+    Scores, curves, layer weights, overthinking, and every example with what each depth predicts of
+    it, where the runs kept their --predictions.
+    """
+    from probekit.page.report_page import ReportOptions, check_report, write_report
+    from probekit.results import load_records
+    from probekit.results.summaries.select import select
+
+    check_report(output)
+    options = ReportOptions(
+        title=title,
+        split=cast("Scored | None", split),
+        cache=cache,
+        verify=verify,
+        examples=examples,
+        samples=samples,
+        progress=progress_wanted(),
+    )
+    records = select(load_records(runs), where or [], refits=True)
+    path = write_report(records, output, options)
+    size = path.stat().st_size
+    typer.echo(f"{path} ({human_bytes(size)})")
+    if size > _HEAVY:
+        logger.warning(
+            "a page of this size opens slowly: choose among the runs with --where task=TASK, or "
+            "show fewer sentences with --examples 1000."
+        )

@@ -1,0 +1,237 @@
+"""Grids of predictions per example: its words by depths (or heads), and what is true of each.
+
+Of several seeds the first is shown, since a mean of predictions is none.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from probekit.base.notices import ProgressBar
+from probekit.errors import ProbekitError
+from probekit.metrics import METRICS
+from probekit.page.score_curves import TASK, task_title
+from probekit.results.comparison.pairing import read_alike
+from probekit.results.comparison.runs import RecordedRun
+from probekit.results.predictions import Predicted, read_predicted
+from probekit.results.record import Record
+from probekit.results.summaries.baseline_scores import without_baselines
+from probekit.results.summaries.grouping import grouped, series
+from probekit.results.summaries.scored import reported_split
+from probekit.results.summaries.wording import layer_text
+
+MOST = 254
+"""What the byte of a probability of 1 is: probabilities go in steps of 1/254."""
+
+UNKNOWN = 255
+"""The byte of a probability that is not known."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExampleGrid:
+    """What several probes predicted of the same sentences.
+
+    Attributes:
+        title: whose predictions they are.
+        along: ``depth`` or ``head``: what the columns are.
+        split: whose sentences.
+        seed: the seed that is shown, in words.
+        columns: name of each probe.
+        found: what each predicted, class numbers of all of the same names.
+        probabilities: of what each predicted, NaN where it is not known; one row per column.
+    """
+
+    title: str
+    along: str
+    split: str
+    seed: str
+    columns: Sequence[str]
+    found: Sequence[Predicted]
+    probabilities: Float64[np.ndarray, "columns rows"]
+
+    def chosen(self, most: int) -> tuple[Int64[np.ndarray, " sentences"], Int64[np.ndarray, " r"]]:
+        """Return at most so many sentences, evenly spaced, and their rows."""
+        offsets = self.found[0].offsets
+        count = len(offsets) - 1
+        # 5 sentences, at most 3: 0, 2 and 4
+        kept = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
+        rows = [np.arange(offsets[one], offsets[one + 1]) for one in kept]
+        return kept, np.concatenate(rows) if rows else np.zeros(0, np.int64)
+
+    def to_json(self, most: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the grid as the page reads it, and its sentences, which other grids may share.
+
+        Args:
+            most: sentences that the page holds.
+        """
+        kept, rows = self.chosen(most)
+        first = self.found[0]
+        assert first.gold is not None, "classes have a gold side"
+        wide = len(first.names) > 256  # numbers of classes that one byte does not hold
+        predicted = np.stack([one.predicted[rows] for one in self.found])
+        sentences = {
+            "ids": [first.ids[one] for one in kept],
+            "texts": [first.texts[one] for one in kept] if first.texts else [],
+            "lengths": np.diff(first.offsets)[kept].tolist(),
+            "of": len(first.ids),
+            "names": list(first.names),
+            "wide": wide,
+            "gold": packed_numbers(first.gold[rows], wide),
+        }
+        grid = {
+            **{name: getattr(self, name) for name in ("title", "along", "split", "seed")},
+            "columns": list(self.columns),
+            "predicted": packed_numbers(predicted, wide),
+            "probabilities": packed_probabilities(self.probabilities[:, rows]),
+        }
+        return grid, sentences
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Probes that stand beside each other: a record each, by name."""
+
+    title: str
+    along: str
+    records: Mapping[str, Record]
+    seed: str
+
+
+def example_grids(
+    records: Sequence[Record], split: str | None = None, *, progress: bool = False
+) -> tuple[list[ExampleGrid], list[str]]:
+    """Return a grid per curve and per task, and why there is none of others.
+
+    Args:
+        records: any; runs on resamples are left out, and baselines, which predict nothing.
+        split: whose sentences; None is test where all of a grid have one, else dev.
+        progress: show progress on stderr.
+    """
+    probes = [one for one in without_baselines(records) if one.resample is None]
+    groups = [one for one in grouped(probes, TASK).values() if one[0].metric in METRICS]
+    found, missing = [], []
+    with ProgressBar(total=len(groups), desc="examples", unit="task", shown=progress) as bar:
+        for group in groups:
+            grids, why = _of_task(group, split)
+            found += grids
+            missing += why
+            bar.report(1)
+    return found, missing
+
+
+def _of_task(group: Sequence[Record], split: str | None) -> tuple[list[ExampleGrid], list[str]]:
+    """Return the grids of one model and task, and why there is none."""
+    grids, missing = [], []
+    kept = [one for one in group if one.predictions is not None]
+    consumed = METRICS[group[0].metric].consumes
+    if consumed != "classes":
+        missing.append(
+            f"{task_title(group[0])}: a prediction is right or wrong where labels are classes, "
+            f"and {group[0].metric} scores {consumed}."
+        )
+    elif not kept:
+        missing.append(_without_predictions(group))
+    else:
+        for columns in [*_curves(kept), *_heads(kept)]:
+            try:
+                grids.append(_grid(columns, split))
+            except ProbekitError as error:
+                missing.append(f"{columns.title}: {error}")
+    return grids, missing
+
+
+def _without_predictions(group: Sequence[Record]) -> str:
+    again = "run `probekit depth` of the same model and task, which keeps them"
+    if all(one.depth is None for one in group):
+        again += ", or the commands above again with --predictions"
+    else:
+        again = "run the commands above again with --predictions"
+    count = f"its {len(group)} records" if len(group) > 1 else "its record"
+    return f"{task_title(group[0])}: no predictions were kept by {count}; {again}."
+
+
+def _curves(records: Sequence[Record]) -> Iterator[_Columns]:
+    """Yield the probes of each curve, by depth."""
+    truncated = [one for one in records if one.depth is not None]
+    for name, members in series(truncated, given=["depth"]).items():
+        seeds = sorted({one.seed for one in members})
+        first = {one.depth: one for one in members if one.seed == seeds[0]}
+        depths = sorted(depth for depth in first if depth is not None)
+        if len(depths) > 1:
+            columns = {layer_text(depth): first[depth] for depth in depths}
+            title = f"{name}: {task_title(members[0])}"
+            yield _Columns(title, "depth", columns, _seed_text(seeds))
+
+
+def _heads(records: Sequence[Record]) -> Iterator[_Columns]:
+    """Yield the probes of all layers on as much of train, by head and what tells them apart."""
+    whole = [one for one in records if one.depth is None]
+    for (shots, fraction), group in grouped(whole, ["shots", "fraction"]).items():
+        seeds = sorted({one.seed for one in group})
+        settings = series(group, given=["shots", "fraction"])
+        first = {name: min(own, key=lambda one: one.seed) for name, own in settings.items()}
+        amount = {"shots": shots, "fraction": fraction}
+        more = {name: value for name, value in amount.items() if value is not None}
+        title = f"heads: {task_title(group[0], **more)}"
+        yield _Columns(title, "head", first, _seed_text(seeds))
+
+
+def _seed_text(seeds: Sequence[int]) -> str:
+    return f"seed {seeds[0]}" + (f" of {len(seeds)} seeds" if len(seeds) > 1 else "")
+
+
+def _grid(columns: _Columns, split: str | None) -> ExampleGrid:
+    """Read the side files of some probes, checked to be about the same sentences and labels."""
+    split = split or reported_split([*columns.records.values()])
+    runs = [
+        RecordedRun.of(f"{columns.title}, {columns.along} {name}", [record])
+        for name, record in columns.records.items()
+    ]
+    found = [one for (one,) in read_alike(runs, split)]
+    # probabilities are in the order of each file's own classes, of which `read_alike` made others
+    own = [read_predicted(Path(str(one.predictions)))[1][split] for one in columns.records.values()]
+    return ExampleGrid(
+        title=columns.title,
+        along=columns.along,
+        split=split,
+        seed=columns.seed,
+        columns=list(columns.records),
+        found=[replace(one, probabilities=None) for one in found],
+        probabilities=np.stack([probability_of_predicted(one) for one in own]),
+    )
+
+
+def probability_of_predicted(found: Predicted) -> Float64[np.ndarray, " rows"]:
+    """Return the probability of what is predicted; NaN where it was not kept.
+
+    Args:
+        found: classes as their own side file holds them.
+    """
+    rows = len(found.predicted)
+    if found.probabilities is None:
+        return np.full(rows, np.nan)
+    values = found.probabilities.astype(np.float64)
+    if found.kept is None:
+        return np.asarray(values[np.arange(rows), found.predicted])
+    match = found.kept == found.predicted[:, None]
+    return np.where(match.any(1), (values * match).sum(1), np.nan)
+
+
+def packed_numbers(values: np.ndarray, wide: bool) -> str:
+    """Return whole numbers, row after row, as base64 of one byte each, or of two (little end)."""
+    return _base64(values.astype("<u2" if wide else "u1"))
+
+
+def packed_probabilities(values: np.ndarray) -> str:
+    """Return probabilities, row after row, as base64 of one byte each; NaN is `UNKNOWN`."""
+    steps = np.rint(np.clip(np.nan_to_num(values), 0, 1) * MOST)
+    return _base64(np.where(np.isnan(values), UNKNOWN, steps).astype("u1"))
+
+
+def _base64(values: np.ndarray) -> str:
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")

@@ -1,0 +1,232 @@
+"""Commands that make records again, from what they say of themselves."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from probekit.base.registry import flag
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import BASELINES, head_order
+from probekit.results.summaries.wording import rates_text, settings_text
+from probekit.store.manifest import Manifest
+
+_LISTED = ("shots", "fraction")
+"""What one command may have several values of, beside heads, depths and seeds."""
+
+_CONTROL = re.compile(r"(?P<label>.*) \(control (?P<seed>\d+)\)")
+_PROTOCOL = re.compile(
+    r"[\w-]+(, fitted on (?P<fit_on>[^,]+))?(, hold-out (?P<hold_out>\S+)( by (?P<group>.+))?)?"
+)
+_OPTIMIZER = re.compile(
+    r"(?P<name>AdamW?)(, weight decay (?P<decay>\S+?))?, (?P<schedule>linear|constant) \w+"
+    r"(, warm-up (?P<warmup>\S+))?"
+)
+_SAVED = "SAVED-HEAD"
+"""Stands for the folder of a saved head, of which a record knows what it holds and not the path."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One record as words of a command: those that must be alike, and those that are listed."""
+
+    command: str
+    words: tuple[str, ...]
+    head: str
+    seed: int
+    predictions: bool
+    listed: tuple[Any, ...]
+    depth: int | None
+
+
+def rerun_commands(
+    records: Sequence[Record], sources: Mapping[str, str], cache: Path = Path("cache")
+) -> list[str]:
+    """Return commands that make records again, those that differ in a list alone as one.
+
+    A rate that was searched is written as what was found, so that nothing is searched again; a
+    baseline is made by ``train --baselines`` and has no command of its own.
+
+    Args:
+        records: any.
+        sources: where a model comes from, by its name; one that is not there goes by its name.
+        cache: the cache root.
+    """
+    made = [one for one in records if not one.trial and one.left_out is None]
+    refitted = {_source(one) for one in made if one.resample is not None}
+    runs = [
+        _run(one, sources, overthinking=_source(one) in refitted)
+        for one in made
+        if one.resample is None and one.head not in BASELINES
+    ]
+    groups: dict[tuple[Any, ...], list[_Run]] = {}
+    for run in runs:
+        groups.setdefault((run.command, run.words, run.predictions), []).append(run)
+    found = [line for own in groups.values() for line in _commands(own, _root(cache))]
+    return list(dict.fromkeys(found))
+
+
+def extract_command(manifest: Manifest, cache: Path) -> str:
+    """Return the command that makes an entry, and those of the other splits, again."""
+    asked = manifest.request
+    words = [model_source(manifest), manifest.task, "--keep", ",".join(asked["keep"])]
+    usual = {
+        "format": "zarr",
+        "dtype": "auto",
+        "compute_dtype": "auto",
+        "pooling": "last" if manifest.causal else "first",
+        "overlong": "stride",
+        "max_length": None,
+    }
+    given = {name: asked[name] for name, value in usual.items() if asked.get(name, value) != value}
+    if asked["layers"] != list(range(manifest.n_blocks + 1)):
+        given["layers"] = ",".join(map(str, asked["layers"]))
+    given |= {"limit": manifest.limit, "revision": manifest.model_info.get("revision")}
+    for name, value in given.items():
+        words += [] if value is None else [flag(name), str(value)]
+    return shlex.join(["probekit", "extract", *words, *_root(cache)])
+
+
+def model_source(manifest: Manifest) -> str:
+    """Return what the model of an entry was called when it was extracted: an id, or a path."""
+    return str(manifest.model_info.get("name", manifest.model))
+
+
+def _root(cache: Path) -> list[str]:
+    """Return the option of a cache, where it is not the default."""
+    return [] if cache == Path("cache") else ["--cache", str(cache)]
+
+
+def _source(record: Record) -> tuple[str, ...]:
+    return (record.model, record.task, record.label, record.head)
+
+
+def _run(record: Record, sources: Mapping[str, str], *, overthinking: bool) -> _Run:
+    command = "sweep" if record.depth is None else "overthinking" if overthinking else "depth"
+    settings: dict[str, dict[str, Any]] = {"head": {}, "decoder": {}}
+    for name, value in record.options.items():
+        part, _, option = name.partition(".")
+        settings[part][option] = value
+    words = [sources.get(record.model, record.model), record.task]
+    words += _words(record, _with_settings(record.decoder, settings["decoder"]))
+    predictions = record.predictions is not None and record.depth is None
+    return _Run(
+        command=command,
+        words=tuple(words),
+        head=_with_settings(record.head, settings["head"]),
+        seed=record.seed,
+        predictions=predictions,
+        listed=tuple(getattr(record, name) for name in _LISTED),
+        depth=record.depth,
+    )
+
+
+def _with_settings(name: str, settings: Mapping[str, Any]) -> str:
+    return f"{name}:{settings_text(settings)}" if settings else name
+
+
+def _words(record: Record, decoder: str) -> list[str]:
+    """Return what all runs of a command share, as typed; what no option says is left out."""
+    label = _CONTROL.fullmatch(record.label)
+    protocol = _PROTOCOL.fullmatch(record.protocol)
+    given: dict[str, Any] = {"label": label["label"] if label else record.label}
+    given["control"] = label["seed"] if label else None
+    given |= protocol.groupdict() if protocol else {}
+    given |= {"decoder": decoder, "layers": _layers(record), "normalize": record.normalize}
+    given |= {"pooling": record.pooling, "fit": record.fitter, "l2": _plain(record.l2)}
+    select, _, group = (record.select or "").partition(" by ")
+    given["select"] = select or None
+    given["group"] = given.get("group") or group or None
+    if record.fitter == "adam":
+        given |= _descent(record)
+    if record.init is not None:
+        whole = record.init.endswith("with decoder")
+        given["init_from" if whole else "fusion_from"] = _SAVED
+    words = [word for name, one in given.items() if one is not None for word in (flag(name), one)]
+    words += ["--freeze-fusion"] if record.freeze else []
+    return words + (["--ablate", record.ablated] if record.ablated else [])
+
+
+def _descent(record: Record) -> dict[str, Any]:
+    """Return the options of a run that goes by steps."""
+    optimizer = _OPTIMIZER.fullmatch(record.optimizer)
+    rates = [_plain(record.lr), rates_text(record.rates) or None]
+    given: dict[str, Any] = {name: _plain(getattr(record, name)) for name in ("epochs", "evals")}
+    given["batch_size"] = _plain(record.batch_size)
+    given["lr"] = ",".join(rate for rate in rates if rate) or None
+    if optimizer:
+        given["optimizer"] = optimizer["name"].lower()
+        given["weight_decay"] = optimizer["decay"]
+        given |= {"schedule": optimizer["schedule"], "warmup": optimizer["warmup"]}
+    return given
+
+
+def _plain(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _layers(record: Record) -> str | None:
+    """Return the layers that were asked for; None where a head's published ones explain them.
+
+    Published layers are the last one, or all that a head may see, with the embeddings or not.
+    """
+    layers = list(record.layers)
+    top = record.seen.get("blocks", max(layers)) if record.depth is None else record.depth
+    usual = layers in ([top], list(range(top + 1)), list(range(1, top + 1)), [0])
+    return None if usual or record.depth is not None else ",".join(map(str, layers))
+
+
+def _commands(runs: Sequence[_Run], root: Sequence[str]) -> list[str]:
+    """Return one command per list of seeds; values that do not cross have commands of their own."""
+    by_lists: dict[tuple[Any, ...], list[_Run]] = {}
+    for run in runs:
+        by_lists.setdefault(_crossed(run, runs), []).append(run)
+    lines = []
+    for own in by_lists.values():
+        heads = sorted({run.head for run in own}, key=_head_rank)
+        words = ["probekit", own[0].command, *own[0].words, "--head", ",".join(heads)]
+        for place, name in enumerate(_LISTED):
+            values = sorted({one.listed[place] for one in own if one.listed[place] is not None})
+            if values:
+                words += [flag(name), ",".join(f"{value:g}" for value in values)]
+        words += [*_seeds([run.seed for run in own]), *_every([run.depth for run in own])]
+        words += ["--predictions"] if own[0].predictions else []
+        line = shlex.join([*words, *root])
+        if line not in lines:
+            lines.append(line)
+    return lines
+
+
+def _crossed(run: _Run, among: Sequence[_Run]) -> tuple[Any, ...]:
+    """Return the seeds that a run's head has with its amount of train.
+
+    Heads and amounts with the same seeds make one command: 8 and 32 shots with three seeds each,
+    while all of train with one seed is another.
+    """
+    seeds = {one.seed for one in among if (one.head, one.listed) == (run.head, run.listed)}
+    amounts = {one.listed for one in among if one.head == run.head}
+    unset = tuple(value is None for value in run.listed)  # shots and fraction exclude each other
+    return (tuple(sorted(seeds)), unset, tuple(sorted(amounts, key=str)))
+
+
+def _head_rank(head: str) -> tuple[int, str]:
+    name, order = head.partition(":")[0], head_order()
+    return (order.index(name) if name in order else len(order), head)
+
+
+def _seeds(seeds: Sequence[int]) -> list[str]:
+    """Return how many seeds, or which."""
+    found = sorted(set(seeds))
+    if found == [0]:
+        return []
+    counted = found == list(range(len(found)))
+    return ["--seeds", str(len(found)) if counted else ",".join(map(str, found))]
+
+
+def _every(depths: Sequence[int | None]) -> list[str]:
+    """Return the distance of depths, where it is not 1: 0, 5, 10 and 12 are every fifth."""
+    found = sorted({depth for depth in depths if depth is not None})
+    step = found[1] - found[0] if len(found) > 1 else 1
+    return ["--every", str(step)] if step > 1 else []

@@ -1,0 +1,258 @@
+"""What the page holds is what the records and side files hold, computed here in other ways."""
+
+import base64
+import csv
+import io
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from probekit import load_records, write_report
+from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
+from probekit.page.example_grids import example_grids, probability_of_predicted
+from probekit.page.report_page import ReportOptions, page_data
+from probekit.results import append_record
+from probekit.results.predictions import Predicted, read_predicted
+from tests.page.samples import (
+    DEPTHS,
+    HOSTILE,
+    LABELS,
+    LENGTHS,
+    MODEL,
+    PageReader,
+    hostile_records,
+    on_disk,
+    whole_records,
+)
+from tests.results.overthinking.held import add
+from tests.results.samples import make_record
+
+QUICK = ReportOptions(samples=100)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("side-files")
+
+
+@pytest.fixture(scope="module")
+def depths(folder):
+    return hostile_records(folder)
+
+
+@pytest.fixture(scope="module")
+def data(folder, depths):
+    return page_data([*depths, *whole_records(folder)], QUICK)
+
+
+def figures(data, section):
+    return [one for one in data["figures"] if one["section"] == section]
+
+
+def test_every_section_has_a_picture(data):
+    found = {one["section"] for one in data["figures"]}
+    assert found == {"depth", "weights", "amount", "overthinking", "exit"}
+    for one in data["figures"]:
+        assert all(len(row) == len(one["columns"]) for row in one["rows"])
+
+
+def test_depth_curve_is_the_records(data, depths):
+    (figure,) = figures(data, "depth")
+    probes = [one for one in depths if one.resample is None]
+    assert [row[1] for row in figure["rows"]] == list(range(DEPTHS))
+    scores = [100 * one.eval_score for one in sorted(probes, key=lambda one: one.depth)]
+    np.testing.assert_allclose([row[2] for row in figure["rows"]], scores, rtol=1e-5)
+    assert [row[3:6] for row in figure["rows"]] == [[None, None, 1]] * DEPTHS
+    best = [row[1] for row in figure["rows"] if "best on dev" in row[6]]
+    assert best[0] == int(np.argmax(scores))
+
+
+def test_intervals_are_students(data, folder):
+    (figure,) = figures(data, "amount")
+    few = [one for one in whole_records(folder) if one.shots == 8 and one.head == "p32"]
+    scores = np.array([100 * one.test_score for one in few])
+    half = stats.t.ppf(0.975, 2) * scores.std(ddof=1) / math.sqrt(3)
+    (row,) = [row for row in figure["rows"] if row[1] == 8 and row[0].startswith("p32")]
+    expected = [scores.mean(), scores.mean() - half, scores.mean() + half]
+    np.testing.assert_allclose(row[2:5], expected, rtol=1e-5)
+    assert row[5] == 3
+
+
+def test_cells_are_weights_and_multiples_of_an_equal_part(data):
+    figure = figures(data, "weights")[0]
+    rows = [row for row in figure["rows"] if row[0].startswith("p32, 8")]
+    np.testing.assert_allclose(sum(row[2] for row in rows), 1, rtol=1e-4)
+    np.testing.assert_allclose([row[3] for row in rows], [len(rows) * row[2] for row in rows],
+                               rtol=1e-4)  # fmt: skip
+
+
+def named(sentences, numbers):
+    return [sentences["names"][one] for one in numbers]
+
+
+def test_grid_is_the_side_files(data, depths):
+    (grid,) = [one for one in data["grids"] if one["along"] == "depth"]
+    sentences = data["sentences"][grid["sentences"]]
+    assert grid["columns"] == ["0 = emb", "1", "2", "3"]
+    assert sorted(sentences["names"]) == sorted(LABELS)
+    assert sentences["lengths"] == list(LENGTHS)
+    rows = sum(LENGTHS)
+    shape = (DEPTHS, rows)
+    predicted = np.frombuffer(base64.b64decode(grid["predicted"]), "u1").reshape(shape)
+    steps = np.frombuffer(base64.b64decode(grid["probabilities"]), "u1").reshape(shape)
+    gold = np.frombuffer(base64.b64decode(sentences["gold"]), "u1")
+    probes = sorted([one for one in depths if one.resample is None], key=lambda one: one.depth)
+    for depth, record in enumerate(probes):
+        found = read_predicted(record.predictions)[1]["dev"]
+        for numbers, expected in ((predicted[depth], found.predicted), (gold, found.gold)):
+            assert named(sentences, numbers) == [found.names[one] for one in expected]
+        expected = found.probabilities.astype(float)[np.arange(rows), found.predicted]
+        np.testing.assert_allclose(steps[depth] / 254, expected, atol=0.5 / 254 + 1e-6)
+    words = [word for text in sentences["texts"] for word in text]
+    assert words == [HOSTILE[row % len(HOSTILE)] for row in range(rows)]
+
+
+def test_grids_of_one_split_share_their_sentences(data):
+    assert {one["along"] for one in data["grids"]} == {"depth", "head"}
+    assert len(data["sentences"]) == len({one["sentences"] for one in data["grids"]})
+
+
+def test_fewer_examples_are_evenly_spaced(depths):
+    data = page_data(depths, replace(QUICK, examples=3))
+    (sentences,) = data["sentences"]
+    assert sentences["ids"] == ["dev-0", "dev-20", "dev-39"]
+    assert sentences["lengths"] == [LENGTHS[0], LENGTHS[20], LENGTHS[39]]
+    assert sentences["of"] == 40
+    assert page_data(depths, replace(QUICK, examples=0))["grids"] == []
+
+
+def test_probability_of_what_is_predicted_and_not_of_the_most_probable():
+    found = Predicted(
+        ids=("a",),
+        offsets=np.array([0, 3]),
+        content="classes",
+        predicted=np.array([2, 0, 1]),
+        gold=np.array([0, 0, 0]),
+        names=("x", "y", "z"),
+        probabilities=np.array([[0.5, 0.25], [0.75, 0.125], [0.5, 0.25]], np.float16),
+        kept=np.array([[0, 2], [0, 1], [0, 2]]),
+    )
+    np.testing.assert_array_equal(probability_of_predicted(found), [0.25, 0.75, np.nan])
+    without = replace(found, probabilities=None, kept=None)
+    assert np.isnan(probability_of_predicted(without)).all()
+
+
+def test_more_classes_than_a_byte_has_take_two(folder):
+    names = tuple(f"class {n}" for n in range(300))
+    gold = np.arange(300)
+    record = add(gold[::-1].copy(), gold, names=names, lengths=[100] * 3, confidence=None)
+    ((grid,), missing) = example_grids([on_disk(record, folder)])
+    assert missing == []
+    own, sentences = grid.to_json(10)
+    predicted = np.frombuffer(base64.b64decode(own["predicted"]), "<u2")
+    assert named(sentences, predicted) == list(names[::-1])
+    assert sentences["wide"]
+    assert set(base64.b64decode(own["probabilities"])) == {255}
+
+
+def test_scores_stand_in_a_table_and_its_csv(data):
+    (table,) = [
+        one for one in data["tables"] if "shots" in one["headings"] and len(one["rows"]) > 2
+    ]
+    place = table["headings"].index("head")
+    heads = {row[place] for row in table["rows"]}
+    assert heads == {"last", "p32"}
+    read = list(csv.DictReader(io.StringIO(table["csv"])))
+    assert [row["head"] for row in read] == [row[place] for row in table["rows"]]
+    assert all(float(row["test"] or row["dev best"]) > 0 for row in read)
+    assert any("95 % interval" in note or "hence no interval" in note for note in table["notes"])
+
+
+def test_the_file_holds_all_of_it(tmp_path, depths):
+    out = write_report(depths, tmp_path / "report.html", QUICK)
+    read = PageReader(out.read_text(encoding="utf-8")).data
+    assert read["title"].endswith('on own"><h1>task')
+    assert MODEL.rpartition("/")[2] in read["title"]
+    assert read["grids"]
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_records_without_predictions_say_what_to_run():
+    records = [make_record(head, seed) for head in ("last", "p32") for seed in range(2)]
+    data = page_data(records, QUICK)
+    assert data["tables"] and figures(data, "weights")
+    assert data["grids"] == []
+    said = "\n".join(data["absent"])
+    assert "tiny-model, conll, ner: no predictions were kept by its 4 records" in said
+    assert "run `probekit depth`" in said
+    assert "--predictions" in said
+
+
+def test_depths_without_refits_say_what_measures_chance(folder):
+    data = page_data(hostile_records(folder, refits=False), QUICK)
+    assert figures(data, "overthinking") == []
+    assert figures(data, "exit")
+    assert any("run `probekit overthinking`" in one for one in data["absent"])
+
+
+def test_a_side_file_that_is_gone_leaves_the_rest(depths):
+    gone = [replace(one, predictions="/nowhere/file.parquet") for one in depths]
+    data = page_data(gone, QUICK)
+    assert figures(data, "depth")
+    assert data["grids"] == []
+    said = "\n".join(data["absent"])
+    assert "/nowhere/file.parquet: no such file of predictions" in said
+
+
+def test_a_regression_says_that_nothing_is_right_or_wrong():
+    record = make_record("last", metric="spearman", task="stsb", confusion=None)
+    data = page_data([record], QUICK)
+    assert any("stsb" in one and "scores values" in one for one in data["absent"])
+
+
+def test_no_records_are_refused():
+    for records in ([], [make_record(trial=True)], [make_record(resample=1)]):
+        with pytest.raises(RecordError, match="run `probekit train`, `sweep` or `depth`"):
+            page_data(records, QUICK)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("report.pdf", OptionError, "one HTML file, and this ends in '.pdf'"),
+        ("report", OptionError, "ends in 'nothing'"),
+        ("folder.html", OptionError, "this is a folder"),
+        ("none/report.html", MissingFileError, "the folder .*none does not exist; create it"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_first(tmp_path, name, error, message):
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(error, match=message):
+        write_report([make_record()], tmp_path / name, QUICK)
+
+
+def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("probekit.page.report_page.write_whole", full)
+    with pytest.raises(StorageError, match="No space left on device"):
+        write_report([make_record()], tmp_path / "report.html", QUICK)
+
+
+def test_options_are_checked():
+    with pytest.raises(OptionError, match="--examples -1"):
+        ReportOptions(examples=-1)
+    with pytest.raises(OptionError):
+        ReportOptions(samples=3)
+    with pytest.raises(KeyError, match="train"):
+        ReportOptions(split="train")
+
+
+def test_load_records_is_what_a_report_takes(tmp_path):
+    append_record(tmp_path / "runs.jsonl", make_record())
+    out = write_report(load_records(tmp_path), tmp_path / "out.htm", QUICK)
+    assert PageReader(out.read_text(encoding="utf-8")).data["tables"]

@@ -1,0 +1,90 @@
+"""The commands of a page make its records again: run in the same place, they find all of them."""
+
+import re
+import shlex
+
+import pytest
+
+from probekit.page.report_page import ReportOptions, page_data
+from probekit.page.rerun_commands import rerun_commands
+from probekit.results import load_records
+from tests.cli.console import done
+from tests.planted import plant_all
+from tests.results.samples import make_record
+
+RUN = ("planted", "conll", "--label", "ner")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return plant_all(tmp_path_factory.mktemp("planted"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sweep", "--head", "last", "--shots", "2,4", "--seeds", "2", "--l2", "1", "--predictions"),
+        ("sweep", "--head", "p32", "--seeds", "3:5", "--normalize", "standardize,none",
+         "--l2", "1"),
+        ("sweep", "--head", "extra-layers:n=1", "--decoder", "mlp:hidden=8", "--epochs", "1",
+         "--lr", "0.01", "--schedule", "constant", "--warmup", "0.25",
+         "--weight-decay", "0.1", "--evals", "2", "--batch-size", "8"),
+        ("sweep", "--head", "mean", "--layers", "1,3", "--l2", "0.5", "--fraction", "0.5",
+         "--hold-out", "0.2", "--control", "3"),
+        ("depth", "--head", "last,mean", "--every", "2", "--l2", "1"),
+        ("sweep", "--head", "p32", "--fit", "adam", "--optimizer", "adam", "--epochs", "1",
+         "--lr", "0.01,mixing=0.05", "--select", "hold-out:0.25"),
+    ],
+)  # fmt: skip
+def test_a_command_finds_all_that_it_made(cache, tmp_path, words):
+    out = tmp_path / "runs.jsonl"
+    command, *rest = words
+    done(command, *RUN, *rest, "--cache", cache, "--out", out)
+    made = load_records(out)
+    commands = [
+        line
+        for line in page_data(made, ReportOptions(cache=cache, samples=100))["commands"]
+        if not line.startswith("probekit extract")
+    ]
+    for line in commands:
+        program, *again = shlex.split(line)
+        assert program == "probekit"
+        outcome = done(*again, "--out", out)
+        found = re.search(r"(\d+) of (\d+) runs are recorded", outcome.err)
+        assert found and found[1] == found[2], (line, outcome.err)
+    assert len(load_records(out)) == len(made)
+    keys = len({one.key for one in made})
+    assert sum(_count(line) for line in commands) == keys
+
+
+def _count(line):
+    """How many runs a command makes."""
+    found = dict(re.findall(r"--(head|shots|fraction|seeds|every) (\S+)", line))
+    counts = [
+        len(found[name].split(",")) for name in ("head", "shots", "fraction") if name in found
+    ]
+    seeds = found.get("seeds", "1")
+    total = len(seeds.split(",")) if "," in seeds else int(seeds)
+    for one in counts:
+        total *= one
+    return total * (len({0, 2, 3}) if line.startswith("probekit depth") else 1)
+
+
+def test_what_serves_others_has_no_command():
+    served = [make_record(trial=True), make_record(left_out=2), make_record("majority")]
+    assert rerun_commands(served, {}) == []
+
+
+def test_amounts_that_do_not_cross_have_commands_of_their_own():
+    records = [make_record("last", shots=8), make_record("p32", shots=32),
+               make_record("last", fraction=0.5)]  # fmt: skip
+    lines = rerun_commands(records, {"org/tiny-model": "/models/tiny model"})
+    assert len(lines) == 3
+    assert all("'/models/tiny model' conll" in line for line in lines)
+
+
+def test_a_saved_head_is_named_where_its_path_is_not_known():
+    (line,) = rerun_commands([make_record(init="wikiann/en ner 1a2b3c4d", freeze=True)], {})
+    assert "--fusion-from SAVED-HEAD --freeze-fusion" in line
+    (line,) = rerun_commands([make_record(init="wikiann/en ner 1a2b3c4d with decoder")], {})
+    assert "--init-from SAVED-HEAD" in line

@@ -1,4 +1,4 @@
-"""Build the site of the documents: their pages with those of analyses and cache, and generated tables.
+"""Build the site: the documents, the pages of analyses and cache, and generated tables.
 
 Pages lead to one another as files of the repository do, so that they can be read there. The site
 has a folder of its own for them (``docs_dir`` of ``zensical.toml``), where their links are written
@@ -32,8 +32,6 @@ NAMES = {
 """What is called otherwise on the site; all else keeps its path, without ``docs/``."""
 
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)\s]*)?\))")
-_FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-_CODE = re.compile(r"^# In\[.*\]$")
 
 
 def place_of(path: str) -> str:
@@ -89,7 +87,8 @@ def _command(name: str, command: Any) -> str:
         for one in command.params
         if one.param_type_name == "argument"
     ]
-    text = f"## probekit {name}\n\n`probekit {name} {' '.join(words)}`\n\n{inspect.cleandoc(command.help)}\n"
+    call = " ".join(["probekit", name, *words])
+    text = f"## probekit {name}\n\n`{call}`\n\n{inspect.cleandoc(command.help)}\n"
     panels: dict[str, list[Any]] = {}
     for one in command.params:
         if one.param_type_name == "option" and not one.hidden:

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +26,7 @@ from probekit.cli import (
 )
 from probekit.cli.messages import end_messages, start_messages
 from probekit.cli.output import visible
+from probekit.cli.panels import InPanels, in_panels
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")
@@ -118,14 +120,24 @@ def _configure(
     start_messages(debug=debug, quiet=quiet)
 
 
-for _command in (
-    *(extract.extract, train.train, train.sweep, train.depth, predict.predict),
-    *(report.plot, report.table, report.compare, geometry.geometry, overthinking.overthinking),
-):
-    app.command()(_command)
-app.command("exit")(overthinking.exit_early)
-for _command in (catalogue.tasks, catalogue.heads, demo.demo):
-    app.command()(_command)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "extract": extract.extract,
+    "train": train.train,
+    "sweep": train.sweep,
+    "depth": train.depth,
+    "predict": predict.predict,
+    "plot": report.plot,
+    "table": report.table,
+    "compare": report.compare,
+    "geometry": geometry.geometry,
+    "overthinking": overthinking.overthinking,
+    "exit": overthinking.exit_early,
+    "tasks": catalogue.tasks,
+    "heads": catalogue.heads,
+    "demo": demo.demo,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name, cls=InPanels)(in_panels(_name, _command))
 app.add_typer(cache.app, name="cache")
 
 

@@ -1,4 +1,4 @@
-"""What the pages show: commands and options exist, links lead somewhere, what is not run says why."""
+"""What pages show: commands and options exist, links lead somewhere, what is not run says why."""
 
 import re
 
@@ -96,7 +96,9 @@ def test_every_fence_is_part_of_a_block():
 
 
 def test_blocks_are_read_as_they_stand():
-    page = "a\n<!-- not run: needs the Hub -->\n```sh\nx\n```\n\n```python\ny\n```\n```text\nz\n```\n"
+    page = (
+        "a\n<!-- not run: needs the Hub -->\n```sh\nx\n```\n\n```python\ny\n```\n```text\nz\n```\n"
+    )
     assert blocks(page) == [
         Block("sh", "x\n", 4, "needs the Hub"),
         Block("python", "y\n", 8),

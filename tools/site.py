@@ -95,7 +95,7 @@ def _command(name: str, command: Any) -> str:
             panels.setdefault(one.rich_help_panel or "Options", []).append(one)
     for panel in sorted(panels, key=lambda title: title != "Options"):
         rows = "\n".join(f"| {_option(one)} | {_cell(one.help)} |" for one in panels[panel])
-        text += f"\n| {panel.lower()} | |\n|---|---|\n{rows}\n"
+        text += f"\n| {panel.replace(' ', '&nbsp;')} | |\n|---|---|\n{rows}\n"
     return text
 
 

@@ -106,18 +106,8 @@ def in_panels(name: str, command: Callable[..., None]) -> Callable[..., None]:
         command: as typer takes it, see `spread`.
     """
     signature = inspect.signature(command)
-    panels = panels_of(name)
-    order = [*FIRST.get(name, ()), *(one for names in panels.values() for one in names)]
     titles = dict(_placed(name, signature.parameters))
-    panel_order = [None, *panels]
-    options = sorted(
-        titles,
-        # what no panel names comes last in the first one
-        key=lambda one: (
-            panel_order.index(titles[one]),
-            order.index(one) if one in order else len(order),
-        ),
-    )
+    options = sorted(titles, key=lambda one: _place(name, one, titles[one]))
     given = [one for option, one in signature.parameters.items() if option not in titles]
     parameters = [*given, *(_in_panel(signature.parameters[one], titles[one]) for one in options)]
 
@@ -129,6 +119,15 @@ def in_panels(name: str, command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = signature.replace(parameters=keyword)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in keyword}
     return run
+
+
+def _place(name: str, option: str, title: str | None) -> tuple[int, int]:
+    """Return where an option stands: the number of its panel, and its own in there."""
+    panels = panels_of(name)
+    panel = 0 if title is None else 1 + list(panels).index(title)
+    order = FIRST.get(name, ()) if title is None else panels[title]
+    # what has no place keeps the order that it has, behind the others
+    return panel, order.index(option) if option in order else len(order)
 
 
 def _placed(name: str, parameters: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:

@@ -10,7 +10,7 @@ from tests.documents.code_blocks import ROOT, RUN, Block, blocks, commands, name
 
 TEXTS = {names_of(page): page.read_text("utf-8") for page in pages()}
 BLOCKS = {name: blocks(text) for name, text in TEXTS.items()}
-MOST_NOT_RUN = 12
+MOST_NOT_RUN = 10
 REASONS = ("needs ", "installs ", "a part of ", "takes hours", "another test runs it: ")
 
 

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit test-slow test-browser bench analyses house clean
+.PHONY: help install demo test lint types unit test-slow ci-docs test-browser test-docs docs wheel bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "probekit needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -c constraints.txt torch
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,demo,gguf,adapters,tensorboard,wandb]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,docs,demo,gguf,adapters,tensorboard,wandb]'
 	@touch $@
 
 install: $(STAMP)  ## create .venv with pinned versions
@@ -42,6 +42,17 @@ test-browser: $(STAMP)  ## the report page in headless Chromium; screenshots in 
 	command -v chromium >/dev/null || apt-get install -y -qq chromium \
 		|| echo "Chromium is not here and cannot be installed: the tests will skip."
 	$(BIN)/python -m pytest -q -m browser -rs tests/page
+
+ci-docs: test-browser test-docs docs wheel  ## the report page, documents with their code, the site, and the wheel
+
+test-docs: $(STAMP)  ## run the code of every page and notebook
+	$(BIN)/python -m pytest -q -m docs -n auto --maxprocesses 4 tests/documents
+
+docs: $(STAMP)  ## build the site of the documents in site/
+	$(BIN)/python tools/site.py
+
+wheel: $(STAMP)  ## build a wheel and try it in a fresh environment outside the checkout
+	$(BIN)/python tools/try_wheel.py
 
 bench: $(STAMP)  ## measure every speed claim; MODELS and DATA are folders (hours)
 	$(BIN)/python benchmarks/run_all.py --models $(or $(MODELS),models) --data $(or $(DATA),data)

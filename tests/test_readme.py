@@ -1,18 +1,18 @@
-"""What README and docs show: examples work, commands parse, tables are the registries."""
+"""What the documents show: the examples of extensions work, the tables are the registries."""
 
 import re
-import shlex
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import typer.main
+import yaml
 from transformers import BertConfig
 
+import probekit
 from probekit.base.layers import parse_layers
-from probekit.cli import app
 from probekit.errors import DataError, RecordError
 from probekit.metrics import encode_gold
 from probekit.probe.decoders import DECODERS
@@ -22,67 +22,30 @@ from probekit.probe.normalization import NORMALIZATIONS, RowFacts
 from probekit.tasks import TASKS
 from probekit.train.sweeps.protocols import PROTOCOLS
 from probekit.train.sweeps.specs import TrainSpec
+from tests.documents.code_blocks import blocks
 from tests.results.samples import make_record
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text("utf-8")
-DEFAULTS = (ROOT / "docs" / "defaults.md").read_text("utf-8")
-DATA = (ROOT / "docs" / "data.md").read_text("utf-8")
-READING = (ROOT / "docs" / "reading.md").read_text("utf-8")
 EXTENDING = (ROOT / "docs" / "extending.md").read_text("utf-8")
 
 
-def blocks(text, language):
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
-
-
-def commands():
-    lines = "".join(blocks(README + READING, "sh")).replace("\\\n", " ").splitlines()
-    found = [line.partition("probekit ")[2] for line in lines if "probekit " in line]
-    found += re.findall(r"^\|.*\| `probekit (.+?)` \|$", README, re.MULTILINE)
-    # A comment begins after a blank, as in a shell: FILE#head=last is one word.
-    words = [shlex.split(re.sub(r"\s#.*", "", text)) for text in found]
-    return [arguments for arguments in words if not arguments[0].startswith("/")]
+def reference(page):
+    return (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")
 
 
 def example(name):
     """Run the example that defines ``name``, and return it."""
-    (source,) = (block for block in blocks(EXTENDING, "python") if re.search(rf"\b{name}\b", block))
+    found = (one.text for one in blocks(EXTENDING) if one.language == "python")
+    (source,) = (text for text in found if re.search(rf"\b{name}\b", text))
     space = {"__name__": f"example_{name.lower()}"}
     exec(compile(source, "extending.md", "exec"), space)
     return space[name]
 
 
-def rows_of(section):
-    """Return the first cells of a section's first table, as ``code`` or words."""
-    body = README.split(f"## {section}\n")[1].split("\n## ")[0]
-    table = re.search(r"(^\|.*\n)+", body, re.MULTILINE)[0].splitlines()[2:]
+def rows_of(page):
+    """Return the cells of a page's first table, as ``code`` or words."""
+    table = re.search(r"(^\|.*\n)+", reference(page), re.MULTILINE)[0].splitlines()[2:]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in table]
-
-
-@pytest.mark.parametrize("arguments", commands(), ids=" ".join)
-def test_every_command_parses(arguments):
-    name, *rest = arguments
-    root = typer.main.get_command(app)
-    context = root.make_context("probekit", [name], resilient_parsing=True)
-    command = root.get_command(context, name)
-    while hasattr(command, "commands"):
-        command, *rest = command.commands[rest[0]], *rest[1:]
-    command.make_context(name, rest, parent=context)
-
-
-def test_every_option_in_the_text_exists():
-    root = typer.main.get_command(app)
-    context = root.make_context("probekit", ["tasks"], resilient_parsing=True)
-    known = {"--debug", "--quiet", "--help"}
-    for name in root.list_commands(context):
-        command = root.get_command(context, name)
-        for one in getattr(command, "commands", {name: command}).values():
-            known |= {option for parameter in one.params for option in parameter.opts}
-    mentioned = set(
-        re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + EXTENDING + DEFAULTS + DATA + READING)
-    )
-    assert mentioned - known == set()
 
 
 def test_the_example_head_works_as_written():
@@ -113,7 +76,7 @@ def test_the_example_normalisation_works_as_written():
 
 
 def test_the_normalisations_are_all_named():
-    assert f"--normalize {'|'.join(NORMALIZATIONS)}`" in README
+    assert f"--normalize {'|'.join(NORMALIZATIONS)}`" in reference("heads")
     (option,) = (field for field in fields(TrainSpec) if field.name == "normalize")
     assert f": {', '.join(NORMALIZATIONS)}." in option.metadata["help"]
 
@@ -157,7 +120,7 @@ def test_the_example_task_works_as_written(tmp_path):
 
 
 def test_the_table_of_heads_is_the_registry():
-    rows = rows_of("Heads")
+    rows = rows_of("heads")
     assert [row[0].strip("`") for row in rows] == list(HEADS)
     config = BertConfig(
         hidden_size=1024, intermediate_size=4096, num_attention_heads=16, num_hidden_layers=24
@@ -182,7 +145,7 @@ def test_the_table_of_decoders_is_the_registry():
         "numbers": {"regression"},
         "tokens": {"language-modelling"},
     }
-    rows = rows_of("Decoders")
+    rows = rows_of("decoders")
     assert [row[0].strip("`") for row in rows] == list(DECODERS)
     for name, labels, *_ in rows:
         kinds = set().union(*(words[word] for word in re.findall("|".join(words), labels)))
@@ -190,7 +153,7 @@ def test_the_table_of_decoders_is_the_registry():
 
 
 def test_the_table_of_protocols_is_the_registry():
-    rows = rows_of("Protocols")
+    rows = rows_of("protocols")
     assert [re.match(r"`(.*?)`", row[0])[1] for row in rows] == list(PROTOCOLS)
     for (_, heads, decoder, optimizer, rate, batch, epochs, seeds), protocol in zip(
         rows, PROTOCOLS.values(), strict=True
@@ -206,7 +169,7 @@ def test_the_table_of_protocols_is_the_registry():
 
 
 def test_the_table_of_tasks_is_the_registry():
-    named = re.findall(r"`([^`]+)`", " ".join(row[0] for row in rows_of("Tasks and your own data")))
+    named = re.findall(r"`([^`]+)`", " ".join(row[0] for row in rows_of("tasks")))
     families = dict.fromkeys(name.partition("/")[0] for name in named)
     variants = {name.removeprefix("glue/") for name in named}
     assert set(TASKS) <= set(families)
@@ -214,23 +177,19 @@ def test_the_table_of_tasks_is_the_registry():
     assert set(TASKS["glue"].variants) <= variants
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        (ROOT / file).parent / path
-        for file in (
-            "README.md",
-            "docs/data.md",
-            "docs/defaults.md",
-            "docs/extending.md",
-            "docs/models.md",
-            "docs/reading.md",
-            "docs/results.md",
-            "analyses/README.md",
-        )
-        for path in re.findall(r"\]\(([^)#:]+)\)", (ROOT / file).read_text("utf-8"))
-    ],
-    ids=lambda path: path.name,
-)
-def test_links_lead_to_files_of_the_repository(path):
-    assert path.is_file()
+def test_every_public_name_has_its_place_in_the_reference():
+    named = re.findall(r"^::: probekit\.(\w+)$", reference("api"), re.MULTILINE)
+    assert sorted(named) == sorted(set(probekit.__all__) - {"__version__"})
+
+
+def test_the_citation_has_what_the_format_asks_for():
+    # cff-version, message, title and authors are required (Citation File Format 1.2.0)
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    known = {"cff-version", "message", "title", "type", "authors", "version", "license"}
+    assert set(cited) == known | {"keywords", "abstract"}
+    assert (cited["cff-version"], cited["type"]) == ("1.2.0", "software")
+    assert cited["version"] == probekit.__version__
+    assert cited["license"] == project["license"]
+    assert cited["authors"] == project["authors"]
+    assert cited["message"] and all(isinstance(word, str) for word in cited["keywords"])

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +30,7 @@ from probekit.cli.completion import offer_completion
 from probekit.cli.config_option import PlanCommand, offer_config
 from probekit.cli.messages import end_messages, start_messages
 from probekit.cli.output import visible
+from probekit.cli.panels import InPanels, in_panels
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")
@@ -122,18 +124,27 @@ def _configure(
     start_messages(debug=debug, quiet=quiet)
 
 
-app.command()(extract.extract)
-for _training in (train.train, train.sweep, train.depth):
-    app.command(cls=PlanCommand)(_training)
-for _command in (
-    *(predict.predict, export.export, page.report, geometry.geometry, overthinking.overthinking),
-    *(record_reading.plot, record_reading.table, record_reading.compare),
-):
-    app.command()(_command)
-app.command("exit")(overthinking.exit_early)
-app.command()(catalogue.tasks)
-app.command()(catalogue.heads)
-app.command()(demo.demo)
+_COMMANDS: dict[str, Callable[..., object]] = {
+    "extract": extract.extract,
+    "train": train.train,
+    "sweep": train.sweep,
+    "depth": train.depth,
+    "predict": predict.predict,
+    "plot": record_reading.plot,
+    "table": record_reading.table,
+    "compare": record_reading.compare,
+    "export": export.export,
+    "report": page.report,
+    "geometry": geometry.geometry,
+    "overthinking": overthinking.overthinking,
+    "exit": overthinking.exit_early,
+    "tasks": catalogue.tasks,
+    "heads": catalogue.heads,
+    "demo": demo.demo,
+}
+for _name, _command in _COMMANDS.items():
+    _kind = PlanCommand if _name in ("train", "sweep", "depth") else InPanels
+    app.command(_name, cls=_kind)(in_panels(_name, _command))
 app.add_typer(cache.app, name="cache")
 offer_completion([app, cache.app])
 offer_config({"": app, "cache": cache.app})

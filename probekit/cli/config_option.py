@@ -8,10 +8,10 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
-from typer.core import TyperCommand
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 
 from probekit.cli.config_file import Commands, Setting, read_config
+from probekit.cli.panels import InPanels
 from probekit.cli.planned_runs import PlannedRuns, carry_out
 from probekit.cli.training_options import OF_RUNS
 
@@ -128,7 +128,7 @@ def _path(ctx: typer.Context) -> str:
     return " ".join(words)
 
 
-class PlanCommand(TyperCommand):
+class PlanCommand(InPanels):
     """A command that returns `PlannedRuns`: those of all tables of a plan file are one sweep."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -1,12 +1,23 @@
 """What the command line says of itself, and of words it does not understand."""
 
+import re
+
 import pytest
 import torch
+import typer.main
 
 from probekit import __version__
+from probekit.cli import app
+from probekit.cli.panels import FIRST, MOST_FIRST, OF_ALL, OF_EXTRACT
 from tests.cli.console import done, refused, run
 
 COMMANDS = ("extract", "train", "sweep", "depth", "predict", "plot", "cache", "tasks", "heads")
+COMMAND_OF = {
+    name: one
+    for name, one in typer.main.get_command(app).commands.items()
+    if not hasattr(one, "commands")
+}
+NOT_TYPED = {"model", "task", "head", "rates"}
 IN_CACHE = ("ls", "info", "verify", "rm", "path")
 
 
@@ -29,6 +40,46 @@ def test_help(words, option):
 def test_help_lists_every_command():
     listed = done("--help").out
     assert all(f"  {name} " in listed for name in (*COMMANDS, "demo"))
+
+
+def options_of(name):
+    """The options of a command by panel, in order."""
+    panels = {}
+    for one in COMMAND_OF[name].params:
+        if one.param_type_name == "option":
+            panels.setdefault(one.rich_help_panel, []).append(one.name)
+    return panels
+
+
+@pytest.mark.parametrize("name", COMMAND_OF)
+def test_the_options_that_matter_first_stand_first(name):
+    panels = options_of(name)
+    assert len(panels.get(None, ())) <= MOST_FIRST, (
+        f"{panels[None]}: name the new one in FIRST or PANELS of probekit/cli/panels.py"
+    )
+    if name in FIRST:
+        assert panels[None][: len(FIRST[name])] == list(FIRST[name])
+
+
+@pytest.mark.parametrize("name", ["extract", "sweep", "overthinking", "plot"])
+def test_help_has_its_options_in_panels(name):
+    panels = options_of(name)
+    text = done(name, "--help").out
+    titles = re.findall(r"^(\w.*):$", text, re.MULTILINE)
+    assert titles == ["Arguments", "Options", *(title for title in panels if title)]
+    for title, options in panels.items():
+        section = text.split(f"\n{title or 'Options'}:\n")[1].split("\n\n")[0]
+        shown = re.findall(r"^  (?:-\w, )?--([a-z0-9-]+)", section, re.MULTILINE)
+        assert [one for one in shown if one != "help"] == [one.replace("_", "-") for one in options]
+
+
+def test_panels_name_options_that_exist():
+    everywhere = {one.name for command in COMMAND_OF.values() for one in command.params}
+    # rates are typed as part of --lr
+    named = {one for names in {**OF_EXTRACT, **OF_ALL}.values() for one in names} - NOT_TYPED
+    assert named <= everywhere
+    for name, first in FIRST.items():
+        assert set(first) <= {one.name for one in COMMAND_OF[name].params}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,18 @@ import torch
 from probekit import __version__
 from tests.cli.console import done, refused, run
 
-COMMANDS = ("extract", "train", "sweep", "depth", "predict", "plot", "cache", "tasks", "heads")
+COMMANDS = (
+    "extract",
+    "train",
+    "sweep",
+    "depth",
+    "predict",
+    "plot",
+    "report",
+    "cache",
+    "tasks",
+    "heads",
+)
 IN_CACHE = ("ls", "info", "verify", "rm", "path")
 
 

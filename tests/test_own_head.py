@@ -15,7 +15,7 @@ from probekit.probe.heads.head_checks import check_head
 from tests.planted import MODEL, TASK, plant_all
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "own-head.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "howto" / "own-head.md").read_text("utf-8")
 PACKAGE = ROOT / "examples" / "plugin"
 
 
@@ -27,7 +27,7 @@ def nothing_registered(monkeypatch):
 def test_the_page_works_as_written(tmp_path, monkeypatch, nothing_registered):
     plant_all(tmp_path / "cache")
     text = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
-    text = text.replace("sentence-transformers/all-MiniLM-L6-v2", MODEL).replace("demo-ner", TASK)
+    text = text.replace("demo/minilm-l6", MODEL).replace("demo-ner", TASK)
     file = tmp_path / "page.py"
     file.write_text(text.replace("workers=2", "workers=1"), "utf-8")
     monkeypatch.chdir(tmp_path)

@@ -113,7 +113,7 @@ def _folders(folders: Sequence[EntryFolder], key: str) -> Iterator[EntryFolder]:
 def _fact(folder: EntryFolder, *, verify: bool, progress: bool) -> EntryFact:
     manifest = folder.manifest
     try:
-        verified, whole = _verified(folder.path, verify=verify, progress=progress), True
+        verified, whole = _verified(folder.path, verify=verify, progress=progress)
     except ProbekitError as error:
         verified, whole = str(error), False
     return EntryFact(
@@ -127,24 +127,26 @@ def _fact(folder: EntryFolder, *, verify: bool, progress: bool) -> EntryFact:
         else "-",
         created=manifest.created[:10] if manifest else "-",
         verified=verified,
-        whole=whole and not verified.startswith("damaged"),
+        whole=whole,
     )
 
 
-def _verified(path: Path, *, verify: bool, progress: bool) -> str:
-    """Check an entry, and say what was checked.
+def _verified(path: Path, *, verify: bool, progress: bool) -> tuple[str, bool]:
+    """Check an entry; return what was checked and found, and whether it stood that.
 
     Raises:
         EntryError: it is unfinished, or a file is missing, short or unreadable.
     """
     entry = Entry.open(path)
     if not verify:
-        return f"whole (sizes of files; checksums were not compared: probekit cache verify {path})"
+        said = f"sizes of files; checksums were not compared: probekit cache verify {path}"
+        return f"whole ({said})", True
     wrong = [*verify_files(path), *map(str, verify_checksums(path, progress=progress))]
     if wrong:
-        return f"damaged: {wrong[0]}" + f" and {len(wrong) - 1} more" * (len(wrong) > 1)
+        return f"damaged: {wrong[0]}" + f" and {len(wrong) - 1} more" * (len(wrong) > 1), False
     chunks = sum(spec.n_chunks for spec in entry.manifest.arrays)
-    return f"all {chunks:,} chunks and {len(entry.manifest.files):,} files match their checksums"
+    files = len(entry.manifest.files)
+    return f"all {chunks:,} chunks and {files:,} files match their checksums", True
 
 
 def _holds(manifest: Manifest, nbytes: int) -> str:

@@ -11,7 +11,10 @@ from probekit.cli import app
 from probekit.cli.panels import FIRST, MOST_FIRST, OF_ALL, OF_EXTRACT
 from tests.cli.console import done, refused, run
 
-COMMANDS = ("extract", "train", "sweep", "depth", "predict", "plot", "cache", "tasks", "heads")
+COMMANDS = (
+    *("extract", "train", "sweep", "depth", "predict", "plot", "report", "export", "cache"),
+    *("tasks", "heads"),
+)
 COMMAND_OF = {
     name: one
     for name, one in typer.main.get_command(app).commands.items()

@@ -11,7 +11,7 @@ import typer
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 
 from probekit.cli.config_file import Commands, Setting, read_config
-from probekit.cli.panels import InPanels
+from probekit.cli.panels import MACHINE, InPanels
 from probekit.cli.planned_runs import PlannedRuns, carry_out
 from probekit.cli.training_options import OF_RUNS
 
@@ -101,6 +101,7 @@ def _with_option(command: Callable[..., Any] | None, commands: Commands) -> Call
         is_eager=True,
         callback=load,
         metavar="FILE.toml",
+        rich_help_panel=MACHINE,
         help="Take options from here; those on the command line go before.",
     )
     annotation = Annotated[Path | None, option]

@@ -18,6 +18,7 @@ from probekit.train.option_groups import Descent, Steps
 from probekit.train.sweeps.run_options import Data, Fitting, ProbeOptions, Start
 
 MOST_FIRST = 10
+MACHINE = "Cache, machine and messages"
 
 _OF_RUNS = ("label", "kind", "shots", "seeds", "hold_out", "predictions", "device")
 FIRST: Mapping[str, tuple[str, ...]] = {
@@ -37,6 +38,7 @@ FIRST: Mapping[str, tuple[str, ...]] = {
         "device",
     ),
     "geometry": ("split", "array", "rows", "output", "probes", "kind", "cache", "json"),
+    "table": ("of", "where", "split", "columns", "best_on", "verdicts", "against", "also", "style"),
     "plot": ("output", "where", "split", "of", "overlay", "relative", "per_seed", "classes"),
 }
 """By command, the options that matter first, in their order; of others the first panel has all."""
@@ -62,9 +64,10 @@ OF_ALL: Mapping[str, tuple[str, ...]] = {
     "What is kept": ("out", "save", "predictions", "ablate", "track"),
     "What is shown": (
         *("where", "samples", "sample", "seed", "expected_layer", "examples", "raw", "along"),
+        "as_config",
         *_names(FigureLook),
     ),
-    "Cache, machine and messages": (
+    MACHINE: (
         *("cache", "entry", "data", "device", "memory", "workers", "engine", "log_file", "json"),
     ),
 }

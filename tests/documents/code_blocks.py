@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RUN = ("sh", "python")
-"""Languages of blocks that are run; others (``text``) show something."""
+"""Languages of blocks that are run; others (``text``, ``toml``) show something."""
 
 _BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<reason>[^\n]+?) -->\n\n?)?"

@@ -25,6 +25,7 @@ def run(page: Path) -> None:
     session.__file__ = str(Path(f"{session.__name__}.py").resolve())
     sys.modules[session.__name__] = session
     cloudpickle.register_pickle_by_value(session)  # workers cannot import it
+    source = ""
     for block in blocks(page.read_text("utf-8")):
         if not block.runs:
             continue
@@ -32,7 +33,8 @@ def run(page: Path) -> None:
         print(f"{page.name}:{block.line} {block.language}", flush=True)
         if block.language == "python":
             placed = "\n" * (block.line - 1) + block.text  # tracebacks name lines of the page
-            Path(session.__file__).write_text(placed, "utf-8")
+            source += placed[source.count("\n") :] + "\n"
+            Path(session.__file__).write_text(source, "utf-8")
             linecache.checkcache(session.__file__)
             exec(compile(placed, str(page), "exec"), vars(session))
         else:

@@ -163,6 +163,11 @@ def _offers() -> Mapping[str, Mapping[str, _Offered]]:
     return found
 
 
+def offered(kind: str) -> list[str]:
+    """Return the names that installed packages offer of a kind; nothing is imported."""
+    return list(_offers()[kind])
+
+
 class Registry(Mapping[str, T]):
     """Plug-ins of one kind by name: probekit's own, in their order, then those that were added.
 

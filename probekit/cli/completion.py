@@ -6,6 +6,7 @@ from typing import get_args
 
 import typer
 
+from probekit.base.plugins import offered
 from probekit.cli.config_option import parameters_of
 
 Values = Callable[[typer.Context], Iterable[str]]
@@ -87,16 +88,17 @@ def _trackers(ctx: typer.Context) -> Iterable[str]:
     return TRACKERS
 
 
-def _some(*values: str) -> Values:
-    return lambda ctx: values
+def _some(*values: str, kind: str | None = None) -> Values:
+    """Return what completes to some values, and to what packages offer of a kind of plug-in."""
+    return lambda ctx: (*values, *(offered(kind) if kind else ()))
 
 
 VALUES: Mapping[str, Values] = {
     "head": _heads,
-    "decoder": _some(*DECODERS),
-    "normalize": _some(*NORMALIZATIONS),
+    "decoder": _some(*DECODERS, kind="decoder"),
+    "normalize": _some(*NORMALIZATIONS, kind="normalization"),
     "pooling": _poolings,
-    "fit": _some(*FITS),
+    "fit": _some(*FITS, kind="fitter"),
     "select": _some("dev", "cv:5", "hold-out:0.1", "held-out", "nested:5"),
     "optimizer": _some("adamw", "adam"),
     "schedule": _some("linear", "constant"),

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from probekit.cli import app, completion
 from probekit.probe import decoders, fitters, heads, normalization
 from probekit.tasks import TASKS
-from probekit.train.sweeps.specs import FITS
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -76,7 +75,7 @@ def test_names_that_are_written_out_are_those_of_the_registries():
 
     assert tuple(decoders.DECODERS) == completion.DECODERS
     assert tuple(normalization.NORMALIZATIONS) == completion.NORMALIZATIONS
-    assert completion.FITS == FITS == ("auto", *fitters.FITTERS)
+    assert completion.FITS == ("auto", *fitters.FITTERS)
     assert set(completion.DTYPES) == {"auto", *FEATURE_DTYPES}
     assert set(completion.COMPUTE_DTYPES) == set(get_args(ComputeDtype))
     assert completion.OVERLONG == OVERLONG

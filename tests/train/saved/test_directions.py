@@ -83,7 +83,7 @@ def logits(head, z):
 
 @pytest.mark.parametrize(
     ("head", "decoder", "normalize"),
-    list(itertools.product(LINEAR_HEADS, LINEAR_DECODERS, LINEAR_NORMALIZATIONS)),
+    list(itertools.product(*map(sorted, (LINEAR_HEADS, LINEAR_DECODERS, LINEAR_NORMALIZATIONS)))),
 )
 def test_direction_and_bias_are_the_probe(head, decoder, normalize):
     one, z = trained(head, decoder, normalize), raw_states()

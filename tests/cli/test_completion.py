@@ -75,7 +75,7 @@ def test_names_that_are_written_out_are_those_of_the_registries():
 
     assert tuple(decoders.DECODERS) == completion.DECODERS
     assert tuple(normalization.NORMALIZATIONS) == completion.NORMALIZATIONS
-    assert completion.FITS == ("auto", *fitters.FITTERS)
+    assert ("auto", *fitters.FITTERS) == completion.FITS
     assert set(completion.DTYPES) == {"auto", *FEATURE_DTYPES}
     assert set(completion.COMPUTE_DTYPES) == set(get_args(ComputeDtype))
     assert completion.OVERLONG == OVERLONG

@@ -1,4 +1,6 @@
-"""Build a wheel, install it into a fresh environment outside the checkout, and run the demo there.
+"""Build a wheel, install it into a fresh environment outside the checkout, run the demo there.
+
+A package with a head for it, `examples/plugin`, is installed beside it, and that head trained.
 
 What works from a checkout may be missing from a wheel: data files, stubs, files beside the package.
 
@@ -15,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 WHERE = "import probekit, sys; sys.exit(not probekit.__file__.startswith(sys.prefix))"
-LEFT = ("depth.png", "weights.png", "demo-ner.jsonl")
+LEFT = ("depth.png", "weights.png", "demo-ner.jsonl", "report.html")
 """What the demo leaves."""
 
 
@@ -52,6 +54,10 @@ def main() -> None:
         run(bin_ / "python", "-c", WHERE, folder=folder)
         run(bin_ / "probekit", "--help", folder=folder)
         run(bin_ / "probekit", "demo", folder=folder)
+        pip = (bin_ / "python", "-m", "pip", "-q", "install", "--no-deps")
+        run(*pip, ROOT / "examples" / "plugin", folder=folder)
+        ner = ("minilm-l6", "demo-ner", "--cache", "demo/cache", "--epochs", "2")
+        run(bin_ / "probekit", "train", *ner, "--head", "middle", folder=folder)
         missing = [one for one in LEFT if not (folder / "demo" / one).is_file()]
         if missing:
             sys.exit(f"the demo of the wheel left no {', '.join(missing)}")

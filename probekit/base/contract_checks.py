@@ -71,12 +71,19 @@ def run_checks(kind: str, plugin: T, checks: Iterable[Check[T]]) -> None:
             ) from error
 
 
-def check_name(plugin: type[Any], name: str) -> None:
-    """Refuse a class that says another name than it is added under.
+def check_class(plugin: Any, base: type, name: str) -> None:
+    """Refuse what is no class of a kind, or says another name than it is added under.
+
+    Args:
+        plugin: what is added.
+        base: what classes of its kind derive from.
+        name: that it is added under.
 
     Raises:
-        PluginError: it does.
+        PluginError: it is none, or does.
     """
+    if not (isinstance(plugin, type) and issubclass(plugin, base)):
+        raise PluginError(f"expected a class that derives from {base.__name__}; found {plugin!r}.")
     said = next((vars(one)["name"] for one in plugin.__mro__ if "name" in vars(one)), None)
     if said != name:
         raise PluginError(f"the class says name = {said!r}; say {name!r}.")

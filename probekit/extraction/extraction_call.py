@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+IN_MEMORY = "in-memory"
+"""What examples are called that nobody gave a name."""
+
 
 def extract(
     model: "str | Path | PreTrainedModel",
@@ -217,11 +220,16 @@ def _task_name(task: str | None, examples: Any) -> str:
         if task is None:
             raise OptionError("there is no text to read: give a task, or examples=.")
         return task
-    name = "examples" if task is None else task
+    name = IN_MEMORY if task is None else task
     if name.partition("/")[0] in TASKS:
         raise OptionError(
             f"{name} is a task of probekit's own, and examples= gives other text. Leave one of "
             "them out, or call the examples otherwise."
+        )
+    if Path(name).exists():
+        raise OptionError(
+            f"task={name!r} is a file or folder here, which commands of that name would read in "
+            "place of the examples: call them otherwise."
         )
     if slugify(name) != name:
         raise OptionError(

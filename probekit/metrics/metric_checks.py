@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from probekit.base.contract_checks import Check, check_name, demand, refuses, run_checks
-from probekit.errors import OptionError, PluginError
+from probekit.base.contract_checks import Check, check_class, demand, refuses, run_checks
+from probekit.errors import OptionError
 from probekit.metrics.contract import Metric
 from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
 from probekit.metrics.row_scores import ROW_SCORES
@@ -204,9 +204,7 @@ def admit_metric(name: str, metric: Any, checked: bool) -> type[Metric]:
     Raises:
         PluginError: it is none, is called otherwise, or breaks the contract.
     """
-    if not (isinstance(metric, type) and issubclass(metric, Metric)):
-        raise PluginError(f"expected a class that derives from Metric; found {metric!r}.")
-    check_name(metric, name)
+    check_class(metric, Metric, name)
     if not checked:
         check_metric(metric)
     return metric

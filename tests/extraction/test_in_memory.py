@@ -160,7 +160,7 @@ def test_entries_open_as_features(mine, tmp_path):
     assert list(frame["word"]) == [word for own, _ in sentences(4) for word in own]
     assert open_features(entries[0]).entries.keys() == {"train"}
     assert open_features(entries, fit_on="dev").entries["train"] == entries[1]
-    by_name = open_features("mine", "examples", location=Location(cache=tmp_path / "cache"))
+    by_name = open_features("mine", "in-memory", location=Location(cache=tmp_path / "cache"))
     assert by_name.entries["dev"].path == entries[1].path
 
 
@@ -195,8 +195,8 @@ def test_entries_that_do_not_belong_together_are_refused(mine, tmp_path):
         open_features([])
     with pytest.raises(OptionError, match="of which task"):
         open_features("mine")
-    with pytest.raises(OptionError, match=r"several texts are called examples: examples-\w+, ex"):
-        open_features("mine", "examples", location=Location(cache=tmp_path / "cache"))
+    with pytest.raises(OptionError, match=r"several texts are called in-memory: in-memory-\w+, in"):
+        open_features("mine", "in-memory", location=Location(cache=tmp_path / "cache"))
 
 
 def test_texts_keep_the_parts_that_decoders_need(tmp_path):
@@ -219,10 +219,10 @@ def test_maintenance_takes_it_as_any_other(mine, given, tmp_path):
     with pytest.raises(MissingFileError, match=r"'mine' was in memory when .*--model FOLDER"):
         verify_rows(train, 5)
     cache = ["--cache", str(tmp_path / "cache")]
-    done("cache", "verify", "mine", "examples", *cache)
-    done("cache", "rm", "mine", "examples", "dev", "--yes", *cache)
+    done("cache", "verify", "mine", "in-memory", *cache)
+    done("cache", "rm", "mine", "in-memory", "dev", "--yes", *cache)
     assert [row["split"] for row in list_cache(tmp_path / "cache")] == ["train"]
-    said = refused("train", "mine", "examples", "--fit-on", "dev", *cache)
+    said = refused("train", "mine", "in-memory", "--fit-on", "dev", *cache)
     assert "probekit.extract(model=MODEL, tokenizer=TOKENIZER, name='mine', examples=" in said
 
 
@@ -231,7 +231,7 @@ def test_heads_are_trained_by_name_and_label_with_the_model_given_again(mine, gi
     cache, out = tmp_path / "cache", tmp_path / "runs.jsonl"
     head, name = tmp_path / "head", entries[0].manifest.task
     how = {"out": out, "location": Location(cache=cache), "save": head, "device": "cpu"}
-    spec = TrainSpec(model="mine", task="examples", head="last", epochs=1)
+    spec = TrainSpec(model="mine", task="in-memory", head="last", epochs=1)
     (record,) = sweep([spec], **how)
     assert (record.model, record.task) == ("mine", name)
     assert sweep([dataclasses.replace(spec, task=name)], **how) == [record]
@@ -280,6 +280,7 @@ def test_a_random_version_has_a_name_of_its_own_and_the_key_of_the_files_(bert, 
         ({"name": "mine.gguf"}, "cannot be the name of a folder"),
         ({"task": "a b"}, "task='a b' cannot be .*such as 'a-b'"),
         ({"task": "conll"}, "conll is a task of probekit's own"),
+        ({"task": "."}, "task='.' is a file or folder here"),
         ({"data": "folder"}, "is the data already"),
         ({"splits": ()}, "--split names no split"),
         ({"revision": "main"}, "--revision main is of a repository of the Hub"),
@@ -316,7 +317,9 @@ def test_what_is_to_be_rerun_is_said_in_python(mine, given, tmp_path):
     with pytest.raises(StateRangeError) as refused:
         mine(options=options)
     said = str(refused.value).partition("Rerun: ")[2]
-    assert said.startswith("probekit.extract(model=MODEL, tokenizer=TOKENIZER, task='examples', ex")
+    assert said.startswith(
+        "probekit.extract(model=MODEL, tokenizer=TOKENIZER, task='in-memory', ex"
+    )
     call = {"MODEL": given["model"], "TOKENIZER": given["tokenizer"], "EXAMPLES": sentences()}
     (entry,) = eval(said, {"probekit": probekit, **call})
     assert entry.manifest.dtype == "bfloat16" and entry.path.is_relative_to(tmp_path / "cache")
@@ -326,7 +329,7 @@ def test_a_forecast_writes_nothing(given, tmp_path):
     from probekit.backbone import GivenModel
 
     target = ExtractTarget(
-        model="mine", task="examples", given=GivenModel.of(**given, name="mine"),
+        model="mine", task="in-memory", given=GivenModel.of(**given, name="mine"),
         examples=sentences(), cache=tmp_path / "cache",
     )  # fmt: skip
     session, splits = open_session(target, PLAIN)
@@ -345,7 +348,7 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
     chosen = [next(body for body in sections if body.startswith(name)) for name in SECTIONS]
     code = "\n".join(re.findall(r"```python\n(.*?)```", "".join(chosen), flags=re.DOTALL))
     space = {"__name__": "page"}
-    exec(code.replace("sentence-transformers/all-MiniLM-L6-v2", str(folder)), space)
+    exec(code.replace("demo/minilm-l6", str(folder)), space)
     assert space["X"].shape == (8, 32) and space["record"].model == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "head", "minilm", "runs"]
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probekit.base.contract_checks import Check, check_name, demand, refuses, run_checks
+from probekit.base.contract_checks import Check, check_class, demand, refuses, run_checks
 from probekit.base.kinds import KINDS
 from probekit.base.registry import revive
-from probekit.errors import OptionError, PluginError
+from probekit.errors import OptionError
 from probekit.probe.decoders.contract import (
     IGNORED,
     UNSEEN_LOSS,
@@ -276,9 +276,7 @@ def admit_decoder(name: str, decoder: Any, checked: bool) -> type[DecoderSpec]:
     Raises:
         PluginError: it is no decoder, is called otherwise, or breaks the contract.
     """
-    if not (isinstance(decoder, type) and issubclass(decoder, DecoderSpec)):
-        raise PluginError(f"expected a class that derives from DecoderSpec; found {decoder!r}.")
-    check_name(decoder, name)
+    check_class(decoder, DecoderSpec, name)
     if not checked:
         check_decoder(decoder)
     return decoder

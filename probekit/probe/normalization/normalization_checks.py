@@ -6,8 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from probekit.base.contract_checks import Check, check_name, demand, run_checks
-from probekit.errors import PluginError
+from probekit.base.contract_checks import Check, check_class, demand, run_checks
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.normalization.contract import Normalization, RowFacts
 
@@ -144,11 +143,7 @@ def admit_normalization(name: str, normalization: Any, checked: bool) -> type[No
     Raises:
         PluginError: it is none, is called otherwise, or breaks the contract.
     """
-    if not (isinstance(normalization, type) and issubclass(normalization, Normalization)):
-        raise PluginError(
-            f"expected a class that derives from Normalization; found {normalization!r}."
-        )
-    check_name(normalization, name)
+    check_class(normalization, Normalization, name)
     if not checked:
         check_normalization(normalization)
     return normalization

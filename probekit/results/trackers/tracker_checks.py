@@ -5,8 +5,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from probekit.base.contract_checks import Check, check_name, demand, run_checks
-from probekit.errors import PluginError
+from probekit.base.contract_checks import Check, check_class, demand, run_checks
 from probekit.results.trackers.contract import Tracker, TrackerSpec
 
 
@@ -51,9 +50,7 @@ def admit_tracker(name: str, tracker: Any, checked: bool) -> type[TrackerSpec]:
     Raises:
         PluginError: it is none, is called otherwise, or breaks the contract.
     """
-    if not (isinstance(tracker, type) and issubclass(tracker, TrackerSpec)):
-        raise PluginError(f"expected a class that derives from TrackerSpec; found {tracker!r}.")
-    check_name(tracker, name)
+    check_class(tracker, TrackerSpec, name)
     if not checked:
         run_checks("tracker", tracker, _UNOPENED)
     return tracker

@@ -75,7 +75,7 @@ def test_nothing_is_wrong_and_nothing_is_marked(records):
     ("changes", "columns"),
     [
         ({}, ["dev"]),
-        ({"select": "dev", "fitter": "lbfgs"}, ["dev"]),
+        ({"select": "dev", "fitter": "lbfgs", "epochs": None}, ["dev"]),
         ({"select": "cv:5"}, ["dev"]),
         ({"select": "dev"}, ["dev best", "dev last"]),
         ({"eval_last": 0.25}, ["dev best", "dev last"]),

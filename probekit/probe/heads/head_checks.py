@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from probekit.base.contract_checks import Check, check_name, demand, refuses, run_checks
+from probekit.base.contract_checks import Check, check_class, demand, refuses, run_checks
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.registry import revive
 from probekit.errors import OptionError, PluginError
@@ -308,7 +308,7 @@ def admit_head(name: str, head: Any, checked: bool) -> type[HeadSpec]:
         spec: type[HeadSpec] = spec_of_module(name, cast(Callable[..., nn.Module], head))
     else:
         spec = cast(type[HeadSpec], head)
-        check_name(spec, name)
+        check_class(spec, HeadSpec, name)
     if not checked:
         _check(spec)
     return spec

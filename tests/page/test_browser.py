@@ -38,13 +38,13 @@ def shown(page):
 def test_every_picture_is_drawn(open_page, data):
     page = open_page()
     figures = page.locator("figure")
-    assert figures.count() == len(data["figures"])
+    expect()(figures).to_have_count(len(data["figures"]))
     for place, figure in enumerate(data["figures"]):
         node = figures.nth(place)
         assert node.locator("h3").inner_text() == figure["title"].replace("\u2028", "\n")
         if figure["kind"] == "cells":
             cells = node.locator("td[title]")
-            assert cells.count() == len(figure["rows"])
+            expect()(cells).to_have_count(len(figure["rows"]))
         else:
             node.locator("svg[role], .plot svg").first.wait_for()
             assert node.locator(".plot svg path").count() > 0
@@ -53,7 +53,7 @@ def test_every_picture_is_drawn(open_page, data):
                 dict.fromkeys(row[0] for row in figure["rows"])
             )
             assert len(curves) == node.locator(".series bdi").count()
-    assert page.locator("main > section:visible").count() == page.locator("nav a").count()
+    expect()(page.locator("main > section:visible")).to_have_count(page.locator("nav a").count())
 
 
 def test_hovering_a_point_says_score_interval_and_seeds(open_page):
@@ -80,7 +80,7 @@ def test_hostile_texts_are_read_and_do_nothing(open_page):
     assert MODEL.rpartition("/")[2] in heading and TASK in heading
     names = set(page.locator("#matrix tbody th bdi").all_text_contents())
     assert names == set(LABELS)
-    assert page.locator("img, iframe, object, svg[onload], h1 h1, main script").count() == 0
+    expect()(page.locator("img, iframe, object, svg[onload], h1 h1, main script")).to_have_count(0)
 
 
 def test_a_cell_of_the_confusion_leads_to_its_examples(open_page, data):
@@ -172,16 +172,17 @@ def test_search_and_keyboard(open_page):
     pressed = page.locator("#matrix button[aria-pressed=true]")
     assert pressed.get_attribute("data-row") == pressed.get_attribute("data-column") == "1"
     page.keyboard.press("?")
-    assert page.locator("dialog[open]").count() == 1
+    expect()(page.locator("dialog[open]")).to_have_count(1)
     page.keyboard.press("Escape")
-    assert page.locator("dialog[open]").count() == 0
+    expect()(page.locator("dialog[open]")).to_have_count(0)
 
 
 def test_numbers_are_copied_and_saved_as_csv(open_page, data):
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
     figure = data["figures"][0]
     page.locator("figure").first.get_by_text("Numbers").click()
-    assert page.locator("figure").first.locator("details tbody tr").count() == len(figure["rows"])
+    rows = page.locator("figure").first.locator("details tbody tr")
+    expect()(rows).to_have_count(len(figure["rows"]))
     with page.expect_download() as download:
         page.locator("figure").first.get_by_text("Save CSV").click()
     with open(download.value.path(), encoding="utf-8-sig", newline="") as file:
@@ -342,7 +343,7 @@ def test_whole_texts_stand_above_their_predictions(open_page, tmp_path, data, te
     out.write_bytes(render("texts", data | own))
     page = open_page(out)
     articles = page.locator("article")
-    assert articles.count() == len(HOSTILE)
+    expect()(articles).to_have_count(len(HOSTILE))
     for article, said in zip(articles.all(), paragraphs, strict=True):
         assert article.locator("p").all_text_contents() == list(said)
         assert article.locator("tbody tr").count() == 1

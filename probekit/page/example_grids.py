@@ -6,7 +6,6 @@ Of several seeds the first is shown, since a mean of predictions is none.
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from probekit.metrics import METRICS
 from probekit.page.score_curves import TASK, task_title
 from probekit.results.comparison.pairing import read_alike
 from probekit.results.comparison.runs import RecordedRun
-from probekit.results.predictions import Predicted, read_predicted
+from probekit.results.predictions import Predicted
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import without_baselines
 from probekit.results.summaries.grouping import grouped, series
@@ -193,33 +192,15 @@ def _grid(columns: _Columns, split: str | None) -> ExampleGrid:
         for name, record in columns.records.items()
     ]
     found = [one for (one,) in read_alike(runs, split)]
-    # probabilities are in the order of each file's own classes, of which `read_alike` made others
-    own = [read_predicted(Path(str(one.predictions)))[1][split] for one in columns.records.values()]
     return ExampleGrid(
         title=columns.title,
         along=columns.along,
         split=split,
         seed=columns.seed,
         columns=list(columns.records),
-        found=[replace(one, probabilities=None) for one in found],
-        probabilities=np.stack([probability_of_predicted(one) for one in own]),
+        found=[replace(one, probabilities=None, kept=None) for one in found],
+        probabilities=np.stack([one.probability_of_predicted() for one in found]),
     )
-
-
-def probability_of_predicted(found: Predicted) -> Float64[np.ndarray, " rows"]:
-    """Return the probability of what is predicted; NaN where it was not kept.
-
-    Args:
-        found: classes as their own side file holds them.
-    """
-    rows = len(found.predicted)
-    if found.probabilities is None:
-        return np.full(rows, np.nan)
-    values = found.probabilities.astype(np.float64)
-    if found.kept is None:
-        return np.asarray(values[np.arange(rows), found.predicted])
-    match = found.kept == found.predicted[:, None]
-    return np.where(match.any(1), (values * match).sum(1), np.nan)
 
 
 def packed_numbers(values: np.ndarray, wide: bool) -> str:

@@ -90,6 +90,16 @@ class Predicted:
     kept: np.ndarray | None = None
     row_scores: np.ndarray | None = None
 
+    def probability_of_predicted(self) -> np.ndarray:
+        """Return the probability of what is predicted of each row; NaN where it was not kept."""
+        if self.probabilities is None:
+            return np.full(len(self.predicted), np.nan)
+        values = self.probabilities.astype(np.float64)
+        if self.kept is None:
+            return np.asarray(values[np.arange(len(values)), self.predicted])
+        match = self.kept == self.predicted[:, None]
+        return np.where(match.any(1), (values * match).sum(1), np.nan)
+
 
 def write_predicted(path: Path, about: About, splits: Mapping[str, Predicted]) -> None:
     """Write the side file of a run, complete or not at all; folders are created.

@@ -12,7 +12,7 @@ from scipy import stats
 
 from probekit import load_records, write_report
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
-from probekit.page.example_grids import example_grids, probability_of_predicted
+from probekit.page.example_grids import example_grids
 from probekit.page.report_page import ReportOptions, page_data
 from probekit.results import append_record
 from probekit.results.predictions import Predicted, read_predicted
@@ -140,9 +140,9 @@ def test_probability_of_what_is_predicted_and_not_of_the_most_probable():
         probabilities=np.array([[0.5, 0.25], [0.75, 0.125], [0.5, 0.25]], np.float16),
         kept=np.array([[0, 2], [0, 1], [0, 2]]),
     )
-    np.testing.assert_array_equal(probability_of_predicted(found), [0.25, 0.75, np.nan])
+    np.testing.assert_array_equal(found.probability_of_predicted(), [0.25, 0.75, np.nan])
     without = replace(found, probabilities=None, kept=None)
-    assert np.isnan(probability_of_predicted(without)).all()
+    assert np.isnan(without.probability_of_predicted()).all()
 
 
 def test_more_classes_than_a_byte_has_take_two(folder):

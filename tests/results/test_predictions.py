@@ -12,6 +12,7 @@ import pytest
 
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import ROW_SCORES
+from probekit.results.comparison.pairing import _renamed
 from probekit.results.predictions import About, Predicted, read_predicted, write_predicted
 
 READING = Path(__file__).parent.parent.parent / "docs" / "reading.md"
@@ -189,3 +190,19 @@ def test_unwritable_place(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot write predictions"):
         write_predicted(tmp_path / "file" / "p", ABOUT, {"dev": CLASSES})
+
+
+def test_probabilities_follow_their_classes_into_other_numbers():
+    found = Predicted(
+        ids=("a",), offsets=np.array([0, 2]), content="classes",
+        predicted=np.array([1, 0]), gold=np.array([1, 1]), names=("B", "A"),
+        probabilities=np.array([[0.25, 0.75], [0.5, 0.5]], np.float16),
+    )  # fmt: skip
+    assert _renamed(found, ("B", "A", "C")).kept is None  # still in their order
+    other = _renamed(found, ("A", "B", "C"))
+    assert other.predicted.tolist() == [0, 1] and other.kept.tolist() == [[1, 0], [1, 0]]
+    some = _renamed(replace(found, kept=np.array([[1, 0], [0, 1]])), ("A", "B", "C"))
+    assert some.kept.tolist() == [[0, 1], [1, 0]]
+    for one in (found, other):
+        assert one.probability_of_predicted().tolist() == [0.75, 0.5]
+    assert some.probability_of_predicted().tolist() == [0.25, 0.5]

@@ -168,8 +168,7 @@ def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]
         split: what they were scored on.
 
     Returns:
-        By run, what each seed predicted: class numbers of all are of the same names, while
-        probabilities stay in the order of each run's own classes.
+        By run, what each seed predicted: class numbers of all are of the same names.
 
     Raises:
         MissingFileError: a side file does not exist.
@@ -264,7 +263,21 @@ def _renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
         return found
     place = np.array([names.index(name) for name in found.names], dtype=np.int64)
     gold = None if found.gold is None else place[found.gold]
-    return replace(found, predicted=place[found.predicted], gold=gold, names=names)
+    return replace(
+        found, predicted=place[found.predicted], gold=gold, names=names, kept=_kept(found, place)
+    )
+
+
+def _kept(found: Predicted, place: np.ndarray) -> np.ndarray | None:
+    """Return the new numbers of the classes whose probabilities were kept; None in their order."""
+    if found.probabilities is None:
+        return None
+    if found.kept is not None:
+        return place[found.kept]
+    # B A, of A B C: the columns of all rows are 1 0; A B, of A B C, are in order
+    columns = place[: found.probabilities.shape[1]]
+    in_order = np.array_equal(columns, np.arange(len(columns)))
+    return None if in_order else np.broadcast_to(columns, found.probabilities.shape)
 
 
 def _gold(found: Predicted, metric: type[Metric]) -> AnyGold:

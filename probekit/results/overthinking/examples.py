@@ -85,7 +85,8 @@ def choose_examples(found: DepthPredictions, count: int, seed: int = 0) -> list[
     order = numpy_generator(seed, "examples", found.n_sentences).permutation(found.n_sentences)
     none = np.diff(sums)[order] == 0
     ordered = np.concatenate([order[~none], order[none]])[:count].tolist()
-    probability = _of_predicted(found)
+    probabilities_of(found, 0)  # refuses side files that have none
+    probability = np.stack([group[0].probability_of_predicted() for group in found.found])
     return [_example(found, place, right, probability) for place in ordered]
 
 
@@ -97,17 +98,6 @@ def check_count(count: int) -> None:
     """
     if count < 0:
         raise OptionError(f"--examples {count}: give the number of sentences, 0 or more.")
-
-
-def _of_predicted(found: DepthPredictions) -> Float[np.ndarray, "depths rows"]:
-    """Return the probability of what each depth predicts; NaN where it was not kept."""
-    values = []
-    for (kept, classes), group in zip(probabilities_of(found, 0), found.found, strict=True):
-        # a curve has one set of labels, so its classes come first in every numbering of names
-        columns = np.arange(kept.shape[1])[None] if classes is None else classes
-        match = columns == group[0].predicted[:, None]
-        values.append(np.where(match.any(1), (kept * match).sum(1), np.nan))
-    return np.stack(values)
 
 
 def _example(

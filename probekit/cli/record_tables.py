@@ -16,11 +16,11 @@ from probekit.store.layout import MANIFEST
 if TYPE_CHECKING:
     from probekit.results import Record, Records
     from probekit.results.comparison import Verdicts
+    from probekit.results.recorded_options import Options
     from probekit.results.summaries.best_options import BestOptions
     from probekit.results.summaries.layer_measures import LayerMeasure
     from probekit.results.summaries.scored import Scored
     from probekit.results.tables import Style
-    from probekit.train.sweeps.recorded_options import Options
 
 _OF_ENTRY = ("model", "task", "entry")
 
@@ -93,9 +93,9 @@ def rows_as_config(records: "Records", cache: Path, best_on: str | None = None) 
     Raises:
         RecordError: no record is left, or one of which no config can be written.
     """
+    from probekit.results.recorded_options import rows_of_options
     from probekit.results.summaries.baseline_scores import without_baselines
     from probekit.results.summaries.best_options import best_options
-    from probekit.train.sweeps.recorded_options import rows_of_options
 
     heads: Sequence[Record] = without_baselines(records) or records
     if not heads:

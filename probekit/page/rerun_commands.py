@@ -1,6 +1,5 @@
 """Commands that make records again, from what they say of themselves."""
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,23 +8,22 @@ from typing import Any
 
 from probekit.base.registry import flag
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import BASELINES, head_order
-from probekit.results.summaries.wording import rates_text, settings_text
+from probekit.results.recorded_options import Options, is_baseline, stated_options
+from probekit.results.summaries.grouping import head_order
 from probekit.store.manifest import Manifest
 
 _LISTED = ("shots", "fraction")
 """What one command may have several values of, beside heads, depths and seeds."""
 
-_CONTROL = re.compile(r"(?P<label>.*) \(control (?P<seed>\d+)\)")
-_PROTOCOL = re.compile(
-    r"[\w-]+(, fitted on (?P<fit_on>[^,]+))?(, hold-out (?P<hold_out>\S+)( by (?P<group>.+))?)?"
-)
-_OPTIMIZER = re.compile(
-    r"(?P<name>AdamW?)(, weight decay (?P<decay>\S+?))?, (?P<schedule>linear|constant) \w+"
-    r"(, warm-up (?P<warmup>\S+))?"
-)
 _SAVED = "SAVED-HEAD"
 """Stands for the folder of a saved head, of which a record knows what it holds and not the path."""
+
+_SHARED = (
+    *("label", "control", "fit_on", "hold_out", "group", "decoder", "layers", "normalize"),
+    *("pooling", "fit", "l2", "select", "epochs", "evals", "batch_size", "lr", "optimizer"),
+    *("weight_decay", "schedule", "warmup"),
+)
+"""Options that all runs of a command have alike, in their order."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def rerun_commands(
     runs = [
         _run(one, sources, overthinking=_source(one) in refitted)
         for one in made
-        if one.resample is None and one.head not in BASELINES
+        if one.resample is None and not is_baseline(one)
     ]
     groups: dict[tuple[Any, ...], list[_Run]] = {}
     for run in runs:
@@ -105,17 +103,13 @@ def _source(record: Record) -> tuple[str, ...]:
 
 def _run(record: Record, sources: Mapping[str, str], *, overthinking: bool) -> _Run:
     command = "sweep" if record.depth is None else "overthinking" if overthinking else "depth"
-    settings: dict[str, dict[str, Any]] = {"head": {}, "decoder": {}}
-    for name, value in record.options.items():
-        part, _, option = name.partition(".")
-        settings[part][option] = value
-    words = [sources.get(record.model, record.model), record.task]
-    words += _words(record, _with_settings(record.decoder, settings["decoder"]))
+    stated, _ = stated_options(record)
+    words = [sources.get(record.model, record.model), record.task, *_words(record, stated)]
     predictions = record.predictions is not None and record.depth is None
     return _Run(
         command=command,
         words=tuple(words),
-        head=_with_settings(record.head, settings["head"]),
+        head=stated["head"],
         seed=record.seed,
         predictions=predictions,
         listed=tuple(getattr(record, name) for name in _LISTED),
@@ -123,47 +117,19 @@ def _run(record: Record, sources: Mapping[str, str], *, overthinking: bool) -> _
     )
 
 
-def _with_settings(name: str, settings: Mapping[str, Any]) -> str:
-    return f"{name}:{settings_text(settings)}" if settings else name
-
-
-def _words(record: Record, decoder: str) -> list[str]:
+def _words(record: Record, stated: Options) -> list[str]:
     """Return what all runs of a command share, as typed; what no option says is left out."""
-    label = _CONTROL.fullmatch(record.label)
-    protocol = _PROTOCOL.fullmatch(record.protocol)
-    given: dict[str, Any] = {"label": label["label"] if label else record.label}
-    given["control"] = label["seed"] if label else None
-    given |= protocol.groupdict() if protocol else {}
-    given |= {"decoder": decoder, "layers": _layers(record), "normalize": record.normalize}
-    given |= {"pooling": record.pooling, "fit": record.fitter, "l2": _plain(record.l2)}
-    select, _, group = (record.select or "").partition(" by ")
-    given["select"] = select or None
-    given["group"] = given.get("group") or group or None
-    if record.fitter == "adam":
-        given |= _descent(record)
+    given = {**stated, "layers": _layers(record)}
+    pairs = [(name, _plain(given.get(name))) for name in _SHARED]
     if record.init is not None:
         whole = record.init.endswith("with decoder")
-        given["init_from" if whole else "fusion_from"] = _SAVED
-    words = [word for name, one in given.items() if one is not None for word in (flag(name), one)]
+        pairs.append(("init_from" if whole else "fusion_from", _SAVED))
+    words = [word for name, one in pairs if one is not None for word in (flag(name), one)]
     words += ["--freeze-fusion"] if record.freeze else []
     return words + (["--ablate", record.ablated] if record.ablated else [])
 
 
-def _descent(record: Record) -> dict[str, Any]:
-    """Return the options of a run that goes by steps."""
-    optimizer = _OPTIMIZER.fullmatch(record.optimizer)
-    rates = [_plain(record.lr), rates_text(record.rates) or None]
-    given: dict[str, Any] = {name: _plain(getattr(record, name)) for name in ("epochs", "evals")}
-    given["batch_size"] = _plain(record.batch_size)
-    given["lr"] = ",".join(rate for rate in rates if rate) or None
-    if optimizer:
-        given["optimizer"] = optimizer["name"].lower()
-        given["weight_decay"] = optimizer["decay"]
-        given |= {"schedule": optimizer["schedule"], "warmup": optimizer["warmup"]}
-    return given
-
-
-def _plain(value: float | None) -> str | None:
+def _plain(value: float | str | None) -> str | None:
     return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

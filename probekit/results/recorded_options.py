@@ -1,7 +1,4 @@
-"""From a record back to the options that make it again: the inverse of `run_words.described`.
-
-Like `option_groups` it imports no torch, since a table of records is made without it.
-"""
+"""From a record back to the options that make it again: the inverse of `run_words.described`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,23 +6,67 @@ from typing import Any
 
 from probekit.base.registry import as_typed
 from probekit.errors import RecordError
-from probekit.results import Record
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import BASELINES
 
 Options = Mapping[str, Any]
 """Options of the command line by name, with dashes as ``_``."""
 
-_PROTOCOL = re.compile(
-    r"(few-shot|zero-shot|fraction|full)(, fitted on (?P<fit_on>.+?))?"
-    r"(, hold-out (?P<hold_out>[^ ]+)( by (?P<group>.+))?)?"
-)
-_OPTIMIZER = re.compile(
-    r"Adam(W, weight decay (?P<weight_decay>[^,]+))?, (?P<schedule>linear decay|constant rate)"
-    r"(, warm-up (?P<warmup>.+))?"
-)
-_SELECT = re.compile(r"(?P<select>[^ ]+)( by (?P<group>.+))?")
-_CONTROL = re.compile(r"(?P<label>.+?)( \(control (?P<control>\d+)\))?")
-_AS_WRITTEN = ("depth", "normalize", "pooling", "shots", "fraction", "l2", "epochs", "batch_size")
+_FORMS = {
+    "label": re.compile(r"(?P<label>.+?)( \(control (?P<control>\d+)\))?"),
+    "protocol": re.compile(
+        r"(few-shot|zero-shot|fraction|full)(, fitted on (?P<fit_on>.+?))?"
+        r"(, hold-out (?P<hold_out>[^ ]+)( by (?P<group>.+))?)?"
+    ),
+    "select": re.compile(r"(?P<select>[^ ]+)( by (?P<group>.+))?"),
+    "optimizer": re.compile(
+        r"(?P<optimizer>AdamW?)(, weight decay (?P<weight_decay>[^,]+))?, "
+        r"(?P<schedule>linear|constant) \w+(, warm-up (?P<warmup>.+))?"
+    ),
+}
+"""Texts of a record, and the options that they state."""
+
+_AS_WRITTEN = ("normalize", "pooling", "l2", "epochs", "batch_size")
+_OF_DRAW = ("depth", "shots", "fraction")
+_NUMBERS = ("control", "hold_out", "weight_decay", "warmup")
 _BY_STEPS = "adam"
+
+
+def is_baseline(record: Record) -> bool:
+    """Say whether ``train --baselines`` makes a record beside that of a head."""
+    guessed = record.head in BASELINES or record.fitter == "none"
+    return guessed or record.protocol.startswith("online code")
+
+
+def stated_options(record: Record) -> tuple[dict[str, Any], list[str]]:
+    """Return the options that a record states, but for layers and what was drawn.
+
+    Returns:
+        The options by name, and the names of the texts that are of another version of probekit, of
+        which there are none.
+    """
+    texts = {name: getattr(record, name) for name in ("label", "protocol", "select")}
+    by_steps = record.fitter == _BY_STEPS
+    if by_steps:
+        texts["optimizer"] = record.optimizer
+    found: dict[str, Any] = {name: getattr(record, name) for name in _AS_WRITTEN}
+    found |= {part: _typed(part, record) for part in ("head", "decoder")}
+    found |= {"fit": record.fitter} | (_rates(record) if by_steps else {})
+    unread = []
+    for name, text in texts.items():
+        stated = None if text is None else _FORMS[name].fullmatch(text)
+        if stated:
+            found |= {key: one for key, one in stated.groupdict().items() if one is not None}
+        elif text is not None:
+            unread.append(name)
+    found |= {name: _number(found[name]) for name in _NUMBERS if name in found}
+    if "optimizer" in found:
+        found["optimizer"] = found["optimizer"].lower()
+    if found.get("label") == "None":
+        del found["label"]
+    if "folds" in record.diagnosis:  # the default, of which the draw allowed less
+        found.pop("select", None)
+    return {name: value for name, value in found.items() if value is not None}, unread
 
 
 def recorded_options(record: Record) -> dict[str, Any]:
@@ -39,23 +80,17 @@ def recorded_options(record: Record) -> dict[str, Any]:
             from a saved head, whose folder no record holds.
     """
     _check(record)
-    protocol = _parts(_PROTOCOL, record.protocol, record, "protocol")
-    label = _parts(_CONTROL, record.label, record, "label")
-    select = {} if record.select is None else _parts(_SELECT, record.select, record, "select")
-    if "folds" in record.diagnosis:  # the default, of which the draw allowed less
-        select.pop("select", None)
-    found: dict[str, Any] = {
+    stated, unread = stated_options(record)
+    if unread:
+        text = getattr(record, unread[0])
+        raise RecordError(
+            f"record {record.key[:8]}: its {unread[0]} {text!r} is of another version of probekit; "
+            "no config can be written of it."
+        )
+    of_draw = {name: getattr(record, name) for name in _OF_DRAW}
+    found = {
         **{"model": record.model, "task": record.task, "entry": record.entry},
-        "label": None if label["label"] == "None" else label["label"],
-        "control": _number(label.get("control")),
-        "head": _plug_in("head", record.head, record),
-        "decoder": _plug_in("decoder", record.decoder, record),
-        "layers": ",".join(map(str, record.layers)),
-        **{name: getattr(record, name) for name in _AS_WRITTEN},
-        "fit": record.fitter,
-        **{**protocol, "hold_out": _number(protocol.get("hold_out"))},
-        **select,
-        **(_descent(record) if record.fitter == _BY_STEPS else {}),
+        **{"layers": ",".join(map(str, record.layers)), **of_draw, **stated},
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -86,7 +121,7 @@ def _check(record: Record) -> None:
         RecordError: it says why.
     """
     what = f"record {record.key[:8]} ({record.head})"
-    if record.fitter == "none" or record.protocol.startswith("online code"):
+    if is_baseline(record):
         raise RecordError(
             f"{what} is of a baseline, which `probekit train --baselines` makes beside a head; "
             "choose others with --where."
@@ -101,38 +136,24 @@ def _check(record: Record) -> None:
         )
 
 
-def _parts(form: re.Pattern[str], text: str, record: Record, name: str) -> dict[str, Any]:
-    if not (found := form.fullmatch(text)):
-        raise RecordError(
-            f"record {record.key[:8]}: its {name} {text!r} is of another version of probekit; no "
-            "config can be written of it."
-        )
-    return {key: value for key, value in found.groupdict().items() if value is not None}
-
-
-def _plug_in(kind: str, name: str, record: Record) -> str:
+def _typed(part: str, record: Record) -> str:
     """Return a head or decoder with its settings, as it is typed."""
-    prefix = f"{kind}."
+    prefix = f"{part}."
     settings = {
         key.removeprefix(prefix): value
         for key, value in record.options.items()
         if key.startswith(prefix)
     }
-    return as_typed(name, settings)
+    return as_typed(getattr(record, part), settings)
 
 
-def _descent(record: Record) -> dict[str, Any]:
-    found = _parts(_OPTIMIZER, record.optimizer, record, "optimizer")
+def _rates(record: Record) -> dict[str, Any]:
     rates = [f"{name}={rate!r}" for name, rate in record.rates.items()]
     return {
-        "optimizer": "adam" if record.optimizer.startswith("Adam,") else "adamw",
-        "weight_decay": _number(found.get("weight_decay")),
-        "schedule": found["schedule"].partition(" ")[0],
-        "warmup": _number(found.get("warmup")),
         "lr": ",".join([repr(record.lr), *rates]) if rates else record.lr,
         "evals": record.evals,
     }
 
 
-def _number(text: str | None) -> int | float | None:
-    return None if text is None else int(text) if text.isdecimal() else float(text)
+def _number(text: str) -> int | float:
+    return int(text) if text.isdecimal() else float(text)

@@ -34,7 +34,7 @@ from probekit.features import FeatureView
 from probekit.probe.fitters.basis import BasisBuilder, Scale
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Binary, Softmax
-from probekit.probe.fitters.minimise import Minimum
+from probekit.probe.fitters.minimise import Evaluation, Minimum, Request, run_alone
 from probekit.probe.normalization.standardization import Moments
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))
@@ -145,17 +145,14 @@ def ours(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
 
 def solve(objective: LinearObjective, rows: list[tuple[slice, torch.Tensor]]) -> Minimum:
     """Run the minimisation of all problems to its end, over rows in blocks."""
-    minimisation = objective.minimise()
-    request = next(minimisation)
-    while True:
+
+    def evaluate(request: Request) -> Evaluation:
         found = objective.begin(request)
         for places, block in rows:
             found.add(places, block)
-        try:
-            request = minimisation.send(found.finish())
-        except StopIteration as end:
-            minimum: Minimum = end.value
-            return minimum
+        return found.finish()
+
+    return run_alone(objective.minimise(), evaluate)
 
 
 def theirs(x: torch.Tensor, y: torch.Tensor, tolerance: float) -> np.ndarray:

@@ -14,10 +14,11 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from probekit.base.notices import warn_once
-from probekit.base.source_hash import import_path, source_hash
+from probekit.base.plugin_origin import PluginOrigin
+from probekit.base.source_hash import import_path
 from probekit.errors import PluginError, UnknownNameError, reason_of
 
 logger = logging.getLogger(__name__)
@@ -31,62 +32,6 @@ KINDS = ("head", "decoder", "normalization", "fitter", "metric", "task", "tracke
 """What can be added."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PluginOrigin:
-    """Where a plug-in is from, and which version of it that is: what records and saved heads keep.
-
-    Attributes:
-        path: ``module:name`` of the class or function.
-        code: what tells its code from an earlier or later one: ``version 2`` as it was registered,
-            else the hash of its source.
-        package: the package that offers it, if one does, with its version: ``probekit-mine 0.1.0``.
-    """
-
-    path: str
-    code: str
-    package: str = ""
-
-    @classmethod
-    def of(cls, value: Any, *, version: str | None = None, package: str = "") -> Self:
-        """Return the origin of a plug-in.
-
-        Raises:
-            PluginError: its source cannot be found, and nothing else tells its version.
-        """
-        code = f"version {version}" if version is not None else source_hash(value)
-        if code is None and not package:
-            raise PluginError(
-                f"{import_path(value)}: its source cannot be found, which tells a changed class "
-                'from the one of an earlier run; say its version when you register it: version="1".'
-            )
-        return cls(path=import_path(value), code=code or "", package=package)
-
-    def to_json(self) -> dict[str, str]:
-        """Return what there is, as text by name."""
-        return {name: text for name, text in vars(self).items() if text}
-
-    def missing(self, kind: str, name: str, reason: str) -> str:
-        """Return what to do where the plug-in is not there."""
-        module, _, attribute = self.path.partition(":")
-        if self.package:
-            wanted = self.package.replace(" ", "==")
-            return (
-                f"unknown {kind} {name!r}: it is of the package {self.package}, which is not "
-                f"installed here ({reason}). Run: pip install {wanted}"
-            )
-        if module == "__main__":
-            return (
-                f"unknown {kind} {name!r}: it is {attribute} of a notebook or script, which is not "
-                f"known here. Put it into a module that can be imported, or define it and call "
-                f"probekit.register_{kind}({name!r}, {attribute}) first."
-            )
-        return (
-            f"unknown {kind} {name!r}: it is {attribute} of the module {module}, which cannot be "
-            f"loaded here ({reason}). Put the folder of that module on PYTHONPATH, or call "
-            f"probekit.register_{kind}({name!r}, ...) first."
-        )
 
 
 class _Plugin(ABC):
@@ -199,8 +144,7 @@ class Registry(Mapping[str, T]):
             KeyError: there is none of this name.
             PluginError: it cannot be imported, or breaks its contract.
         """
-        added = self._added()
-        return self._own[name] if name in self._own else self._admit(name, added[name])[0]
+        return self._own[name] if name in self._own else self._admit(name, self._added()[name])[0]
 
     def __contains__(self, name: object) -> bool:
         """Say whether a name is known; what is behind it may turn out to be broken."""

@@ -7,7 +7,7 @@ dataclass.
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -72,11 +72,16 @@ def choose(kind: str, name: str, registry: Mapping[str, T]) -> T:
     """
     if name in registry:
         return registry[name]
-    near = difflib.get_close_matches(name, registry, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = nearest(name, registry)
     raise UnknownNameError(
         f"unknown {kind} {name!r}.{hint} Choose from: {', '.join(sorted(registry))}."
     )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return what to ask of a name that is unknown; nothing where none is like it."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def revive(kind: str, value: Mapping[str, Any], registry: Mapping[str, Callable[..., T]]) -> T:

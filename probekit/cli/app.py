@@ -28,9 +28,9 @@ from probekit.cli import (
 )
 from probekit.cli.completion import offer_completion
 from probekit.cli.config_option import PlanCommand, offer_config
+from probekit.cli.help_panels import InPanels, in_panels
 from probekit.cli.messages import end_messages, start_messages
 from probekit.cli.output import visible
-from probekit.cli.panels import InPanels, in_panels
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")

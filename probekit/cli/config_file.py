@@ -1,6 +1,5 @@
 """Options from a TOML file, checked as the command line checks them, by name and by type."""
 
-import difflib
 import itertools
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from probekit.base.registry import nearest
 from probekit.errors import MissingFileError, OptionError
 
 RUN = "run"
@@ -145,7 +145,7 @@ def _by_command(path: Path, sections: Mapping[str, Any], commands: Commands) -> 
             raise OptionError(f"{path}: the runs of a plan are [[{RUN}]] tables; found [{RUN}].")
         if name not in named:
             raise OptionError(
-                f"{path}: section [{name}] is of no command.{_hint(name, list(named))} A section "
+                f"{path}: section [{name}] is of no command.{nearest(name, named)} A section "
                 "is named after a command, such as [train] or [cache-ls]."
             )
         found[named[name]] = {key.replace("-", "_"): value for key, value in section.items()}
@@ -199,13 +199,8 @@ def _unknown(key: str, command: str, commands: Commands) -> str:
             f"`probekit {command}` has no option {key}; {_listed(having[:4])} "
             f"{'has' if len(having) == 1 else 'have'}. Put it below a section, [{section}]."
         )
-    hint = _hint(key, list(commands[command]))
+    hint = nearest(key, commands[command])
     return f"unknown key {key!r} for `probekit {command}`.{hint} See `probekit {command} --help`."
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _listed(names: Sequence[str]) -> str:

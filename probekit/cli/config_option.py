@@ -11,7 +11,7 @@ import typer
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 
 from probekit.cli.config_file import Commands, Setting, read_config
-from probekit.cli.panels import MACHINE, InPanels
+from probekit.cli.help_panels import MACHINE, InPanels
 from probekit.cli.planned_runs import PlannedRuns, carry_out
 from probekit.cli.training_options import OF_RUNS
 

@@ -1,14 +1,14 @@
 """Tables of records as commands print them, each with what stands below it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from probekit.cli.arguments import is_task
-from probekit.cli.config_text import config_text
 from probekit.cli.output import print_json
 from probekit.errors import OptionError, RecordError
 from probekit.store.layout import MANIFEST
@@ -103,6 +103,35 @@ def rows_as_config(records: "Records", cache: Path, best_on: str | None = None) 
     if best_on is not None:
         heads = best_options(heads, best_on).records
     return config_text([_at_its_entry(row, cache) for row in rows_of_options(heads)])
+
+
+def config_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a TOML file of some rows: one row, or a plan of ``[[run]]`` tables.
+
+    Args:
+        rows: texts, numbers, truths and lists of them, by key; at least one row.
+    """
+    # of {head: last, seeds: 0} and {head: mean, seeds: 0}: seeds is said once, above, head in each
+    shared = {k: v for k, v in rows[0].items() if all(k in r and r[k] == v for r in rows)}
+    lines = ["# probekit train --config FILE", *_toml_lines(shared)]
+    if len(rows) > 1:
+        for row in rows:
+            own = {name: value for name, value in row.items() if name not in shared}
+            lines += ["", "[[run]]", *_toml_lines(own)]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_lines(values: Mapping[str, Any]) -> list[str]:
+    return [f"{name} = {_toml_value(value)}" for name, value in values.items()]
+
+
+def _toml_value(value: Any) -> str:
+    """Return a value in TOML, whose texts are those of JSON, but for one control character."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    if isinstance(value, str):
+        return dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return dumps(value)
 
 
 def _at_its_entry(row: "Options", cache: Path) -> "Options":

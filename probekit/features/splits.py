@@ -1,23 +1,20 @@
 """The splits of a model and task, as views with one label map."""
 
 import itertools
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from probekit.base.kinds import ARRAYS, KINDS, POOLED, SPLITS, KindName
+from probekit.base.kinds import ARRAYS, KINDS, KindName
 from probekit.base.numbers.ragged import bounds_of
-from probekit.base.registry import choose
-from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features.cached_rows import EntryRows, entry_rows, row_groups
 from probekit.features.features_view import features_view
-from probekit.features.given_entries import entries_by_split
+from probekit.features.found_entries import find_split_entries
 from probekit.features.location import Location
 from probekit.features.row_dataset import RowDataset
 from probekit.features.rows_by_name import LayerRows, layer_rows, to_frame
@@ -33,18 +30,14 @@ from probekit.features.split_labels import (
 from probekit.features.view import FeatureView, choose_array, cut_passages
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.normalization import RowFacts
-from probekit.store import Entry, find_entries
-from probekit.store.entry import list_entries
+from probekit.store import Entry
 from probekit.store.labels import labels_for
 from probekit.store.manifest import Manifest
 from probekit.tasks import Task, is_own
 from probekit.tasks.label_names import NO_LABEL
-from probekit.tasks.own.user_files import OwnCorpus
 
 if TYPE_CHECKING:
     import pandas
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -311,7 +304,7 @@ def open_features(
         UnknownNameError: no such task or column.
     """
     location = Location() if location is None else location
-    about, entries = _found(model, task, label, location, fit_on)
+    about, entries = find_split_entries(model, task, label, location, fit_on)
     column = about.columns[0]  # the one asked for, by the name that an index stands for
     labels = {
         split: found
@@ -346,57 +339,6 @@ def open_features(
         control=control,
         fit_on=fit_on,
     )
-
-
-def _found(
-    model: str | Entry | Sequence[Entry],
-    task: str | None,
-    label: str | None,
-    location: Location,
-    fit_on: str,
-) -> tuple[Task, dict[str, Entry]]:
-    """Return the task that is meant, and the entry of each split; that to fit on is train."""
-    if isinstance(model, str):
-        if task is None:
-            raise OptionError(f"{model!r} of which task? Name it; or give entries in their place.")
-        about = location.task(task, label)
-        _check_labelled(about)
-        described = isinstance(about.corpus, OwnCorpus)  # by the options of a command
-        typed = [*location.typed, *(["--label", label] if label and described else [])]
-        return about, _entries(model, about, location, fit_on, typed)
-    if task is not None:
-        raise OptionError(f"entries say themselves which task they are of: leave {task!r} out.")
-    given = entries_by_split([model] if isinstance(model, Entry) else list(model), fit_on)
-    about = location.task_of(list(given.values()), label)
-    _check_labelled(about)
-    return about, given
-
-
-def _check_labelled(task: Task) -> None:
-    if not task.columns:
-        raise DataError(f"task {task.name!r} has no labels to train on.")
-
-
-def _entries(
-    model: str, task: Task, location: Location, fit_on: str, typed: Sequence[str]
-) -> dict[str, Entry]:
-    known = dict.fromkeys((*SPLITS, *task.splits))
-    choose(f"split of {task.name}", fit_on, known)
-    root, wanted = Path(location.cache), location.wanted(model, task, typed)
-    folders = wanted.of_task(wanted.of_model(list_entries(root)))
-    present = {folder.split for folder in folders} - {"train", fit_on}
-    own = KINDS[task.kinds[task.columns[0]]].own_rows
-    arrays = POOLED if own is None else (own,)
-    find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
-    found = {"train": find(fit_on)}
-    for split in [name for name in known if name in present]:
-        try:
-            found[split] = find(split)
-        except EntryNotFoundError as error:
-            if location.entry is None:
-                raise
-            logger.info("%s is left out: %s", split, error)
-    return found
 
 
 def _labels(

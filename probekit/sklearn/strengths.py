@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems, weaker_strengths
 from probekit.probe.fitters.losses import Binary, Loss, Softmax
-from probekit.probe.fitters.minimise import Evaluation, Minimum, Request
+from probekit.probe.fitters.minimise import Evaluation, Minimum, Request, run_alone
 from probekit.sklearn.linear_rule import LinearRule
 
 _BLOCK = 8_192
@@ -119,14 +120,8 @@ class Path:
     def _solve(self, strengths: Sequence[float]) -> tuple[Minimum, LinearObjective]:
         problems = Problems.of(strengths, self._parts)
         objective = LinearObjective(self._loss, problems, self._basis.spectrum)
-        minimisation = objective.minimise()
-        try:
-            request = next(minimisation)
-            while True:
-                request = minimisation.send(self._evaluated(objective, request))
-        except StopIteration as end:
-            minimum: Minimum = end.value
-            return minimum, objective
+        minimum = run_alone(objective.minimise(), partial(self._evaluated, objective))
+        return minimum, objective
 
     def _evaluated(self, objective: LinearObjective, request: Request) -> Evaluation:
         found = objective.begin(request)

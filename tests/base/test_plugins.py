@@ -10,7 +10,8 @@ import pytest
 from torch import nn
 
 from probekit.base import plugins
-from probekit.base.plugins import PluginOrigin, carried, take_over
+from probekit.base.plugin_origin import PluginOrigin
+from probekit.base.plugins import carried, take_over
 from probekit.base.registry import choose
 from probekit.base.source_hash import source_hash
 from probekit.errors import PluginError, UnknownNameError

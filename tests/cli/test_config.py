@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from probekit.cli.config_text import config_text
+from probekit.cli.record_tables import config_text
 from probekit.results import load_records
 from tests.cli.console import done, refused, run
 from tests.planted import plant, plant_all

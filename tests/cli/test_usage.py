@@ -8,7 +8,7 @@ import typer.main
 
 from probekit import __version__
 from probekit.cli import app
-from probekit.cli.panels import FIRST, MOST_FIRST, OF_ALL, OF_EXTRACT
+from probekit.cli.help_panels import FIRST, MOST_FIRST, OF_ALL, OF_EXTRACT
 from tests.cli.console import done, refused, run
 
 COMMANDS = (
@@ -58,7 +58,7 @@ def options_of(name):
 def test_the_options_that_matter_first_stand_first(name):
     panels = options_of(name)
     assert len(panels.get(None, ())) <= MOST_FIRST, (
-        f"{panels[None]}: name the new one in FIRST or PANELS of probekit/cli/panels.py"
+        f"{panels[None]}: name the new one in FIRST or PANELS of probekit/cli/help_panels.py"
     )
     if name in FIRST:
         assert panels[None][: len(FIRST[name])] == list(FIRST[name])

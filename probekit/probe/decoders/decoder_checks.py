@@ -18,6 +18,7 @@ from probekit.probe.decoders.contract import (
     Decoder,
     DecoderSpec,
 )
+from probekit.probe.parameter_groups import demand_groups
 
 ROWS, WIDTH, CLASSES = 20, 7, 4
 OFFSETS = torch.tensor([0, 3, 3, 12, 20])
@@ -78,10 +79,7 @@ def is_a_value(spec: DecoderSpec) -> None:
 def groups_its_parameters(spec: DecoderSpec) -> None:
     """Every parameter is in one group, and the spec names all groups but ``weights``."""
     decoder = build(spec)
-    groups, named = decoder.parameter_groups(), {"weights", *spec.group_rates}
-    demand(set(groups) == named, f"groups {sorted(groups)}, and the spec names {sorted(named)}")
-    found = sorted(id(one) for group in groups.values() for one in group)
-    demand(found == sorted(map(id, decoder.parameters())), "a parameter is in no group, or in two")
+    demand_groups(decoder, decoder.parameter_groups(), spec.group_rates)
 
 
 def gives_what_it_promises(spec: DecoderSpec) -> None:

@@ -14,6 +14,7 @@ from probekit.errors import OptionError, PluginError
 from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec
 from probekit.probe.heads.module_head import ModuleFactory, ModuleHead, spec_of_module
 from probekit.probe.heads.tokens import TokenStates
+from probekit.probe.parameter_groups import demand_groups
 
 LAYERS, DIM, ROWS, BLOCKS = (1, 2, 4, 6), 48, 9, 6
 """What checks build a head for; the width is one that many numbers divide."""
@@ -197,10 +198,7 @@ def asks_for_rows_to_weigh(spec: HeadSpec) -> None:
 def groups_its_parameters(spec: HeadSpec) -> None:
     """Every parameter is in one group, and the spec names all groups but ``weights``."""
     head = build(spec)
-    groups, named = head.parameter_groups(), {"weights", *spec.group_rates}
-    demand(set(groups) == named, f"groups {sorted(groups)}, and the spec names {sorted(named)}")
-    found = sorted(id(one) for group in groups.values() for one in group)
-    demand(found == sorted(map(id, head.parameters())), "a parameter is in no group, or in two")
+    demand_groups(head, head.parameter_groups(), spec.group_rates)
 
 
 def widens_half_precision(spec: HeadSpec) -> None:

@@ -13,16 +13,19 @@ from jaxtyping import Int64
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS
 from probekit.base.layers import parse_layers, up_to_depth
+from probekit.base.plugin_origin import PluginOrigin
 from probekit.base.registry import parse
 from probekit.base.selection import NESTED, Selection
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
+from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decodes
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, solves
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts, HeadSpec
 from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.probe.normalization import NORMALIZATIONS
 from probekit.tasks import is_own
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent
@@ -39,7 +42,6 @@ from probekit.train.sweeps.run_views import (
 )
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.start import SavedStart, open_start
-from probekit.train.sweeps.used_plugins import used_plugins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         numerics=FITTERS[filled.fit].numerics,
         start=start.fingerprint,
         groups=digest(splits.groups) if filled.group else None,
-        plugins=used_plugins(
+        plugins=_used_plugins(
             head=head.name,
             decoder=decoder.name,
             normalization=filled.normalize or "none",
@@ -348,3 +350,17 @@ def count_decoder(name: str, backbone: Path, width: int, n_outputs: int) -> int:
     """
     decoder = parse("decoder", name, DECODERS).bind(backbone)
     return count_parameters(decoder.build(width, n_outputs, torch.Generator()))
+
+
+def _used_plugins(
+    *, head: str, decoder: str, normalization: str, fitter: str, metric: str
+) -> dict[str, dict[str, str]]:
+    """Return the origin of each plug-in that is not probekit's own, by kind."""
+    found: dict[str, PluginOrigin | None] = {
+        "head": HEADS.origin(head),
+        "decoder": DECODERS.origin(decoder),
+        "normalization": NORMALIZATIONS.origin(normalization),
+        "fitter": FITTERS.origin(fitter),
+        "metric": METRICS.origin(metric),
+    }
+    return {kind: one.to_json() for kind, one in found.items() if one is not None}

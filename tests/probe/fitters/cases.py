@@ -7,6 +7,7 @@ import torch
 
 from probekit.probe.fitters.basis import BasisBuilder, Scale
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems
+from probekit.probe.fitters.minimise import run_alone
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))
 
@@ -31,16 +32,6 @@ def basis_of(x):
     return builder.finish()
 
 
-def solve(minimisation, evaluate):
-    """Run one minimisation to its end."""
-    try:
-        request = next(minimisation)
-        while True:
-            request = minimisation.send(evaluate(request))
-    except StopIteration as end:
-        return end.value
-
-
 def evaluated(objective, request, blocks):
     """Return the evaluation over all rows, given in blocks."""
     found = objective.begin(request)
@@ -57,7 +48,7 @@ def solved(x, loss, strengths=STRENGTHS, parts=None, blocks=3, **options):
     objective = LinearObjective(loss, Problems.of(strengths, parts), basis.spectrum, **options)
     bounds = np.linspace(0, len(x), blocks + 1).astype(int)
     pieces = [(slice(a, b), z[a:b]) for a, b in itertools.pairwise(bounds)]
-    minimum = solve(objective.minimise(), lambda request: evaluated(objective, request, pieces))
+    minimum = run_alone(objective.minimise(), lambda request: evaluated(objective, request, pieces))
     return basis, objective, minimum
 
 

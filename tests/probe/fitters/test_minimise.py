@@ -5,8 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize, rosen, rosen_der
 
-from probekit.probe.fitters.minimise import Evaluation, Preconditioner, minimise
-from tests.probe.fitters.cases import solve
+from probekit.probe.fitters.minimise import Evaluation, Preconditioner, minimise, run_alone
 
 
 class Plain(Preconditioner):
@@ -36,7 +35,7 @@ def run(function, start, **options):
         (gradient,) = torch.autograd.grad(values.sum(), points)
         return Evaluation(values.detach(), gradient)
 
-    return solve(minimise(start, Plain(), **options), evaluate), asked
+    return run_alone(minimise(start, Plain(), **options), evaluate), asked
 
 
 def quadratics(which, points):

@@ -7,14 +7,13 @@ from torch.nn import functional
 
 from probekit.probe.fitters.linear_problems import Problems
 from probekit.probe.fitters.losses import Softmax
-from probekit.probe.fitters.minimise import Request
+from probekit.probe.fitters.minimise import Request, run_alone
 from probekit.probe.fitters.mixtures import (
     MixtureObjective,
     RowMixture,
     SharedMixture,
     onto_simplex,
 )
-from tests.probe.fitters.cases import solve
 
 
 def layers_of(n=120, n_layers=4, dim=8, signal=2, seed=0):
@@ -74,7 +73,7 @@ def fit(kind, z, y, start, strengths=(0.01,)):
         return found.finish()
 
     minimisation = objective.minimise(objective.start(mixtures), most=500, tolerance=1e-8)
-    return objective, solve(minimisation, evaluate)
+    return objective, run_alone(minimisation, evaluate)
 
 
 def test_a_shared_mixture_runs_to_the_layer_that_knows():

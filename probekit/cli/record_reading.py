@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from probekit.base.registry import choose
+from probekit.base.registry import choose, flag
 from probekit.cli.arguments import FigureLook, split_list
 from probekit.cli.output import print_json
 from probekit.cli.record_tables import (
@@ -152,7 +152,7 @@ def plot(
     given |= {"overlay": split_list(overlay), "classes": split_list(classes)}
     options = {name: value for name, value in given.items() if value}
     for name in options:
-        _check_option(kind, name, f"--{name.replace('_', '-')}")
+        _check_option(kind, name, flag(name))
     path = output or Path(f"{kind}.png")
     records = select(load_records(runs), where or [], refits=kind in OF_REFITS)
     save_figure(draw(records, **options, look=look.parse()), path)

@@ -1,5 +1,6 @@
 """A tiny model, a small corpus and their entries, made once through the command line."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -68,3 +69,15 @@ def entry_of(cache: Path, split: str) -> Path:
     """The entry folder of one split in a cache with one entry per split."""
     (found,) = cache.glob(f"*/*/{split}-????????")
     return found
+
+
+@pytest.fixture
+def own_texts(bert: Path, here: Path) -> tuple[object, ...]:
+    """The folder ``own`` of labelled texts, extracted: the model, and the options that read it."""
+    rows = [{"text": f"{word} left", "label": word[0]} for word in ("Maria", "Paris", "Lake")]
+    (here / "own").mkdir()
+    for split in ("train", "dev"):
+        (here / "own" / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    own = ("--kind", "sentence", "--text", "text", "--label", "label")
+    done("extract", bert, "own", *FLOAT32, *own)
+    return (bert, *own)

@@ -94,13 +94,8 @@ def test_the_best_of_each_head_written_back(cache, here):
     assert found["l2"] == best.l2 and "run" not in found
 
 
-def test_own_texts_written_back(bert, here):
-    rows = [{"text": f"{word} left", "label": word[0]} for word in ("Maria", "Paris", "Lake")]
-    (here / "own").mkdir()
-    for split in ("train", "dev"):
-        (here / "own" / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    own = ("--kind", "sentence", "--text", "text", "--label", "label")
-    done("extract", bert, "own", "--compute-dtype", "float32", *own)
+def test_own_texts_written_back(own_texts, here):
+    bert, *own = own_texts
     first = keys(done("train", bert, "own", *own, "--head", "p32", *QUICK, "--json"))
     message = refused("table", "runs", "--as-config", "--cache", "elsewhere")
     assert message.startswith("own is data of your own, and a record does not say how it is read")

@@ -99,13 +99,8 @@ def test_lines_end_at_line_feeds_alone(head, here, given):
     assert [row["words"] for row in rows] == [["Maria", "left"], ["the\u2028river", "bank"]]
 
 
-def test_one_label_per_text(bert, here):
-    rows = [{"text": f"{word} left", "label": word[0]} for word in ("Maria", "Paris", "Lake")]
-    (here / "own").mkdir()
-    for split in ("train", "dev"):
-        (here / "own" / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    own = ("--kind", "sentence", "--text", "text", "--label", "label")
-    done("extract", bert, "own", "--compute-dtype", "float32", *own)
+def test_one_label_per_text(own_texts):
+    bert, *own = own_texts
     done("train", bert, "own", *own, "--head", "p32", "--epochs", "2", "--save", "one")
     found = done("predict", "one", "-", "--json", text="Maria left\n\nthe river\n").rows
     assert [row["text"] for row in found] == ["Maria left", "the river"]

@@ -6,6 +6,7 @@ that reads one layer touches one block and a weighted sum over layers is one pro
 
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -216,15 +217,17 @@ class Source:
                 yield self._inputs(self.resident.gather(places), step)
             return
         heap = Heap()
-        for some, wanted, block in self._read_ahead(steps, memory):
-            for step in some:
-                heap.trim()
-                # Two steps of rows 7 9 and 2 9: 2 7 9 are read, in the block at places 1 2 and 0 2.
-                places = torch.from_numpy(np.searchsorted(wanted, self.read_view.places(step)))
-                yield self._inputs(block.gather(send(places, self.device)), step)
-            del block  # while the next one is fetched, a third is being read
+        # closed here: a generator that is closed early may keep what it iterates over (Python 3.12)
+        with closing(self._read_ahead(steps, memory)) as loaded:
+            for some, wanted, block in loaded:
+                for step in some:
+                    heap.trim()
+                    # Two steps of rows 7 9 and 2 9: 2 7 9 are read, at places 1 2 and 0 2.
+                    places = torch.from_numpy(np.searchsorted(wanted, self.read_view.places(step)))
+                    yield self._inputs(block.gather(send(places, self.device)), step)
+                del block  # while the next one is fetched, a third is being read
 
-    def _read_ahead(self, steps: Iterator[Step], memory: int) -> Iterator["_Loaded"]:
+    def _read_ahead(self, steps: Iterator[Step], memory: int) -> Generator["_Loaded", None, None]:
         """Yield some steps with their rows, reading those of the next ones meanwhile."""
 
         def load(some: list[Step]) -> _Loaded:

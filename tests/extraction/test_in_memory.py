@@ -135,10 +135,9 @@ def test_an_interrupted_extraction_is_resumed(mine, tmp_path, monkeypatch):
 
 
 def test_both_halves_stand_alone(bert, given, corpus, tmp_path):
-    (of_files,) = extract(bert, examples=sentences(), options=PLAIN, cache=tmp_path)
-    (of_memory,) = extract(
-        **given, examples=sentences(), name="mine", options=PLAIN, cache=tmp_path
-    )
+    text = {"examples": sentences(), "options": PLAIN, "cache": tmp_path, "device": "cpu"}
+    (of_files,) = extract(bert, **text)
+    (of_memory,) = extract(**given, **text, name="mine")
     assert of_files.manifest.model == Path(bert).name and of_memory.manifest.model == "mine"
     assert of_files.manifest.task == of_memory.manifest.task
     assert stored(of_files) == stored(of_memory)

@@ -29,12 +29,9 @@ def test_cuda_events_are_read_after_the_work(monkeypatch):
     """A stand-in for a device: its queue is at second ``clock`` when an event is recorded."""
     queue = SimpleNamespace(clock=0.0, finished=0.0)
 
-    class Event(torch.cuda.Event):
-        def __new__(cls, enable_timing):
-            assert enable_timing
-            return object.__new__(cls)
-
+    class Event:
         def __init__(self, enable_timing):
+            assert enable_timing
             self.done = False
 
         def record(self, stream):

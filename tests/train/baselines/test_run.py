@@ -48,6 +48,7 @@ def test_words_have_every_baseline(cache, tmp_path):
         [replace(spec, control=spec.seed) for spec in plan],
         out=tmp_path / "controls.jsonl",
         location=Location(cache=cache),
+        device="cpu",
     )
     for record, control in zip(found.heads, controls, strict=True):
         scores = record.scores

@@ -10,7 +10,7 @@ from probekit import Location, Record, TrainSpec, product, sweep
 from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.references import settings, with_reference
-from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.text_layout import Column, markdown_table
 from probekit.results.summaries.wording import model_text, value_text
 from probekit.results.tables import Score, caption, footnotes, summarise, table
@@ -194,13 +194,6 @@ def interval_text(found: Interval, *, sign: bool = False, decimals: int = 1) -> 
     """Return ``mean ± half width``."""
     mean = f"{found.mean:{'+' if sign else ''}.{decimals}f}"
     return mean if found.half is None else f"{mean} ± {found.half:.{decimals}f}"
-
-
-def paired(one: Sequence[Record], two: Sequence[Record], score: Score = "test_score") -> Interval:
-    """Return the first's score minus the second's, seed by seed, in percentage points."""
-    left, right = ({r.seed: getattr(r, score) for r in side} for side in (one, two))
-    assert left and left.keys() == right.keys(), "both need the same seeds"
-    return interval(left[seed] - right[seed] for seed in sorted(left)).scaled(100)
 
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[str]], *, words: int = 1) -> str:

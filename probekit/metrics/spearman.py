@@ -40,7 +40,8 @@ class Spearman(Metric):
         lengths = np.diff(self.gold.offsets)
 
         def score(counts: Counts) -> Scores:
-            rows = np.repeat(counts, lengths, axis=1)
+            # rows come first, so that those of an order or a group are picked by whole lines
+            rows = np.repeat(np.ascontiguousarray(counts.T), lengths, axis=0)
             return weighted_pearson(gold.ranks(rows), found.ranks(rows), rows)
 
         return score
@@ -80,28 +81,28 @@ class Ordered:
         return cls(np.argsort(group, kind="stable"), starts, group)
 
     def ranks(
-        self, counts: Float64[np.ndarray, "samples rows"]
-    ) -> Float64[np.ndarray, "samples rows"]:
+        self, counts: Float64[np.ndarray, "rows samples"]
+    ) -> Float64[np.ndarray, "rows samples"]:
         """Return each row's rank in each sample, given how often rows occur there."""
         # Values [5, 1, 5], each drawn once: order [1, 0, 2], groups of 1 and of 5 that start at
         # [0, 1] in it. Their sizes are [1, 2], their last ranks [1, 3], their mean ranks [1, 2.5],
         # and so the rows' [2.5, 1, 2.5].
-        sizes = np.add.reduceat(counts[:, self.order], self.starts, axis=1)
-        last = np.cumsum(sizes, axis=1)
-        return (last - (sizes - 1) / 2)[:, self.group]
+        sizes = np.add.reduceat(counts[self.order], self.starts, axis=0)
+        last = np.cumsum(sizes, axis=0)
+        return (last - (sizes - 1) / 2)[self.group]
 
 
 def weighted_pearson(
-    x: Float64[np.ndarray, "samples rows"],
-    y: Float64[np.ndarray, "samples rows"],
-    weights: Float64[np.ndarray, "samples rows"],
+    x: Float64[np.ndarray, "rows samples"],
+    y: Float64[np.ndarray, "rows samples"],
+    weights: Float64[np.ndarray, "rows samples"],
 ) -> Scores:
     """Return the correlation of weighted rows in each sample, 0 if one side is constant."""
-    total = np.maximum(weights.sum(1, keepdims=True), 1.0)
-    x = x - (weights * x).sum(1, keepdims=True) / total
-    y = y - (weights * y).sum(1, keepdims=True) / total
-    covariance = np.einsum("sr,sr,sr->s", weights, x, y)
-    spread = np.einsum("sr,sr,sr->s", weights, x, x) * np.einsum("sr,sr,sr->s", weights, y, y)
+    total = np.maximum(weights.sum(0), 1.0)
+    x = x - np.einsum("rs,rs->s", weights, x) / total
+    y = y - np.einsum("rs,rs->s", weights, y) / total
+    covariance = np.einsum("rs,rs,rs->s", weights, x, y)
+    spread = np.einsum("rs,rs,rs->s", weights, x, x) * np.einsum("rs,rs,rs->s", weights, y, y)
     return np.where(spread > 0, covariance / np.sqrt(np.where(spread > 0, spread, 1.0)), 0.0)
 
 

@@ -37,6 +37,9 @@ _ABOUT = b"probekit"
 _SCORES = ("loss", "confidence", "brier")
 """What of `ROW_SCORES` is written; ``right`` follows from the classes."""
 
+_TEXTS = ("words", "text", "text_pair")
+_OF_PROBABILITIES = (*_SCORES, "kept", "probabilities")
+
 
 @dataclass(frozen=True, kw_only=True)
 class About:
@@ -186,8 +189,15 @@ def _text_columns(found: Predicted) -> dict[str, pa.Array]:
     return {"words": pa.array(found.texts, pa.list_(pa.string()))}
 
 
-def read_predicted(path: str | Path) -> tuple[About | None, dict[str, Predicted]]:
+def read_predicted(
+    path: str | Path, *, texts: bool = True, probabilities: bool = True
+) -> tuple[About | None, dict[str, Predicted]]:
     """Read a side file.
+
+    Args:
+        path: of the file.
+        texts: read the texts, which take most of the time.
+        probabilities: read the probabilities of classes and what they score, most of the file.
 
     Returns:
         What it says of its run (None in a file of version 0.1.0), and its splits by name.
@@ -203,13 +213,22 @@ def read_predicted(path: str | Path) -> tuple[About | None, dict[str, Predicted]
             "command again with --predictions."
         )
     try:
-        table = pq.read_table(path)
+        table = _read_columns(path, texts=texts, probabilities=probabilities)
         said = json.loads((table.schema.metadata or {}).get(_ABOUT, "null"))
         about = None if said is None else About(**said | {"classes": tuple(said["classes"])})
         names = table["split"].unique().to_pylist()
         return about, {name: _split(table, name, about) for name in names}
     except (OSError, KeyError, TypeError, ValueError) as error:  # Arrow's are among them
         raise RecordError(f"{path}: not a file of predictions ({error}).") from None
+
+
+def _read_columns(path: Path, *, texts: bool, probabilities: bool) -> pa.Table:
+    with pq.ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        unread = set() if texts else {*_TEXTS}
+        if not probabilities and "predicted" in names:  # else losses are what was predicted
+            unread.update(_OF_PROBABILITIES)
+        return file.read([name for name in names if name not in unread])
 
 
 def _split(table: pa.Table, name: str, about: About | None) -> Predicted:
@@ -270,7 +289,7 @@ def _row_scores(rows: Rows, right: np.ndarray) -> np.ndarray:
 
 
 def _texts(table: pa.Table) -> tuple[str | tuple[str, ...], ...]:
-    names = [name for name in ("words", "text", "text_pair") if name in table.column_names]
+    names = [name for name in _TEXTS if name in table.column_names]
     columns = [table[name].to_pylist() for name in names]
     if names == ["words"]:
         return tuple(map(tuple, columns[0]))

@@ -23,8 +23,8 @@ def with_probabilities(monkeypatch):
     """Give side files of classes probabilities where they hold none."""
     read = pairing.read_predicted
 
-    def reading(path):
-        about, splits = read(path)
+    def reading(path, **options):
+        about, splits = read(path, **options)
         for found in splits.values():
             if found.content == "classes" and found.probabilities is None:
                 rows = probabilities_of(found.predicted, len(found.names))

@@ -118,6 +118,21 @@ def test_round_trip(tmp_path, found):
         _same(split, found)
 
 
+@pytest.mark.parametrize(
+    "found",
+    [CLASSES, VALUES, LOSSES, *WITH_PROBABILITIES.values()],
+    ids=[*("classes", "values", "losses"), *WITH_PROBABILITIES],
+)
+def test_what_is_not_asked_for_is_not_read(tmp_path, found):
+    write_predicted(tmp_path / "p", ABOUT, {"dev": found})
+    _same(read_predicted(tmp_path / "p", texts=False)[1]["dev"], replace(found, texts=()))
+    plain = read_predicted(tmp_path / "p", texts=False, probabilities=False)[1]["dev"]
+    if found.content == "losses":  # what was predicted is among them
+        _same(plain, replace(found, texts=()))
+    else:
+        _same(plain, replace(found, texts=(), probabilities=None, kept=None, row_scores=None))
+
+
 def test_columns_are_names_that_people_can_read(tmp_path):
     write_predicted(tmp_path / "p", ABOUT, {"dev": CLASSES})
     rows = pq.read_table(tmp_path / "p").to_pylist()

@@ -4,10 +4,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
 from probekit.results import Record
-from probekit.results.comparison.bootstrap import bootstrap
+from probekit.results.comparison.bootstrap import resample, resampled
 from probekit.results.comparison.families import LEVEL, SAMPLES_EACH, holm
 from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.runs import RecordedRun
@@ -147,15 +149,22 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
     }
     if best not in runs:
         return _Tested()
-    samples = max(_SAMPLES, SAMPLES_EACH * len(runs))
-    p, n = {}, 0
+    others = [depth for depth in runs if depth != best]
+    if not others:
+        return _Tested()
     try:
-        for depth in runs:
-            if depth != best:
-                pairing = pair(runs[depth], runs[best], "dev")
-                n = pairing.n_sentences
-                p[depth] = bootstrap(n, pairing.resampler(), samples=samples).p
+        pairings = [pair(runs[depth], runs[best], "dev") for depth in others]
+        n_sentences = pairings[0].n_sentences
+        scorers = [pairings[0].resampler_of(pairings[0].b)]  # the best depth, then the others
+        scorers += [pairing.resampler_of(pairing.a) for pairing in pairings]
+        scores = resample(
+            n_sentences,
+            lambda counts: np.stack([score(counts) for score in scorers], axis=1),
+            samples=max(_SAMPLES, SAMPLES_EACH * len(runs)),
+        )
     except ProbekitError as error:
         logger.warning("depths are not compared over sentences: %s", error)
         return _Tested()
-    return _Tested(p, n)
+    differences = scores[:, 1:].T - scores[:, 0]
+    p = {depth: resampled(own).p for depth, own in zip(others, differences, strict=True)}
+    return _Tested(p, n_sentences)

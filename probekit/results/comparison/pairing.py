@@ -20,7 +20,7 @@ from probekit.metrics import (
     SquaredError,
     ValueGold,
 )
-from probekit.metrics.contract import Counts
+from probekit.metrics.contract import Counts, Resampler
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import Differences
 from probekit.results.comparison.runs import RecordedRun
@@ -55,13 +55,13 @@ class Pairing:
 
     def resampler(self) -> Callable[[Counts], Differences]:
         """Return what scores samples of sentences: mean over seeds of the first less the second."""
-        sides = [[self.scorer.resampler(found) for found in side] for side in (self.a, self.b)]
+        one, two = self.resampler_of(self.a), self.resampler_of(self.b)
+        return lambda counts: one(counts) - two(counts)
 
-        def difference(counts: Counts) -> Differences:
-            one, two = (sum(score(counts) for score in side) / len(side) for side in sides)
-            return np.asarray(one - two)
-
-        return difference
+    def resampler_of(self, side: Sequence[np.ndarray]) -> Resampler:
+        """Return what scores samples of sentences: the mean over the seeds of one side."""
+        resamplers = [self.scorer.resampler(found) for found in side]
+        return lambda counts: np.mean([score(counts) for score in resamplers], axis=0)
 
 
 def pair(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = None) -> Pairing:
@@ -82,19 +82,28 @@ def pair(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = None) 
             file that gives its score, or a side file does not hold what the metric scores.
     """
     _check_runs(a, b)
-    own = a.records[0].metric
-    METRICS.recall(own, a.records[0].plugins.get("metric"))
-    choose("metric", own, METRICS)
+    own = recorded_metric(a.records[0])
     if metric is not None:
         choose("metric", metric, METRICS)
-    sides = read_alike([a, b], split)
-    if metric is None or metric == own:
-        return _paired(METRICS[own], sides)
+    same = metric is None or metric == own.name
+    sides = read_alike([a, b], split, texts=False, probabilities=not same)
+    if metric is None or same:
+        return _paired(own, sides)
     kind = _metric_for(metric, sides[0][0].content)
     for run, side in zip((a, b), sides, strict=True):
         for record, predicted in zip(run.records, side, strict=True):
             _check_scorable(kind, metric, predicted, run, record)
     return _paired(kind, sides)
+
+
+def recorded_metric(record: Record) -> type[Metric]:
+    """Return the metric of a record, from the package that it came from if it is a plug-in.
+
+    Raises:
+        UnknownNameError: there is none of its name here; the message says what to install.
+    """
+    METRICS.recall(record.metric, record.plugins.get("metric"))
+    return choose("metric", record.metric, METRICS)
 
 
 def _paired(metric: type[Metric], sides: Sequence[Sequence[Predicted]]) -> Pairing:
@@ -160,12 +169,16 @@ def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
             )
 
 
-def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]:
+def read_alike(
+    runs: Sequence[RecordedRun], split: str, *, texts: bool = True, probabilities: bool = True
+) -> list[list[Predicted]]:
     """Read what several runs predicted of the same rows.
 
     Args:
         runs: each with a record per seed; all of one metric.
         split: what they were scored on.
+        texts: read the texts, of the first record alone, as they are those of all.
+        probabilities: read the probabilities of classes, and what they score.
 
     Returns:
         By run, what each seed predicted: class numbers of all are of the same names.
@@ -175,15 +188,22 @@ def read_alike(runs: Sequence[RecordedRun], split: str) -> list[list[Predicted]]
         RecordError: runs predicted other sentences, rows or labels, or a record has no side file
             that gives its score.
     """
-    read = [[_read(run, record, split) for record in run.records] for run in runs]
+    first = runs[0].records[0]
+    read = [
+        [
+            _read(run, record, split, texts=texts and record is first, probabilities=probabilities)
+            for record in run.records
+        ]
+        for run in runs
+    ]
     names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
     sides = [[_renamed(one, names) for one in side] for side in read]
-    reference, first = sides[0][0], runs[0]
-    metric = METRICS[first.records[0].metric]
+    reference = sides[0][0]
+    metric = recorded_metric(first)
     scorer = metric(_gold(reference, metric))
     for run, side in zip(runs, sides, strict=True):
         for record, one in zip(run.records, side, strict=True):
-            _check_same(reference, one, _origin(first, first.records[0]), _origin(run, record))
+            _check_same(reference, one, _origin(runs[0], first), _origin(run, record))
     for run, side in zip(runs, sides, strict=True):
         scores = [scorer.score(_consumed(metric, one))[scorer.name] for one in side]
         _check_scores(run, scores, split)
@@ -198,13 +218,15 @@ def _origin(run: RecordedRun, record: Record) -> str:
     return f"{run.text}, seed {record.seed}"
 
 
-def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
+def _read(
+    run: RecordedRun, record: Record, split: str, *, texts: bool, probabilities: bool
+) -> Predicted:
     """Read what a record predicted for a split."""
     again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
     if record.predictions is None:
         raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {again}")
     path = Path(record.predictions)
-    about, splits = read_predicted(path)
+    about, splits = read_predicted(path, texts=texts, probabilities=probabilities)
     if about is not None and about.key != record.key:
         raise RecordError(
             f"{path}: holds the predictions of run {about.key[:8]}, not of "
@@ -215,10 +237,10 @@ def _read(run: RecordedRun, record: Record, split: str) -> Predicted:
             f"{path}: no predictions for {split}, only for {', '.join(splits)}; choose another "
             "--split."
         )
-    if splits[split].content != METRICS[record.metric].consumes:
+    consumed = recorded_metric(record).consumes
+    if splits[split].content != consumed:
         raise RecordError(
-            f"{path}: {record.metric} scores {METRICS[record.metric].consumes}; found "
-            f"{splits[split].content}."
+            f"{path}: {record.metric} scores {consumed}; found {splits[split].content}."
         )
     return splits[split]
 

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
 from probekit.errors import RecordError
-from probekit.metrics import METRICS, Gold
+from probekit.metrics import Gold, Metric
 from probekit.metrics.contract import ClassMetric
-from probekit.results.comparison.pairing import read_alike
+from probekit.results.comparison.pairing import read_alike, recorded_metric
 from probekit.results.overthinking.depth_curves import DepthCurve
 from probekit.results.predictions import Predicted
 
@@ -100,7 +100,7 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
     """
     record = curve.records[0]
     metric = metric_of_classes(
-        record.metric, f"{curve.name} ({record.model}, {record.task}, {record.label})"
+        recorded_metric(record), f"{curve.name} ({record.model}, {record.task}, {record.label})"
     )
     runs = curve.runs
     sides = dict(zip((run.text for run in runs), read_alike(runs, split), strict=True))
@@ -123,17 +123,16 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
     )
 
 
-def metric_of_classes(name: str, what: str) -> type[ClassMetric]:
+def metric_of_classes(metric: type[Metric], what: str) -> type[ClassMetric]:
     """Return a metric by which a prediction is right or wrong.
 
     Args:
-        name: name of the metric.
+        metric: any.
         what: whose it is, for the message.
 
     Raises:
         RecordError: it scores values or losses.
     """
-    metric = METRICS[name]
     if not issubclass(metric, ClassMetric):
         raise RecordError(
             f"{what}: a prediction is right or wrong where labels are classes, and {metric.name} "

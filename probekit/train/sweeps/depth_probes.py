@@ -8,6 +8,7 @@ from pathlib import Path
 from probekit.base.registry import flag
 from probekit.errors import OptionError
 from probekit.features import Location
+from probekit.metrics import METRICS
 from probekit.probe.fitters import solves
 from probekit.results import Record, Records
 from probekit.results.overthinking.depth_curves import resample_of, strength_of
@@ -65,7 +66,8 @@ def sweep_depths(
         )
     for specs in grouped(plan, opened_by).values():
         spec = specs[0]
-        metric_of_classes(open_splits(spec, location).metric, f"{spec.model} {spec.task or ''}")
+        metric = METRICS[open_splits(spec, location).metric]
+        metric_of_classes(metric, f"{spec.model} {spec.task or ''}")
     train = partial(
         sweep,
         out=out,

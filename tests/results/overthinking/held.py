@@ -20,9 +20,9 @@ COUNTER = itertools.count()
 NAMES = ("no", "yes")
 
 
-def read_held(path):
+def read_held(path, **options):
     """Return what `HELD` holds; a path that it does not hold is a file."""
-    return HELD[path] if path in HELD else pairing_reads(path)
+    return HELD[path] if path in HELD else pairing_reads(path, **options)
 
 
 pairing_reads = pairing.read_predicted

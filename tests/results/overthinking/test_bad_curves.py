@@ -51,6 +51,12 @@ class TestBoth:
         with pytest.raises(MissingFileError, match="--predictions"):
             measure(found)
 
+    def test_a_metric_whose_package_is_not_here(self, measure):
+        own = {"plugins": {"metric": {"path": "gone:Kappa", "package": "gone 2"}}}
+        found = [replace(one, metric="kappa", **own) for one in records()]
+        with pytest.raises(UnknownNameError, match=r"metric 'kappa'.*pip install gone==2"):
+            measure(found)
+
     def test_other_sentences(self, measure):
         found = records()
         last = max((one for one in found if one.resample is None), key=lambda one: one.depth)

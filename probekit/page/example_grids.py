@@ -6,7 +6,7 @@ Of several seeds the first is shown, since a mean of predictions is none.
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -30,6 +30,9 @@ MOST = 254
 UNKNOWN = 255
 """The byte of a probability that is not known."""
 
+Packed = Literal["u1", "u2", "f4"]
+"""How numbers are packed: classes in one byte or two, values in float32."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExampleGrid:
@@ -41,8 +44,9 @@ class ExampleGrid:
         split: whose sentences.
         seed: the seed that is shown, in words.
         columns: name of each probe.
-        found: what each predicted, class numbers of all of the same names.
-        probabilities: of what each predicted, NaN where it is not known; one row per column.
+        found: what each predicted: class numbers of all of the same names, or values.
+        probabilities: of the class that each predicted, NaN where it is not known; one row per
+            column. None of values.
     """
 
     title: str
@@ -51,7 +55,7 @@ class ExampleGrid:
     seed: str
     columns: Sequence[str]
     found: Sequence[Predicted]
-    probabilities: Float64[np.ndarray, "columns rows"]
+    probabilities: Float64[np.ndarray, "columns rows"] | None
 
     def chosen(self, most: int) -> tuple[Int64[np.ndarray, " sentences"], Int64[np.ndarray, " r"]]:
         """Return at most so many sentences, evenly spaced, and their rows."""
@@ -70,8 +74,10 @@ class ExampleGrid:
         """
         kept, rows = self.chosen(most)
         first = self.found[0]
-        assert first.gold is not None, "classes have a gold side"
-        wide = len(first.names) > 256  # numbers of classes that one byte does not hold
+        assert first.gold is not None, "classes and values have a gold side"
+        kind: Packed = "f4" if first.content == "values" else "u1"
+        if len(first.names) > 256:  # numbers of classes that one byte does not hold
+            kind = "u2"
         predicted = np.stack([one.predicted[rows] for one in self.found])
         sentences = {
             "ids": [first.ids[one] for one in kept],
@@ -79,15 +85,16 @@ class ExampleGrid:
             "lengths": np.diff(first.offsets)[kept].tolist(),
             "of": len(first.ids),
             "names": list(first.names),
-            "wide": wide,
-            "gold": packed_numbers(first.gold[rows], wide),
+            "kind": kind,
+            "gold": packed_numbers(first.gold[rows], kind),
         }
         grid = {
             **{name: getattr(self, name) for name in ("title", "along", "split", "seed")},
             "columns": list(self.columns),
-            "predicted": packed_numbers(predicted, wide),
-            "probabilities": packed_probabilities(self.probabilities[:, rows]),
+            "predicted": packed_numbers(predicted, kind),
         }
+        if self.probabilities is not None:
+            grid["probabilities"] = packed_probabilities(self.probabilities[:, rows])
         return grid, sentences
 
 
@@ -128,10 +135,10 @@ def _of_task(group: Sequence[Record], split: str | None) -> tuple[list[ExampleGr
     grids, missing = [], []
     kept = [one for one in group if one.predictions is not None]
     consumed = METRICS[group[0].metric].consumes
-    if consumed != "classes":
+    if consumed == "losses":
         missing.append(
-            f"{task_title(group[0])}: a prediction is right or wrong where labels are classes, "
-            f"and {group[0].metric} scores {consumed}."
+            f"{task_title(group[0])}: {group[0].metric} scores losses, and which token was "
+            "predicted is not kept."
         )
     elif not kept:
         missing.append(_without_predictions(group))
@@ -199,13 +206,15 @@ def _grid(columns: _Columns, split: str | None) -> ExampleGrid:
         seed=columns.seed,
         columns=list(columns.records),
         found=[replace(one, probabilities=None, kept=None) for one in found],
-        probabilities=np.stack([one.probability_of_predicted() for one in found]),
+        probabilities=np.stack([one.probability_of_predicted() for one in found])
+        if found[0].content == "classes"
+        else None,
     )
 
 
-def packed_numbers(values: np.ndarray, wide: bool) -> str:
-    """Return whole numbers, row after row, as base64 of one byte each, or of two (little end)."""
-    return _base64(values.astype("<u2" if wide else "u1"))
+def packed_numbers(values: np.ndarray, kind: Packed) -> str:
+    """Return numbers, row after row, as base64 of their bytes, the little end first."""
+    return _base64(values.astype(f"<{kind}"))
 
 
 def packed_probabilities(values: np.ndarray) -> str:

@@ -12,7 +12,7 @@ _STATIC = files("probekit.page") / "static"
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 """Kept libraries, as published: see ``static/vendor/README.md``."""
 
-_SCRIPTS = ("csv_copies.js", "pictures.js", "examples.js", "page.js")
+_SCRIPTS = ("csv_copies.js", "pictures.js", "judges.js", "examples.js", "page.js")
 
 _HARMLESS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 """What ends a script element, or begins a comment in one, written as JSON may write it."""

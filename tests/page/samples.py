@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from probekit.results.predictions import write_predicted
+from probekit.metrics import METRICS, ValueGold
+from probekit.results.predictions import About, Predicted, write_predicted
 from tests.results.overthinking.held import HELD, add, add_depths
 from tests.results.samples import make_record
 
@@ -66,6 +67,33 @@ def whole_records(folder: Path) -> list:
         for shots in (8, 32)
     ]
     return records + few
+
+
+def regression_records(folder: Path) -> list:
+    """Probes of three depths that predict a number for each of 60 hostile pairs of texts."""
+    rng = np.random.default_rng(2)
+    gold = rng.uniform(0, 5, 60)
+    offsets = np.arange(61)
+    pairs = tuple((one, HOSTILE[-1 - n % 10]) for n, one in enumerate(HOSTILE * 6))
+    records = []
+    for depth, noise in enumerate((2.0, 0.3, 0.8)):
+        key = f"{depth:064x}"
+        found = Predicted(
+            ids=tuple(f"dev-{n}" for n in range(60)), offsets=offsets, content="values",
+            predicted=gold + rng.normal(0, noise, 60), gold=gold, texts=pairs,
+        )  # fmt: skip
+        score = METRICS["spearman"](ValueGold(gold, offsets)).score(found.predicted)["spearman"]
+        path = folder / f"{key}.parquet"
+        about = About(key=key, metric="spearman", labels_fingerprint="ab" * 32)
+        write_predicted(path, about, {"dev": found})
+        records.append(
+            make_record(
+                *("last", 0, 2), depth=depth, metric="spearman", task="glue/stsb", label="label",
+                confusion=None, eval_score=score, test_score=None, key=key, predictions=str(path),
+                decoder="regression",
+            )
+        )  # fmt: skip
+    return records
 
 
 def on_disk(record, folder: Path):

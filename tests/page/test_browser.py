@@ -13,8 +13,16 @@ import pytest
 from probekit.page.example_grids import ExampleGrid
 from probekit.page.rendering import render
 from probekit.page.report_page import ReportOptions, write_report
-from probekit.results.predictions import Predicted
-from tests.page.samples import HOSTILE, LABELS, LENGTHS, MODEL, TASK, PageReader
+from probekit.results.predictions import Predicted, read_predicted
+from tests.page.samples import (
+    HOSTILE,
+    LABELS,
+    LENGTHS,
+    MODEL,
+    TASK,
+    PageReader,
+    regression_records,
+)
 from tests.results.samples import make_record
 
 pytestmark = pytest.mark.browser
@@ -108,8 +116,8 @@ def test_filters_find_what_numpy_finds(open_page, data):
     grid = data["grids"][0]
     sentences = data["sentences"][grid["sentences"]]
     predicted, gold, probability = page.evaluate(
-        "[[...examples.grid.predicted], [...examples.sentences.gold], "
-        "[...examples.grid.probabilities]]"
+        "[[...examples.judge.predicted], [...examples.sentences.gold], "
+        "[...examples.judge.probabilities]]"
     )
     rows = sum(LENGTHS)
     right = np.array(predicted).reshape(-1, rows) == np.array(gold)
@@ -352,6 +360,41 @@ def test_whole_texts_stand_above_their_predictions(open_page, tmp_path, data, te
     assert shown(page) == len(HOSTILE)
     read = list(csv.reader(io.StringIO(page.evaluate("examples.csv()"))))
     assert [row[1] for row in read[1:]] == [" | ".join(said) for said in paragraphs]
+
+
+def test_values_are_some_way_off(open_page, tmp_path, keep_screenshot):
+    records = regression_records(tmp_path)
+    out = write_report(records, tmp_path / "values.html", ReportOptions(samples=100))
+    page = open_page(out)
+    found = [read_predicted(record.predictions)[1]["dev"] for record in records]
+    errors = np.abs(np.stack([one.predicted for one in found]) - found[0].gold)
+    assert shown(page) == 60
+    for of, seen in (("values", True), ("classes", False)):
+        parts = page.locator(f"#examples :not(option)[data-of={of}]").all()
+        assert parts and all(part.is_visible() == seen for part in parts)
+    page.select_option("[name=order]", "far")
+    first = page.locator("article").first
+    assert int(first.get_attribute("data-sentence")) == errors[2].argmax()
+    assert f"off by {errors[2].max():.2f}" in first.locator("h3").inner_text()
+    page.select_option("[name=kind]", "further")
+    assert shown(page) == (errors[2] > errors[:2].min(0)).sum()
+    page.select_option("[name=kind]", "nearer")
+    assert shown(page) == (errors[2] < errors[:2].min(0)).sum()
+    page.fill("[name=least]", "0.5")
+    page.locator("[name=least]").blur()
+    assert shown(page) == ((errors[2] < errors[:2].min(0)) & (errors[2] >= 0.5)).sum()
+    assert page.locator("#plane circle").count() == 60
+    page.evaluate("examples.goTo(37)")  # hidden by the filters: they are reset
+    assert page.evaluate("document.activeElement.dataset.sentence") == "37"
+    assert page.locator(":focus td.value").count() == 3
+    page.select_option("[name=order]", "given")
+    read = list(csv.reader(io.StringIO(page.evaluate("examples.csv()"))))
+    assert read[0][2:] == ["gold", "depth 0 = emb", "depth 1", "depth 2"]
+    numbers = np.array([row[2:] for row in read[1:]], float).T
+    expected = [found[0].gold, *(one.predicted for one in found)]
+    np.testing.assert_allclose(numbers, expected, rtol=1e-6)
+    assert page.evaluate("window.harmed") is None
+    keep_screenshot(page, "values")
 
 
 def test_a_page_without_predictions_has_the_other_parts(open_page, tmp_path):

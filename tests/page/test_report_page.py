@@ -25,6 +25,7 @@ from tests.page.samples import (
     PageReader,
     hostile_records,
     on_disk,
+    regression_records,
     whole_records,
 )
 from tests.results.overthinking.held import add
@@ -154,7 +155,7 @@ def test_more_classes_than_a_byte_has_take_two(folder):
     own, sentences = grid.to_json(10)
     predicted = np.frombuffer(base64.b64decode(own["predicted"]), "<u2")
     assert named(sentences, predicted) == list(names[::-1])
-    assert sentences["wide"]
+    assert sentences["kind"] == "u2"
     assert set(base64.b64decode(own["probabilities"])) == {255}
 
 
@@ -207,10 +208,25 @@ def test_a_side_file_that_is_gone_leaves_the_rest(depths):
     assert "/nowhere/file.parquet: no such file of predictions" in said
 
 
-def test_a_regression_says_that_nothing_is_right_or_wrong():
-    record = make_record("last", metric="spearman", task="stsb", confusion=None)
+def test_losses_have_no_grid():
+    record = make_record("last", metric="perplexity", task="wikitext2", confusion=None)
     data = page_data([record], QUICK)
-    assert any("stsb" in one and "scores values" in one for one in data["absent"])
+    assert any("wikitext2" in one and "scores losses" in one for one in data["absent"])
+
+
+def test_values_are_a_grid_of_numbers(folder):
+    records = regression_records(folder)
+    data = page_data(records, QUICK)
+    (grid,) = data["grids"]
+    sentences = data["sentences"][grid["sentences"]]
+    assert sentences["kind"] == "f4" and "probabilities" not in grid
+    gold = np.frombuffer(base64.b64decode(sentences["gold"]), "<f4")
+    predicted = np.frombuffer(base64.b64decode(grid["predicted"]), "<f4").reshape(-1, len(gold))
+    for depth, record in enumerate(records):
+        found = read_predicted(record.predictions)[1]["dev"]
+        np.testing.assert_allclose(gold, found.gold, rtol=1e-6)
+        np.testing.assert_allclose(predicted[depth], found.predicted, rtol=1e-6)
+    assert [one for one, _ in sentences["texts"]] == list(HOSTILE) * 6
 
 
 def test_no_records_are_refused():

@@ -1,22 +1,11 @@
 "use strict";
-// Examples: a grid of words by depths for each sentence, filters, and the confusion matrix.
+// Examples: a grid of words by depths for each sentence, filters, and the confusion matrix, or of
+// values gold against predicted.
 // Rows (words, or whole texts) are numbered through all sentences; a page holds few of these.
 
 const PER_PAGE = 10;
-const UNKNOWN = 255;
 const MOST_CLASSES = 24; // of the confusion matrix; the rest is one class
-const STRONGEST = 254;
 const ORDERED = ["lost", "just-lost", "gained"]; // kinds that mean something where columns are depths
-
-/** Return the bytes of a base64 text, or its numbers of two bytes. */
-function unpack(text, wide) {
-  const plain = atob(text);
-  const bytes = new Uint8Array(plain.length);
-  for (let place = 0; place < plain.length; place += 1) bytes[place] = plain.charCodeAt(place);
-  if (!wide) return bytes;
-  const view = new DataView(bytes.buffer);
-  return Uint16Array.from({ length: bytes.length / 2 }, (_, place) => view.getUint16(2 * place, true));
-}
 
 /** Return sentences as arrays: `start[s]` is the first row of sentence s. */
 function unpackSentences(given) {
@@ -25,7 +14,7 @@ function unpackSentences(given) {
   const owner = new Uint32Array(start.at(-1));
   given.lengths.forEach((length, place) => owner.fill(place, start[place], start[place] + length));
   const lower = given.ids.map((id, place) => [id, ...[given.texts[place] ?? []].flat()].join(" ").toLowerCase());
-  return { ...given, start, owner, lower, gold: unpack(given.gold, given.wide) };
+  return { ...given, start, owner, lower, gold: unpack(given.gold, given.kind) };
 }
 
 class Examples {
@@ -69,30 +58,37 @@ class Examples {
       const key = `sentences ${given.sentences}`;
       if (!this.read.has(key)) this.read.set(key, unpackSentences(this.given[given.sentences]));
       const sentences = this.read.get(key);
-      this.read.set(place, {
-        ...given, sentences, predicted: unpack(given.predicted, sentences.wide),
-        probabilities: unpack(given.probabilities),
-      });
+      const Judge = sentences.kind === "f4" ? ValueJudge : ClassJudge;
+      this.read.set(place, { ...given, sentences, judge: new Judge(given, sentences) });
     }
     this.grid = this.read.get(place);
     this.sentences = this.grid.sentences;
-    const rows = this.sentences.owner.length;
-    this.count = rows;
-    const { names } = this.sentences;
-    const used = [...new Set(this.sentences.gold)].sort((a, b) => a - b);
-    const said = [...new Set(this.grid.predicted)].sort((a, b) => a - b);
-    const options = (numbers) => [element("option", { value: "" }, "any"),
-      ...numbers.map((one) => element("option", { value: one }, names[one]))];
-    this.field.gold.replaceChildren(...options(used));
-    this.field.predicted.replaceChildren(...options(said));
+    this.judge = this.grid.judge;
+    this.count = this.sentences.owner.length;
+    this.ofClasses = this.judge instanceof ClassJudge;
+    if (this.ofClasses) this.offerClasses();
     this.field.column.replaceChildren(...this.grid.columns.map((name, column) =>
       element("option", { value: column, selected: column === this.grid.columns.length - 1 }, name)));
     document.querySelector("#filters .along").textContent = this.grid.along;
-    for (const option of this.field.kind.options) {
-      option.hidden = this.grid.along !== "depth" && ORDERED.includes(option.value);
+    for (const one of document.querySelectorAll("#examples [data-of]")) {
+      one.hidden = one.dataset.of !== this.judge.constructor.of;
     }
-    if (this.field.kind.selectedOptions[0].hidden) this.field.kind.value = "all";
+    for (const option of this.field.kind.options) {
+      option.hidden ||= this.grid.along !== "depth" && ORDERED.includes(option.value);
+    }
+    for (const field of [this.field.kind, this.field.order]) {
+      if (field.selectedOptions[0].hidden) field.selectedIndex = 0;
+    }
     this.filter(true);
+  }
+
+  /** Make the classes that occur the choices of the filters. */
+  offerClasses() {
+    const { names, gold } = this.sentences;
+    const options = (numbers) => [element("option", { value: "" }, "any"),
+      ...[...new Set(numbers)].sort((a, b) => a - b).map((one) => element("option", { value: one }, names[one]))];
+    this.field.gold.replaceChildren(...options(gold));
+    this.field.predicted.replaceChildren(...options(this.judge.predicted));
   }
 
   /** Return to all examples of the grid that is shown, judged at its last column. */
@@ -101,36 +97,32 @@ class Examples {
     this.choose();
   }
 
-  at(column, row) { return this.grid.predicted[column * this.count + row]; }
-
-  probability(column, row) {
-    const found = this.grid.probabilities[column * this.count + row];
-    return found === UNKNOWN ? null : found / STRONGEST;
-  }
-
-  right(column, row) { return this.at(column, row) === this.sentences.gold[row]; }
-
-  /** Return what a row must be for the kind that is chosen. */
-  kindTest(column) {
-    const before = (row) => d3.range(column).some((one) => this.right(one, row));
-    const last = this.grid.columns.length;
-    return {
-      all: () => true,
-      wrong: (row) => !this.right(column, row),
-      right: (row) => this.right(column, row),
-      lost: (row) => !this.right(column, row) && before(row),
-      "just-lost": (row) => column > 0 && !this.right(column, row) && this.right(column - 1, row),
-      gained: (row) => this.right(column, row) && d3.range(column).some((one) => !this.right(one, row)),
-      never: (row) => d3.range(last).every((one) => !this.right(one, row)),
-      differ: (row) => d3.range(1, last).some((one) => this.at(one, row) !== this.at(0, row)),
-    }[this.field.kind.value];
-  }
-
   /** Find the rows that match all filters, and their sentences; the confusion is of all rows. */
   filter(otherColumn = false) {
     const column = (this.column = +this.field.column.value);
-    if (otherColumn) this.countConfusions();
-    const kind = this.kindTest(column);
+    if (otherColumn && this.ofClasses) this.countConfusions();
+    else if (otherColumn) this.drawValues();
+    const kind = this.judge.test(this.field.kind.value, column);
+    const fits = this.ofClasses ? this.classTest(column) : this.errorTest(column);
+    const words = this.field.search.value.trim().toLowerCase();
+    this.hits = new Set();
+    this.found = new Map(); // sentence to its rows that match
+    for (let row = 0; row < this.count; row += 1) {
+      const owner = this.sentences.owner[row];
+      if (words && !this.sentences.lower[owner].includes(words)) continue;
+      if (!kind(row) || !fits(row)) continue;
+      this.hits.add(row);
+      if (this.found.has(owner)) this.found.get(owner).push(row);
+      else this.found.set(owner, [row]);
+    }
+    this.order = this.ordered([...this.found.keys()]);
+    this.page = 0;
+    if (this.ofClasses) this.markPressed();
+    this.show();
+  }
+
+  /** Return what a row must be for the classes and probabilities that are asked for. */
+  classTest(column) {
     const inside = (field, group) => {
       const { value } = this.field[field];
       if (group && value === "") return (number) => group.has(number);
@@ -140,37 +132,24 @@ class Examples {
     const predicted = inside("predicted", this.others?.predicted);
     const [low, high] = [+this.field.low.value / 100, +this.field.high.value / 100];
     const slack = 0.5 / STRONGEST; // half a step, so that 0.90 is within "from 90 %"
-    const probable = (row) => {
-      const found = this.probability(column, row);
-      return (low <= 0 && high >= 1) || (found !== null && found >= low - slack && found <= high + slack);
+    const probable = (found) =>
+      (low <= 0 && high >= 1) || (found !== null && found >= low - slack && found <= high + slack);
+    return (row) => gold(this.sentences.gold[row]) && predicted(this.judge.at(column, row)) &&
+      probable(this.judge.probability(column, row));
+  }
+
+  /** Return what a row must be for the errors that are asked for; an empty field asks for none. */
+  errorTest(column) {
+    const [least, most] = [this.field.least.value, this.field.furthest.value];
+    return (row) => {
+      const error = this.judge.error(column, row);
+      return (least === "" || error >= +least) && (most === "" || error <= +most);
     };
-    const words = this.field.search.value.trim().toLowerCase();
-    this.hits = new Set();
-    this.found = new Map(); // sentence to its rows that match
-    for (let row = 0; row < this.count; row += 1) {
-      const owner = this.sentences.owner[row];
-      if (words && !this.sentences.lower[owner].includes(words)) continue;
-      if (!gold(this.sentences.gold[row]) || !predicted(this.at(column, row)) || !kind(row)) continue;
-      if (!probable(row)) continue;
-      this.hits.add(row);
-      if (this.found.has(owner)) this.found.get(owner).push(row);
-      else this.found.set(owner, [row]);
-    }
-    this.order = this.ordered([...this.found.keys()]);
-    this.page = 0;
-    this.markPressed();
-    this.show();
   }
 
   ordered(sentences) {
-    const sure = (rows) => rows.map((row) => this.probability(this.column, row) ?? 0);
-    const rank = {
-      given: null,
-      sure: (one) => -Math.max(...sure(this.found.get(one))),
-      unsure: (one) => Math.min(...sure(this.found.get(one))),
-      most: (one) => -this.found.get(one).length,
-    }[this.field.order.value];
-    return rank ? d3.sort(sentences, rank) : sentences;
+    const rank = this.judge.rank(this.field.order.value, this.column);
+    return rank ? d3.sort(sentences, (one) => rank(this.found.get(one))) : sentences;
   }
 
   get pages() { return Math.max(1, Math.ceil(this.order.length / PER_PAGE)); }
@@ -180,7 +159,7 @@ class Examples {
     if (page === this.page) return;
     this.page = page;
     this.show();
-    document.getElementById("confusion").nextElementSibling.scrollIntoView({ block: "start" });
+    document.querySelector("#examples .pages").scrollIntoView({ block: "start" });
   }
 
   show() {
@@ -197,7 +176,7 @@ class Examples {
   }
 
   article(sentence) {
-    const { ids, texts, start, gold, names } = this.sentences;
+    const { ids, texts, start } = this.sentences;
     const text = texts[sentence];
     const rows = d3.range(start[sentence], start[sentence + 1]);
     const words = this.isWords(text, rows.length) ? text : null;
@@ -207,32 +186,17 @@ class Examples {
       element("th", { scope: "col", class: place - 2 === this.column ? "judged" : null }, name));
     const body = shown.map((row) => element("tr", { class: words && chosen && this.hits.has(row) ? "hit" : null },
       element("th", { scope: "row" }, words ? this.marked(words[row - start[sentence]]) : "text"),
-      element("td", { class: "gold" }, element("bdi", {}, names[gold[row]])),
-      ...this.grid.columns.map((name, column) => this.cell(column, row, name))));
+      element("td", { class: "gold" }, element("bdi", {}, this.judge.goldText(row))),
+      ...this.grid.columns.map((name, column) => this.judge.cell(column, row, name))));
     const paragraphs = words || text === undefined ? [] : [text].flat().map((one) => element("p", {}, this.marked(one)));
-    const wrong = rows.filter((row) => !this.right(this.column, row)).length;
-    const about = `${sentence + 1}: `;
-    const count = words ? `, ${wrong} of ${rows.length} wrong` : wrong ? ", wrong" : ", right";
     return element("article", { tabindex: -1, "data-sentence": sentence },
-      element("h3", {}, about, element("bdi", {}, ids[sentence]), count), ...paragraphs,
+      element("h3", {}, `${sentence + 1}: `, element("bdi", {}, ids[sentence]), `, ${this.judge.verdict(this.column, rows)}`), ...paragraphs,
       element("div", { class: "scroll" }, element("table", { class: "grid" },
         element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body))));
   }
 
   /** Say whether a text is the words of its rows, and not two texts of one row. */
   isWords(text, rows) { return Array.isArray(text) && text.length === rows; }
-
-  cell(column, row, name) {
-    const { names, gold } = this.sentences;
-    const probability = this.probability(column, row);
-    const right = this.right(column, row);
-    const said = probability === null ? "probability not kept" : `probability ${probability.toFixed(2)}`;
-    return element("td", {
-      class: `${right ? "right" : "wrong"}${probability === null ? " unknown" : ""}`,
-      style: `--p: ${(probability ?? 0.5).toFixed(3)}`,
-      title: `${this.grid.along} ${name}: ${names[this.at(column, row)]}, ${said}\ngold: ${names[gold[row]]}, ${right ? "right" : "wrong"}`,
-    }, element("bdi", {}, names[this.at(column, row)]));
-  }
 
   /** Return a text in which what is searched for is marked. */
   marked(text) {
@@ -250,7 +214,7 @@ class Examples {
     const counts = new Uint32Array(size * size);
     const seen = new Uint32Array(size);
     for (let row = 0; row < this.count; row += 1) {
-      const said = this.at(this.column, row);
+      const said = this.judge.at(this.column, row);
       counts[gold[row] * size + said] += 1;
       seen[gold[row]] += 1;
       seen[said] += 1;
@@ -266,6 +230,39 @@ class Examples {
     this.groups = groups;
     this.others = null;
     this.drawMatrix();
+  }
+
+  /** Draw gold against what is predicted at the column; a point leads to its example. */
+  drawValues() {
+    const { gold, owner } = this.sentences;
+    const points = d3.range(this.count).map((row) => ({ row, gold: gold[row], predicted: this.judge.at(this.column, row) }));
+    const shared = { x: "gold", y: "predicted" };
+    const plot = Plot.plot({
+      width: 420, height: 360, marginLeft: 46, marginBottom: 40,
+      style: { fontSize: "12px", fontFamily: "inherit", background: "none", color: "var(--ink)" },
+      ariaLabel: "gold against predicted", grid: true, x: { label: "gold", labelArrow: "none" },
+      y: { label: `predicted at ${this.grid.along} ${this.grid.columns[this.column]}`, labelArrow: "none" },
+      marks: [
+        Plot.lineY(d3.extent(gold), { x: (value) => value, y: (value) => value, stroke: "var(--faint)", strokeDasharray: "4 3" }),
+        Plot.dot(points, { ...shared, r: 2.5, stroke: "var(--c0)", strokeOpacity: 0.55 }),
+        Plot.tip(points, Plot.pointer({ ...shared, maxRadius: 20, fill: "var(--ground)", stroke: "var(--faint)",
+          title: ({ row }) => `${this.sentences.ids[owner[row]]}\ngold: ${this.judge.goldText(row)}\n${this.judge.verdict(this.column, [row])}` })),
+      ],
+    });
+    plot.addEventListener("click", () => { if (plot.value) this.goTo(owner[plot.value.row]); });
+    document.getElementById("plane").replaceChildren(plot);
+  }
+
+  /** Show the page that an example is on, and the example; all examples where filters hide it. */
+  goTo(sentence) {
+    if (!this.found.has(sentence)) {
+      for (const name of ["least", "furthest", "search"]) this.field[name].value = "";
+      this.field.kind.selectedIndex = 0;
+      this.filter();
+    }
+    this.page = Math.floor(this.order.indexOf(sentence) / PER_PAGE);
+    this.show();
+    document.querySelector(`#list article[data-sentence="${sentence}"]`).focus();
   }
 
   drawMatrix() {
@@ -326,18 +323,15 @@ class Examples {
   }
 
   csv() {
-    const { ids, texts, owner, start, gold, names } = this.sentences;
-    const columns = this.grid.columns.flatMap((name) => [`${this.grid.along} ${name}`, `p at ${name}`]);
+    const { ids, texts, owner, start } = this.sentences;
     const rows = this.order.flatMap((sentence) => this.found.get(sentence)).map((row) => {
       const text = texts[owner[row]];
       const first = start[owner[row]];
       const word = this.isWords(text, start[owner[row] + 1] - first)
         ? text[row - first] : [text ?? ""].flat().join(" | ");
-      const cells = this.grid.columns.flatMap((_, column) =>
-        [names[this.at(column, row)], this.probability(column, row)?.toFixed(3) ?? ""]);
-      return [ids[owner[row]], word, names[gold[row]], ...cells];
+      return [ids[owner[row]], word, ...this.judge.csvCells(row)];
     });
-    return csvText(["id", "text", "gold", ...columns], rows);
+    return csvText(["id", "text", "gold", ...this.judge.headings], rows);
   }
 
   matrixCsv() {
@@ -358,7 +352,7 @@ class Examples {
       p: () => this.step(-1),
       "[": () => this.turn(-1),
       "]": () => this.turn(1),
-      c: () => document.querySelector("#matrix button[tabindex='0']").focus(),
+      c: () => document.querySelector("#matrix button[tabindex='0']")?.focus(),
       r: () => this.form.reset(),
       "?": () => document.getElementById("keys").showModal(),
     }[event.key];

@@ -1,0 +1,149 @@
+"use strict";
+// What is true of a prediction, and how it is shown: of classes, which are right or wrong, and of
+// values, which are some way off. Rows are numbered through all sentences.
+
+const UNKNOWN = 255;
+const STRONGEST = 254;
+
+function bytesOf(text) {
+  const plain = atob(text);
+  const bytes = new Uint8Array(plain.length);
+  for (let place = 0; place < plain.length; place += 1) bytes[place] = plain.charCodeAt(place);
+  return bytes;
+}
+
+/** Return the numbers of a base64 text: bytes, or wider ones, whose little end comes first. */
+function unpack(text, kind = "u1") {
+  const bytes = bytesOf(text);
+  if (kind === "u1") return bytes;
+  const view = new DataView(bytes.buffer);
+  if (kind === "u2") return Uint16Array.from({ length: bytes.length / 2 }, (_, n) => view.getUint16(2 * n, true));
+  return Float32Array.from({ length: bytes.length / 4 }, (_, n) => view.getFloat32(4 * n, true));
+}
+
+class ClassJudge {
+  static of = "classes";
+
+  constructor(grid, sentences) {
+    this.grid = grid;
+    this.names = sentences.names;
+    this.gold = sentences.gold;
+    this.predicted = unpack(grid.predicted, sentences.kind);
+    this.probabilities = unpack(grid.probabilities);
+    this.headings = grid.columns.flatMap((name) => [`${grid.along} ${name}`, `p at ${name}`]);
+  }
+
+  at(column, row) { return this.predicted[column * this.gold.length + row]; }
+
+  right(column, row) { return this.at(column, row) === this.gold[row]; }
+
+  probability(column, row) {
+    const found = this.probabilities[column * this.gold.length + row];
+    return found === UNKNOWN ? null : found / STRONGEST;
+  }
+
+  /** Return what a row must be for a kind of examples, judged at a column. */
+  test(kind, column) {
+    const before = (row) => d3.range(column).some((one) => this.right(one, row));
+    const last = this.grid.columns.length;
+    return {
+      all: () => true,
+      wrong: (row) => !this.right(column, row),
+      right: (row) => this.right(column, row),
+      lost: (row) => !this.right(column, row) && before(row),
+      "just-lost": (row) => column > 0 && !this.right(column, row) && this.right(column - 1, row),
+      gained: (row) => this.right(column, row) && d3.range(column).some((one) => !this.right(one, row)),
+      never: (row) => d3.range(last).every((one) => !this.right(one, row)),
+      differ: (row) => d3.range(1, last).some((one) => this.at(one, row) !== this.at(0, row)),
+    }[kind];
+  }
+
+  /** Return what sentences are ordered by, given those of their rows that match. */
+  rank(order, column) {
+    const sure = (rows) => rows.map((row) => this.probability(column, row) ?? 0);
+    return {
+      sure: (rows) => -Math.max(...sure(rows)),
+      unsure: (rows) => Math.min(...sure(rows)),
+      most: (rows) => -rows.length,
+    }[order];
+  }
+
+  goldText(row) { return this.names[this.gold[row]]; }
+
+  verdict(column, rows) {
+    const wrong = rows.filter((row) => !this.right(column, row)).length;
+    if (rows.length > 1) return `${wrong} of ${rows.length} wrong`;
+    return wrong ? "wrong" : "right";
+  }
+
+  cell(column, row, name) {
+    const probability = this.probability(column, row);
+    const right = this.right(column, row);
+    const said = probability === null ? "probability not kept" : `probability ${probability.toFixed(2)}`;
+    const predicted = this.names[this.at(column, row)];
+    return element("td", {
+      class: `${right ? "right" : "wrong"}${probability === null ? " unknown" : ""}`,
+      style: `--p: ${(probability ?? 0.5).toFixed(3)}`,
+      title: `${this.grid.along} ${name}: ${predicted}, ${said}\ngold: ${this.goldText(row)}, ${right ? "right" : "wrong"}`,
+    }, element("bdi", {}, predicted));
+  }
+
+  csvCells(row) {
+    return [this.goldText(row), ...this.grid.columns.flatMap((_, column) =>
+      [this.names[this.at(column, row)], this.probability(column, row)?.toFixed(3) ?? ""])];
+  }
+}
+
+class ValueJudge {
+  static of = "values";
+
+  constructor(grid, sentences) {
+    this.grid = grid;
+    this.gold = sentences.gold;
+    this.predicted = unpack(grid.predicted, "f4");
+    this.headings = grid.columns.map((name) => `${grid.along} ${name}`);
+    const errors = Float32Array.from(this.predicted, (value, place) => Math.abs(value - this.gold[place % this.gold.length]));
+    this.far = d3.quantile(errors, 0.95) || 1; // the full colour: few are further off
+  }
+
+  at(column, row) { return this.predicted[column * this.gold.length + row]; }
+
+  error(column, row) { return Math.abs(this.at(column, row) - this.gold[row]); }
+
+  /** Return how near a row came to gold before a column. */
+  nearest(column, row) { return Math.min(...d3.range(column).map((one) => this.error(one, row))); }
+
+  test(kind, column) {
+    return {
+      all: () => true,
+      further: (row) => this.error(column, row) > this.nearest(column, row),
+      nearer: (row) => column > 0 && this.error(column, row) < this.nearest(column, row),
+    }[kind];
+  }
+
+  rank(order, column) {
+    return {
+      far: ([row]) => -this.error(column, row),
+      near: ([row]) => this.error(column, row),
+      fallen: ([row]) => this.nearest(column, row) - this.error(column, row),
+    }[order];
+  }
+
+  goldText(row) { return shortNumber(this.gold[row]); }
+
+  verdict(column, [row]) { return `off by ${shortNumber(this.error(column, row))}`; }
+
+  cell(column, row, name) {
+    const value = shortNumber(this.at(column, row));
+    return element("td", {
+      class: "value",
+      style: `--p: ${Math.min(1, this.error(column, row) / this.far).toFixed(3)}`,
+      title: `${this.grid.along} ${name}: ${value}\ngold: ${this.goldText(row)}, ${this.verdict(column, [row])}`,
+    }, value);
+  }
+
+  csvCells(row) { return [this.gold[row], ...this.grid.columns.map((_, column) => this.at(column, row))]; }
+}
+
+/** Return a number with as many decimals as tell it from its neighbours. */
+function shortNumber(value) { return Math.abs(value) < 100 ? value.toFixed(2) : value.toPrecision(4); }

@@ -43,8 +43,8 @@ def select(
             that was not set), a number in any notation, a model by its name or the last part of
             it, an entry by the digits that ``probekit cache ls`` prints. A value that holds a comma
             stands alone or in quotes.
-        refits: keep all runs that were fitted on resamples beside those that are chosen, for what
-            looks for the ones that it needs.
+        refits: keep beside those that are chosen the runs of their models, tasks, labels and heads
+            that were fitted on resamples, for what looks for the ones that it needs.
 
     Raises:
         OptionError: a condition is malformed.
@@ -52,8 +52,9 @@ def select(
         RecordError: no record is left; the message lists the values that occur.
     """
     if refits:
-        fitted = [record for record in records if record.resample is not None]
         chosen = select([one for one in records if one.resample is None], conditions)
+        whose = {_whose(one) for one in chosen}
+        fitted = [one for one in records if one.resample is not None and _whose(one) in whose]
         return Records([*chosen, *fitted], _origins(records))
     separate = [one for text in conditions for one in _separate(text)]
     kept = list(records)
@@ -70,6 +71,10 @@ def select(
             raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
         kept = left
     return Records(kept, _origins(records))
+
+
+def _whose(record: Record) -> tuple[str, ...]:
+    return record.model, record.task, record.label, record.head
 
 
 def _origins(records: Sequence[Record]) -> Mapping[str, Path]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from probekit.base.notices import human_bytes
 from probekit.errors import ProbekitError
-from probekit.page.rerun_commands import extract_command, model_source
+from probekit.page.rerun_commands import extract_command, model_source, own_kind
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.wording import layers_text, model_text
@@ -59,12 +59,14 @@ class Found:
         sources: source of each model, by its name.
         facts: what models and texts are, by name.
         commands: those that extract the entries.
+        kinds: kind of the user's own data, by entry.
     """
 
     entries: Sequence[EntryFact]
     sources: dict[str, str]
     facts: dict[str, str]
     commands: Sequence[str]
+    kinds: dict[str, str]
 
 
 def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress: bool) -> Found:
@@ -89,12 +91,20 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     entries = [_fact(one, verify=verify, progress=progress) for one in found.values()]
     models = {record.model: _model_of(record) for record in first.values()}
     models |= {model: _model_text(manifest) for model, manifest in manifests.items()}
-    made = [one.manifest for one in found.values() if one.manifest is not None]
+    made = {
+        key: [one.manifest for one in folders if one.manifest is not None]
+        for key, folders in own.items()
+    }
     return Found(
         entries=[*entries, *(_missing(first[key]) for key, folders in own.items() if not folders)],
         sources={model: model_source(manifest) for model, manifest in manifests.items()},
         facts=_facts(records, models),
-        commands=list(dict.fromkeys(extract_command(one, cache) for one in made)),
+        commands=list(
+            dict.fromkeys(
+                extract_command(one, cache, first[key].task) for key in made for one in made[key]
+            )
+        ),
+        kinds={key: kind for key in made for one in made[key] if (kind := own_kind(one))},
     )
 
 

@@ -139,6 +139,7 @@ def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, An
             "train`, `sweep` or `depth` first."
         )
     asked = find_asked(own, options.cache, verify=options.verify, progress=options.progress)
+    again = rerun_commands(shown, asked.sources, options.cache, asked.kinds)
     figures, absent = _figures(shown, own, options)
     grids, sentences, missing = _grids(own, options)
     return {
@@ -147,7 +148,7 @@ def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, An
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "facts": [list(pair) for pair in asked.facts.items()],
         "entries": [entry.to_json() for entry in asked.entries],
-        "commands": [*asked.commands, *rerun_commands(shown, asked.sources, options.cache)],
+        "commands": [*asked.commands, *again],
         "tables": [one.to_json() for one in score_tables(own, options.split, options.samples)],
         "figures": [one.to_json() for one in figures],
         "grids": grids,

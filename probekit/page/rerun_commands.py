@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.registry import flag
 from probekit.results.record import Record
 from probekit.results.recorded_options import Options, is_baseline, stated_options
 from probekit.results.summaries.grouping import head_order
 from probekit.store.manifest import Manifest
+from probekit.tasks import TASKS
 
 _LISTED = ("shots", "fraction")
 """What one command may have several values of, beside heads, depths and seeds."""
 
-_SAVED = "SAVED-HEAD"
-"""Stands for the folder of a saved head, of which a record knows what it holds and not the path."""
+_SAVED, _DATA = "SAVED-HEAD", "DATA"
+"""Stand for the folders of a saved head and of published files, whose paths are not recorded."""
 
 _SHARED = (
     *("label", "control", "fit_on", "hold_out", "group", "decoder", "layers", "normalize"),
@@ -40,22 +42,28 @@ class _Run:
 
 
 def rerun_commands(
-    records: Sequence[Record], sources: Mapping[str, str], cache: Path = Path("cache")
+    records: Sequence[Record],
+    sources: Mapping[str, str],
+    cache: Path = Path("cache"),
+    kinds: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return commands that make records again, those that differ in a list alone as one.
 
     A rate that was searched is written as what was found, so that nothing is searched again; a
-    baseline is made by ``train --baselines`` and has no command of its own.
+    baseline is made by ``train --baselines`` and has no command of its own. What a notebook or
+    script registered is not known to a command: a comment says so.
 
     Args:
         records: any.
         sources: where a model comes from, by its name; one that is not there goes by its name.
         cache: the cache root.
+        kinds: kind of the user's own data, by entry.
     """
-    made = [one for one in records if not one.trial and one.left_out is None]
+    every = [one for one in records if not one.trial and one.left_out is None]
+    made = [one for one in every if not _of_script(one)]
     refitted = {_source(one) for one in made if one.resample is not None}
     runs = [
-        _run(one, sources, overthinking=_source(one) in refitted)
+        _run(one, sources, kinds or {}, overthinking=_source(one) in refitted)
         for one in made
         if one.resample is None and not is_baseline(one)
     ]
@@ -63,13 +71,40 @@ def rerun_commands(
     for run in runs:
         groups.setdefault((run.command, run.words, run.predictions), []).append(run)
     found = [line for own in groups.values() for line in _commands(own, _root(cache))]
+    found += [
+        f"# {kind} {getattr(one, kind)} is {origin['path']}: register it in Python, and run "
+        "probekit.sweep there"
+        for one in every
+        for kind, origin in _of_script(one).items()
+    ]
     return list(dict.fromkeys(found))
 
 
-def extract_command(manifest: Manifest, cache: Path) -> str:
-    """Return the command that makes an entry, and those of the other splits, again."""
-    asked = manifest.request
-    words = [model_source(manifest), manifest.task, "--keep", ",".join(asked["keep"])]
+def _of_script(record: Record) -> dict[str, Mapping[str, str]]:
+    """Return the plug-ins of a record that no package offers, by kind."""
+    return {kind: own for kind, own in record.plugins.items() if "package" not in own}
+
+
+def own_kind(manifest: Manifest) -> str | None:
+    """Return the kind of an entry of the user's own data; None of a task that probekit knows."""
+    return None if manifest.task.partition("/")[0] in TASKS else manifest.kind
+
+
+def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
+    """Return the command that makes an entry, and those of the other splits, again.
+
+    Args:
+        manifest: of the entry.
+        cache: the cache root.
+        task: what its task was called in a run.
+    """
+    asked, kind = manifest.request, own_kind(manifest)
+    if manifest.origin == EXAMPLES_IN_MEMORY:
+        return f"# {task}: examples in memory, probekit.extract(..., examples=...)"
+    words = [model_source(manifest), task, *_kind_words(kind)]
+    if kind is None and manifest.task != "demo-ner" and not manifest.origin.startswith("hub:"):
+        words += ["--data", _DATA]
+    words += ["--keep", ",".join(asked["keep"])]
     usual = {
         "format": "zarr",
         "dtype": "auto",
@@ -87,6 +122,11 @@ def extract_command(manifest: Manifest, cache: Path) -> str:
     return shlex.join(["probekit", "extract", *words, *_root(cache)])
 
 
+def _kind_words(kind: str | None) -> list[str]:
+    """Return the option of own data of a kind; that of tagged words is what is taken to be."""
+    return [] if kind in (None, "tagging") else ["--kind", str(kind)]
+
+
 def model_source(manifest: Manifest) -> str:
     """Return what the model of an entry was called when it was extracted: an id, or a path."""
     return str(manifest.model_info.get("name", manifest.model))
@@ -101,10 +141,13 @@ def _source(record: Record) -> tuple[str, ...]:
     return (record.model, record.task, record.label, record.head)
 
 
-def _run(record: Record, sources: Mapping[str, str], *, overthinking: bool) -> _Run:
+def _run(
+    record: Record, sources: Mapping[str, str], kinds: Mapping[str, str], *, overthinking: bool
+) -> _Run:
     command = "sweep" if record.depth is None else "overthinking" if overthinking else "depth"
     stated, _ = stated_options(record)
-    words = [sources.get(record.model, record.model), record.task, *_words(record, stated)]
+    words = [sources.get(record.model, record.model), record.task]
+    words += [*_kind_words(kinds.get(record.entry)), *_words(record, stated)]
     predictions = record.predictions is not None and record.depth is None
     return _Run(
         command=command,

@@ -2,12 +2,14 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
 from probekit.page.report_page import ReportOptions, page_data
 from probekit.page.rerun_commands import rerun_commands
 from probekit.results import load_records
+from tests import tiny
 from tests.cli.console import done
 from tests.planted import plant_all
 from tests.results.samples import make_record
@@ -68,6 +70,27 @@ def _count(line):
     for one in counts:
         total *= one
     return total * (len({0, 2, 3}) if line.startswith("probekit depth") else 1)
+
+
+def test_own_texts_are_read_as_they_were(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny.build("bert", Path("bert"))
+    lines = [f"{n},good plot {n},{n % 2}" for n in range(12)]
+    Path("reviews.csv").write_text("\n".join(["id,text,label", *lines]), encoding="utf-8")
+    own = ("bert", "reviews.csv", "--kind", "sentence")
+    done("extract", *own)
+    done("depth", *own, "--hold-out", "0.5", "--l2", "1", "--out", "runs.jsonl")
+    commands = page_data(load_records("runs.jsonl"), ReportOptions(samples=100))["commands"]
+    assert all("bert reviews.csv --kind sentence" in line for line in commands)
+    extracted, _ = (done(*shlex.split(line)[1:]) for line in commands)
+    assert extracted.err.count("complete already") == 1
+
+
+def test_what_a_script_registered_is_said():
+    own = {"head": {"path": "__main__:Gate", "code": "ab"}}
+    lines = rerun_commands([make_record("gate", plugins=own), make_record("last")], {})
+    assert "--head last" in lines[0]
+    assert lines[1].startswith("# head gate is __main__:Gate: register it")
 
 
 def test_what_serves_others_has_no_command():

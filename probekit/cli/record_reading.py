@@ -271,7 +271,7 @@ def compare(
         str | None,
         typer.Option(
             "--split",
-            help="test (the default; with --all where all have one), dev, or dev-mm of MNLI.",
+            help="test (the default where all have one), dev, or dev-mm of MNLI.",
         ),
     ] = None,
     samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 10_000,
@@ -312,9 +312,7 @@ def compare(
             "every two settings of as many files as there are."
         )
     a, b = (comparison.choose_run(run, where or []) for run in runs)
-    found = comparison.compare(
-        a, b, split=split or "test", metric=metric, samples=samples, seed=seed
-    )
+    found = comparison.compare(a, b, split=split, metric=metric, samples=samples, seed=seed)
     if json:
         print_json([asdict(found)])
     else:

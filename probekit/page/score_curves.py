@@ -87,11 +87,13 @@ def _figure(
         for x, point in curve.items():
             ends = (None, None) if point.half is None else (point.low, point.high)
             rows.append([name, x, point.mean, *ends, point.n, "; ".join(said.get(x, ()))])
+    if any(row[3] is not None for row in rows):
+        captions.insert(0, "mean and 95 % interval over seeds (Student's t)")
     yield PageFigure(
         section=section,
         kind="curves",
         title=task_title(records[0], **more),
-        caption="\n".join(["mean and 95 % interval over seeds (Student's t)", *captions]),
+        caption="\n".join(captions),
         columns=["head", label, f"{shown_split} {metric_text(metric)}", *CURVE_COLUMNS],
         rows=rows,
         log=along != "depth",

@@ -25,7 +25,7 @@ from probekit.plots.style import (
     refuse_many,
 )
 from probekit.results.record import Record
-from probekit.results.summaries.diagnosis import marks, marks_along
+from probekit.results.summaries.diagnosis import marks, marks_along, same_for_all_seeds
 from probekit.results.summaries.grouping import Key, grouped, series, varying
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import SCORE_OF, Scored, score_curve
@@ -278,8 +278,10 @@ def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2
         Line2D([], [], label=name, **style.line_options() | no_line)
         for name, style in drawn.styles.items()
     ]
-    seeds = seeds_text(drawn.seeds)
-    points = seeds if max(drawn.seeds) == 1 else f"mean and 95 % interval over {seeds}"
+    points = seeds_text(drawn.seeds)
     records = [record for _, panel in drawn.panels for record in panel.records]
+    if max(drawn.seeds) > 1:
+        same = all(map(same_for_all_seeds, records))
+        points = f"{points}, the same for all" if same else f"mean and 95 % interval over {points}"
     plan = LegendPlan(handles, [*drawn.extra, *extra], points + diverged_text(records), connected)
     put_legend(drawn.legend_place, plan)

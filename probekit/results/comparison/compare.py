@@ -11,6 +11,7 @@ from probekit.results.comparison.crossed import Crossed, crossed, pseudo_values
 from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.runs import RecordedRun, differing, run_names
 from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.text_layout import Column, interval_cells, text_table
 from probekit.results.summaries.typeset import html_columns
 from probekit.results.summaries.wording import metric_text, value_text
@@ -72,7 +73,7 @@ def compare(
     a: RecordedRun,
     b: RecordedRun,
     *,
-    split: str = "test",
+    split: str | None = None,
     metric: str | None = None,
     samples: int = 10_000,
     seed: int = 0,
@@ -85,7 +86,8 @@ def compare(
     Args:
         a: the first run.
         b: the second run; of the same seeds, or both of one seed.
-        split: ``test``, ``dev``, or another that was predicted (``dev-mm`` of MNLI).
+        split: ``test``, ``dev``, or another that was predicted (``dev-mm`` of MNLI); unset it is
+            test where both have a score there, else dev.
         metric: a name of ``METRICS``, such as ``loss``, ``ece`` or ``brier``; None is the metric of
             the runs' records.
         samples: bootstrap samples.
@@ -96,6 +98,7 @@ def compare(
         MissingFileError: a side file of predictions does not exist.
         RecordError: the runs cannot be paired, or predicted no such split; the message says why.
     """
+    split = split or reported_split([*a.records, *b.records])
     pairing = pair(a, b, split, metric)
     found = bootstrap(pairing.n_sentences, pairing.resampler(), samples=samples, seed=seed)
     one, two = pairing.scores()

@@ -147,12 +147,17 @@ def _folds_text(records: Sequence[Record]) -> str:
     return f"{range_text(few)} folds in {runs}, whose draws have no class with more examples"
 
 
+def same_for_all_seeds(record: Record) -> bool:
+    """Say whether a run was solved on all of train: then nothing in it is drawn."""
+    drawn = record.shots is not None or record.fraction not in (None, 1)
+    return record.fitter in ("lbfgs", "ridge") and not drawn
+
+
 def same_text(records: Sequence[Record]) -> str:
     """Return which heads were solved on all of train, where no seed differs; or nothing."""
     seeds: dict[str, set[int]] = {}
     for record in records:
-        drawn = record.shots is not None or record.fraction not in (None, 1)
-        if record.fitter in ("lbfgs", "ridge") and not drawn:
+        if same_for_all_seeds(record):
             seeds.setdefault(record.head, set()).add(record.seed)
     heads = [head for head, found in seeds.items() if len(found) > 1]
     return f"no seed differs from another: {', '.join(heads)} (solved on all of train)" * bool(

@@ -13,7 +13,8 @@ class Interval:
 
     Attributes:
         mean: arithmetic mean.
-        half: half the width of the 95 % interval; None for a single value, which has none.
+        half: half the width of the 95 % interval; None for a single value, and for values that
+            are all the same, which say nothing of their spread.
         n: number of values.
     """
 
@@ -45,9 +46,9 @@ def interval(values: Iterable[float]) -> Interval:
     values = list(values)
     n = len(values)
     assert n > 0, "an interval needs a value"
+    if len(set(values)) == 1:
+        return Interval(values[0], None, n)
     mean = math.fsum(values) / n
-    if n == 1:
-        return Interval(mean, None, 1)
     from scipy.special import stdtrit  # slow to import
 
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))

@@ -45,6 +45,9 @@ def _over_seeds(rows: Sequence[ScoreRow]) -> str:
     note = f" {diverged} of {sum(row.n for row in rows)} runs diverged." if diverged else ""
     if all(row.n == 1 for row in rows):
         return f"one seed, hence no interval.{note}"
+    scores = [score for row in rows for score in (row.eval_score, row.test_score)]
+    if all(score is None or score.half is None for score in scores):
+        return f"no seed differs from another, hence no interval over seeds.{note}"
     return f"mean ± half width of the 95 % interval over seeds (Student's t).{note}"
 
 

@@ -29,10 +29,10 @@ def records():
 
 def test_a_marked_row_as_text(records):
     assert scores_text(records).splitlines() == [
-        "head  shots  seeds             dev           test  params  seconds",
-        "----  -----  -----  --------------  -------------  ------  -------",
-        "last    all      1  50.00           25.00           1,001      1.5",
-        "p32     all      2  53.12 ± 39.71*  25.00 ± 0.00*   1,004      1.5",
+        "head  shots  seeds             dev    test  params  seconds",
+        "----  -----  -----  --------------  ------  ------  -------",
+        "last    all      1  50.00           25.00    1,001      1.5",
+        "p32     all      2  53.12 ± 39.71*  25.00*   1,004      1.5",
         "",
         "* not converged: p32 (1 of 2 seeds); best at the edge of the search (strongest): "
         "p32 (1 of 2 seeds)",
@@ -45,7 +45,7 @@ def test_a_marked_row_as_markdown(records):
     text = scores_text(records, "markdown")
     rows = text.splitlines()
     assert rows[2].startswith("| last | all | 1 | 50.00 | 25.00 |")
-    assert rows[3].startswith("| p32 | all | 2 | 53.12 ± 39.71* | 25.00 ± 0.00* |")
+    assert rows[3].startswith("| p32 | all | 2 | 53.12 ± 39.71* | 25.00* |")
     assert text.split("\n\n")[1].startswith(r"\* not converged: p32 (1 of 2 seeds)")
     assert text.split("\n\n")[2].startswith("conll ner")
 

@@ -189,24 +189,24 @@ def by_depth(last):
 def test_depth_table():
     records = by_depth(last=0.0)
     expected = """\
-layer, dev      last, raw  last, standardize
-----------  -------------  -----------------
-0 = emb     50.00 ± 0.00       50.00 ± 0.00
-1           60.00 ± 0.00       60.00 ± 0.00
-2           70.00 ± 0.00~      70.00 ± 0.00~
+layer, dev  last, raw  last, standardize
+----------  ---------  -----------------
+0 = emb        50.00              50.00
+1              60.00              60.00
+2              70.00~             70.00~
 """
     assert depth_table([*records, make_record()]) == expected
     beside = """\
 layer    last: dev best  last: dev last
 -------  --------------  --------------
-0 = emb   50.00 ± 0.00     49.00 ± 0.00
-1         60.00 ± 0.00     59.00 ± 0.00
-2         70.00 ± 0.00~    69.00 ± 0.00
+0 = emb          50.00            49.00
+1                60.00            59.00
+2                70.00~           69.00
 """
     assert depth_table([r for r in by_depth(last=0.01) if r.normalize == "none"]) == beside
     rows = [json.loads(line) for line in depth_table(records, style="jsonl").splitlines()]
     known = {"marks": [], "best": False, "within_noise": False}
-    assert rows[0] == {"series": "last, raw", "layer": 0, "mean": 0.5, "half": 0.0, "n": 2} | known
+    assert rows[0] == {"series": "last, raw", "layer": 0, "mean": 0.5, "half": None, "n": 2} | known
     assert [row["within_noise"] for row in rows] == [False, False, True] * 2
 
 
@@ -311,7 +311,7 @@ def test_weights_table():
         "layer      p32     scalar-mix",
         "-------  -----  -------------",
         "0 = emb      -  0.500 ± 6.353",
-        "1        0.250  0.000 ± 0.000",
+        "1        0.250  0.000",
         "2        0.750  0.500 ± 6.353",
     ]
 

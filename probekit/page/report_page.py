@@ -37,6 +37,9 @@ class ReportOptions:
 
     Attributes:
         title: of the page; None names models and tasks.
+        note: what a reader should know first, a paragraph under the title: the question, the
+            answer.
+        against: the reference of the tables of scores: a head, or conditions; None is ``last``.
         split: test or dev; None is test where all of what is shown together have one, else dev.
         cache: root of the cache in which the records' entries are looked for.
         verify: compare the checksums of these entries, not their sizes alone.
@@ -46,6 +49,8 @@ class ReportOptions:
     """
 
     title: str | None = None
+    note: str | None = None
+    against: str | None = None
     split: Scored | None = None
     cache: Path = Path("cache")
     verify: bool = True
@@ -141,15 +146,17 @@ def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, An
     asked = find_asked(own, options.cache, verify=options.verify, progress=options.progress)
     again = rerun_commands(shown, asked.sources, options.cache, asked.kinds)
     figures, absent = _figures(shown, own, options)
+    tables = score_tables(own, options.against, options.split, options.samples)
     grids, sentences, missing = _grids(own, options)
     return {
         "title": options.title or _title(own),
+        "note": options.note or "",
         "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "facts": [list(pair) for pair in asked.facts.items()],
         "entries": [entry.to_json() for entry in asked.entries],
         "commands": [*asked.commands, *again],
-        "tables": [one.to_json() for one in score_tables(own, options.split, options.samples)],
+        "tables": [one.to_json() for one in tables],
         "figures": [one.to_json() for one in figures],
         "grids": grids,
         "sentences": sentences,

@@ -42,19 +42,23 @@ class ScoreTable:
 
 
 def score_tables(
-    records: Sequence[Record], split: str | None, samples: int
+    records: Sequence[Record], against: str | None, split: str | None, samples: int
 ) -> Iterator[ScoreTable]:
     """Yield a table per task of what was trained on all layers, or of depths where all is.
 
     Args:
         records: any but those on resamples.
+        against: what rows are compared with: a head, or conditions; None is ``last``, of heads on
+            all layers alone: what depths differ by is said of their curves.
         split: of the comparison with the reference; None is test where all have one, else dev.
         samples: bootstrap samples of that comparison.
     """
     for group in grouped(records, _SAME).values():
         shown = beside_heads(full_depth(group))
         rows = tables.summarise(shown)
-        judged = _judged(shown, split, samples) if len(rows) > 1 else None
+        of_depths = against is None and any(record.depth is not None for record in shown)
+        wanted = len(rows) > 1 and not of_depths
+        judged = _judged(shown, against, split, samples) if wanted else None
         if isinstance(judged, Verdicts):
             rows = tables.with_verdicts(rows, judged)
         said = judged.lines if isinstance(judged, Verdicts) else [judged] if judged else []
@@ -78,9 +82,11 @@ def _is_empty(column: Column) -> bool:
     return all(cell.strip() == NOTHING for cell in column.cells)
 
 
-def _judged(records: Sequence[Record], split: str | None, samples: int) -> Verdicts | str:
-    """Return the verdicts against the last layer, or why there are none."""
+def _judged(
+    records: Sequence[Record], against: str | None, split: str | None, samples: int
+) -> Verdicts | str:
+    """Return the verdicts against the reference, or why there are none."""
     try:
-        return verdicts(without_baselines(records), split=split, samples=samples)
+        return verdicts(without_baselines(records), against, split=split, samples=samples)
     except ProbekitError as error:
         return f"no row is compared with a reference: {error}"

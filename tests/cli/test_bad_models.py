@@ -38,6 +38,12 @@ def nothing_cached(here):
     return not (here / "cache").exists()
 
 
+def test_the_model_of_the_documents_before_the_demo(corpus, here, monkeypatch):
+    monkeypatch.setattr("probekit.backbone.hub.list_files", None)
+    message = refused("extract", "demo/minilm-l6", corpus)
+    assert "no such folder here. `probekit demo` makes it" in message and nothing_cached(here)
+
+
 @pytest.mark.parametrize("model", ["./no/model", "/no/model", "no.gguf", "~/nobody/model", "a/b/c"])
 def test_a_path_that_does_not_exist_is_refused_at_once(model, corpus, here, monkeypatch):
     monkeypatch.setattr("probekit.backbone.hub.list_files", None)  # asking the Hub would fail

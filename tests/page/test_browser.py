@@ -362,6 +362,16 @@ def test_whole_texts_stand_above_their_predictions(open_page, tmp_path, data, te
     assert [row[1] for row in read[1:]] == [" | ".join(said) for said in paragraphs]
 
 
+def test_a_note_is_read_first_and_is_text(open_page, tmp_path):
+    note = "Is 3 < 4? <img src=x onerror='window.harmed = 6'> Layer 1 knows it."
+    options = ReportOptions(samples=100, note=note)
+    page = open_page(write_report(regression_records(tmp_path), tmp_path / "n.html", options))
+    assert page.inner_text("#note") == note and page.evaluate("window.harmed") is None
+    assert not page.is_visible("#commands")
+    page.click("text=Commands that make it again")
+    assert "probekit depth" in page.inner_text("#commands")
+
+
 def test_values_are_some_way_off(open_page, tmp_path, keep_screenshot):
     records = regression_records(tmp_path)
     out = write_report(records, tmp_path / "values.html", ReportOptions(samples=100))

@@ -172,6 +172,20 @@ def test_scores_stand_in_a_table_and_its_csv(data):
     assert any("95 % interval" in note or "hence no interval" in note for note in table["notes"])
 
 
+def test_scores_are_compared_with_what_is_asked_for(folder):
+    records = whole_records(folder)
+    wholes = [one for one in records if one.predictions]
+    (plain,) = page_data(wholes, QUICK)["tables"]
+    (asked,) = page_data(wholes, replace(QUICK, against="p32"))["tables"]
+    assert any("p32" in line for line in asked["notes"]) and plain["notes"] != asked["notes"]
+
+
+def test_depths_are_compared_in_their_curves_alone(depths):
+    probes = [one for one in depths if one.resample is None]
+    (table,) = page_data(probes, QUICK)["tables"]
+    assert len(table["rows"]) == DEPTHS and not any("--against" in one for one in table["notes"])
+
+
 def test_the_file_holds_all_of_it(tmp_path, depths):
     out = write_report(depths, tmp_path / "report.html", QUICK)
     read = PageReader(out.read_text(encoding="utf-8")).data

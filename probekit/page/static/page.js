@@ -6,6 +6,7 @@ const part = (id) => document.getElementById(id);
 
 function fillAsked() {
   part("made").textContent = `probekit ${DATA.version}, ${DATA.made}`;
+  if (DATA.note) part("note").append(element("bdi", {}, DATA.note));
   for (const [name, text] of DATA.facts) {
     part("facts").append(element("dt", {}, element("bdi", {}, name)), element("dd", {}, element("bdi", {}, text)));
   }

@@ -133,3 +133,11 @@ def test_fewer_folds_are_counted():
     assert notes(records) == [
         "3 to 4 folds in 2 of 3 runs, whose draws have no class with more examples"
     ]
+
+
+def test_a_strength_that_nothing_chose_is_said():
+    given = [make_record("last", fitter="lbfgs", l2=strength) for strength in (0.1, 1.0)]
+    chosen = make_record("last", fitter="lbfgs", l2=None, shots=8)
+    steps = make_record("last", fitter="adam", l2=0.1)
+    assert "L2 1, 0.1 given, not chosen: without --l2 it is" in notes([*given, chosen])
+    assert not any("given" in line for line in notes([chosen, steps]))

@@ -21,6 +21,9 @@ from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.wording import numbers_text, range_text
 
+SOLVERS = ("lbfgs", "ridge")
+"""Fitters that find the optimum, as records name them."""
+
 MARK = "*"
 """What marks a row in a table whose runs have a trouble."""
 
@@ -84,6 +87,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
     marked = f"{MARK} {troubles}" if troubles else ""
     lines = [marked, drawn_text(records), same_text(records), _folds_text(records)]
+    lines.append(_given_text(records))
     return [line for line in lines if line]
 
 
@@ -147,10 +151,17 @@ def _folds_text(records: Sequence[Record]) -> str:
     return f"{range_text(few)} folds in {runs}, whose draws have no class with more examples"
 
 
+def _given_text(records: Sequence[Record]) -> str:
+    """Return which strengths of L2 nothing chose, so that others may score higher; or nothing."""
+    given = {one.l2 for one in records if one.fitter in SOLVERS and one.l2 is not None}
+    values = ", ".join(f"{value:g}" for value in sorted(given, reverse=True))
+    return f"L2 {values} given, not chosen: without --l2 it is" * bool(given)
+
+
 def same_for_all_seeds(record: Record) -> bool:
     """Say whether a run was solved on all of train: then nothing in it is drawn."""
     drawn = record.shots is not None or record.fraction not in (None, 1)
-    return record.fitter in ("lbfgs", "ridge") and not drawn
+    return record.fitter in SOLVERS and not drawn
 
 
 def same_text(records: Sequence[Record]) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from probekit.results.record import Record
+from probekit.results.summaries.diagnosis import SOLVERS
 from probekit.results.summaries.interval import interval
 
 _MIXTURES = ("p32", "scalar-mix")
-_SOLVERS = ("lbfgs", "ridge")
 
 
 def layer_weights(record: Record, raw: bool) -> Mapping[int, float]:
@@ -33,7 +33,7 @@ def caution_text(records: Sequence[Record]) -> str:
     not standardised, a solver's L2 prefers the large ones, whatever they know.
     """
     favoured = any(
-        record.head in _MIXTURES and record.fitter in _SOLVERS and record.normalize == "none"
+        record.head in _MIXTURES and record.fitter in SOLVERS and record.normalize == "none"
         for record in records
     )
     return "raw layers: L2 favours large ones" if favoured else ""

@@ -77,7 +77,8 @@ def append_line(path: Path, record: Record) -> None:
         RecordError: the file ends in something that is no part of a record.
         StorageError: the disk is full.
     """
-    line = json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    stored = _portable(record, path).to_json()
+    line = json.dumps(stored, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         size = _mend_tail(path, descriptor)
@@ -156,13 +157,30 @@ def load_records(paths: str | Path | Iterable[str | Path]) -> Records:
     return Records(by_key.values(), origins)
 
 
+def _portable(record: Record, file: Path) -> Record:
+    """Return a record that names predictions beside its results file from there on.
+
+    So a file that is shown to others tells nothing of the folders of a machine.
+    """
+    if record.predictions is None:
+        return record
+    path = Path(record.predictions)
+    if path.parent.parent.absolute() != file.parent.absolute():
+        return record
+    return replace(record, predictions=f"{path.parent.name}/{path.name}")
+
+
 def _beside(record: Record, file: Path) -> Record:
-    """Return a record whose predictions lie where its results file does now."""
+    """Return a record whose predictions lie where its results file does now.
+
+    Files of earlier versions name the path as it was when they were written.
+    """
     if record.predictions is None:
         return record
     path = Path(record.predictions)
     beside = file.parent / path.parent.name / path.name
-    moved = beside.is_file() and not path.is_file()
+    portable = len(path.parts) == 2  # FOLDER/FILE, as `_portable` writes it
+    moved = portable or (beside.is_file() and not path.is_file())
     return replace(record, predictions=str(beside)) if moved else record
 
 

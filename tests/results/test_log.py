@@ -197,3 +197,20 @@ def test_kill_in_the_middle_of_a_write(tmp_path):
     append_record(path, make_record(seed=1))  # the dead process's lock does not hold us up
     assert time.monotonic() - started < 5
     assert load_records(path) == _records(2)
+
+
+def test_predictions_beside_are_named_from_there_on(tmp_path):
+    """A file of records tells nothing of the folders of a machine, and may be moved with them."""
+    side = tmp_path / "a" / "r-predictions" / "k.parquet"
+    side.parent.mkdir(parents=True)
+    side.touch()
+    elsewhere = str(tmp_path / "b" / "other" / "k.parquet")
+    file = tmp_path / "a" / "r.jsonl"
+    for seed, path in enumerate((str(side), elsewhere)):
+        append_record(file, make_record(seed=seed, predictions=path))
+    stored = [json.loads(line)["predictions"] for line in file.read_text().splitlines()]
+    assert stored == ["r-predictions/k.parquet", elsewhere]
+    assert [one.predictions for one in load_records(file)] == [str(side), elsewhere]
+    (tmp_path / "a").rename(tmp_path / "moved")
+    moved = load_records(tmp_path / "moved" / "r.jsonl")[0].predictions
+    assert moved == str(tmp_path / "moved" / "r-predictions" / "k.parquet")

@@ -73,7 +73,7 @@ def _calls(line: str) -> Iterator[list[str]]:
     lexer.whitespace_split, lexer.commenters = True, ""
     call: list[str] | None = None
     for word in [*lexer, ";"]:
-        if set(word) <= _PUNCTUATION:
+        if word and set(word) <= _PUNCTUATION:  # '' is a word
             if call:
                 yield call
             call = None

@@ -121,9 +121,11 @@ def test_commands_are_found_in_a_shell():
         'echo "b c" | probekit b f#head=last -\n'
         "probekit c $(probekit d e) --y\n"
         'sbatch --wrap "probekit g h"\n'
+        "probekit i --title '' -o j\n"
     )
     assert list(commands(text)) == [
         ["a", "--x", "1"], ["b", "f#head=last", "-"], ["d", "e"], ["c", "WORD", "--y"], ["g", "h"],
+        ["i", "--title", "", "-o", "j"],
     ]  # fmt: skip
 
 

@@ -12,8 +12,12 @@ from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import beside_heads, without_baselines
 from probekit.results.summaries.grouping import full_depth, grouped
 from probekit.results.summaries.text_layout import NOTHING, Column
+from probekit.results.summaries.wording import OPTIONS
 
 _SAME = ("task", "label", "metric")
+
+_HOW = {name.replace("_", " ") for name, one in OPTIONS.items() if one.origin in ("head", "steps")}
+"""Headings of how heads were trained: they come last, so that the scores are seen first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +68,7 @@ def score_tables(
         said = judged.lines if isinstance(judged, Verdicts) else [judged] if judged else []
         notes = [*tables.footnotes(shown, more=said).splitlines(), tables.caption(rows)]
         columns = [one for one in tables.score_columns(rows) if not _is_empty(one)]
+        columns.sort(key=lambda one: one.heading in _HOW)
         first = group[0]
         yield ScoreTable(
             title=f"{first.task}, {first.label}" if first.label else task_title(first),

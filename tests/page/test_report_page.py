@@ -180,6 +180,15 @@ def test_scores_are_compared_with_what_is_asked_for(folder):
     assert any("p32" in line for line in asked["notes"]) and plain["notes"] != asked["notes"]
 
 
+def test_scores_stand_before_how_heads_were_trained():
+    records = [make_record("last", lr=lr, epochs=lr and 5) for lr in (1e-3, 2e-3)]
+    (table,) = page_data(records, QUICK)["tables"]
+    headings = table["headings"]
+    assert headings[0] == "head" and headings.index("test") < headings.index("lr")
+    place = headings.index("lr")
+    assert [row[place] for row in table["rows"]] == ["0.001", "0.002"]
+
+
 def test_depths_are_compared_in_their_curves_alone(depths):
     probes = [one for one in depths if one.resample is None]
     (table,) = page_data(probes, QUICK)["tables"]

@@ -93,6 +93,7 @@ class Examples {
 
   /** Return to all examples of the grid that is shown, judged at its last column. */
   restart() {
+    clearTimeout(this.typing); // a search that was typed before would be shown after it
     this.field.grid.value = this.grids.findIndex((_, place) => this.read.get(place) === this.grid);
     this.choose();
   }
